@@ -1,0 +1,36 @@
+# Everything runs in .venv, which is made on first use. `make demo` and `make test` each work alone on a fresh machine
+# with Python 3.11+.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+DEMO_MINUTES ?= 1.5
+
+.PHONY: demo test lint format clean
+
+demo: $(STAMP)
+	$(BIN)/glassformer demo --minutes $(DEMO_MINUTES)
+
+test: lint
+	$(BIN)/pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(STAMP)
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "glassformer needs Python 3.11 or newer, not " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,38 @@
+"""Build, train, compare and look inside sequence models, on your own text.
+
+`import glassformer as gf`; the public names load on first use, so that importing costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from glassformer.config.version import VERSION
+
+if TYPE_CHECKING:
+    from glassformer.encoders.registry import register_encoder as register_encoder
+    from glassformer.text.tokenizer import Tokenizer as Tokenizer
+    from glassformer.verbs.evaluate import evaluate as evaluate
+    from glassformer.verbs.load import load as load
+    from glassformer.verbs.train import train as train
+
+__version__ = VERSION
+
+_PUBLIC = {
+    "Tokenizer": "glassformer.text.tokenizer",
+    "evaluate": "glassformer.verbs.evaluate",
+    "load": "glassformer.verbs.load",
+    "register_encoder": "glassformer.encoders.registry",
+    "train": "glassformer.verbs.train",
+}
+
+__all__ = ["Tokenizer", "__version__", "evaluate", "load", "register_encoder", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'glassformer' has no attribute '{name}'")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,33 @@
+"""The errors a person can cause. The command line prints each as one line and exits with its code."""
+
+
+class GlassformerError(Exception):
+    """Work that was rightly asked for and failed: a damaged run, a full disk, a loss that is not a number."""
+
+    exit_code = 1
+
+
+class Misuse(GlassformerError):
+    """Something asked for that cannot be: an unknown setting, a missing file, a text that is not text."""
+
+    exit_code = 2
+
+
+class SettingError(Misuse):
+    """A setting, or two of them together, that cannot be."""
+
+
+class DataError(Misuse):
+    """Data that cannot be read, or not be learned from."""
+
+
+class RunError(GlassformerError):
+    """A run folder that is damaged, or cannot be written."""
+
+
+class NotARun(Misuse):
+    """A path that was given as a run and is none."""
+
+
+class TrainingFailed(GlassformerError):
+    """Training that cannot go on."""

@@ -1,0 +1,194 @@
+"""The four sections of a configuration: data, tokenizer, model, training. Each setting's help stands beside it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import SIZES, STYLES
+from glassformer.config.setting import check, setting
+
+ACTIVATIONS = ("relu", "gelu", "swiglu", "relu2", "tanh", "sigmoid")
+POSITIONS = ("rotary", "learned", "sine", "onehot", "none")
+NORMS = ("rms", "layer", "batch", "none")
+SCORES = ("query-key", "bilinear", "shared", "plain")
+TOKENIZER_KINDS = ("char", "word", "bpe")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    path: str | None = setting(None, "a text file, a folder of them, a .jsonl file, or an embedded data set's name")
+    validation: str | None = setting(None, "a file to validate on, instead of a part split off")
+    test: str | None = setting(None, "a file to test on, instead of a part split off")
+    validation_fraction: float = setting(0.1, "part of the data held out for validation", least=0.0, most=0.9)
+    test_fraction: float = setting(0.0, "part of the data held out for the test", least=0.0, most=0.9)
+    split_seed: int = setting(0, "which documents are held out (a single text is split at its tail)", least=0)
+    encoding: str = setting("utf-8", "encoding of the text files")
+    text: str = setting("text", "name of the field that holds the text")
+
+    def __post_init__(self) -> None:
+        check("data", self)
+        if self.validation_fraction + self.test_fraction >= 1:
+            raise SettingError(
+                f"data.validation_fraction {self.validation_fraction:g} and data.test_fraction "
+                f"{self.test_fraction:g} leave nothing to train on"
+            )
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    kind: str = setting("bpe", "what a token is", choices=TOKENIZER_KINDS)
+    vocab_size: int | None = setting(None, "tokens at most; unset: every char, 20000 words, 4096 for bpe", least=5)
+    lowercase: bool = setting(False, "fold the text to lower case first (char and word)")
+    min_count: int = setting(1, "leave out characters or words seen less often", least=1)
+    sample_mb: int = setting(256, "learn the tokens from this much text at most, spread over the corpus", least=1)
+    file: str | None = setting(None, "take this tokenizer.json instead of training one")
+
+    def __post_init__(self) -> None:
+        check("tokenizer", self)
+        if self.kind == "bpe" and self.vocab_size is not None and self.vocab_size < 260:
+            raise SettingError(
+                f"tokenizer.vocab_size is {self.vocab_size}, but bpe starts from 256 bytes and needs at least 260"
+            )
+        if self.kind == "bpe" and self.lowercase:
+            raise SettingError("tokenizer.lowercase is for char and word: bpe gives every text back exactly")
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    encoder: str = setting("transformer", "the sequence model")
+    size: str = setting("tiny", "layers, heads and width by name", choices=tuple(SIZES))
+    style: str | None = setting(
+        None, "parts of the Transformer by name; unset: what trains best", choices=tuple(STYLES)
+    )
+    layers: int = setting(4, "blocks of a Transformer, stacked layers of the others", least=1)
+    heads: int = setting(4, "attention heads", least=1)
+    width: int = setting(128, "numbers per token between the layers", least=1)
+    head_width: int | None = setting(None, "numbers per head; unset: width / heads", least=1)
+    kv_heads: int | None = setting(None, "key and value heads, shared by groups of heads; unset: heads", least=1)
+    hidden: int | None = setting(
+        None, "width inside the feed-forward part; unset: 4 × width, 8/3 × for swiglu", least=1
+    )
+    context: int = setting(128, "tokens the model is trained on at once", least=1)
+    embed: str = setting("vectors", "how tokens come in", choices=("vectors", "onehot"))
+    tied: bool | None = setting(None, "the head shares the word vectors' weights; unset: yes, but for one-hot")
+    dropout: float = setting(0.0, "part of the numbers dropped in training", least=0.0, most=0.95)
+    activation: str = setting("swiglu", "non-linearity of the feed-forward part", choices=ACTIVATIONS)
+    feed_layers: int = setting(2, "layers of the feed-forward part", least=1, most=2)
+    feed_forward: bool = setting(True, "blocks have a feed-forward part")
+    positions: str = setting("rotary", "how order comes in", choices=POSITIONS)
+    rotary_base: float = setting(10_000.0, "slowest wavelength of rotary positions, over 2π", least=1.0)
+    norm: str = setting("rms", "normalisation", choices=NORMS)
+    norm_order: str = setting("pre", "normalise before each part, or after the sum", choices=("pre", "post"))
+    residual: bool = setting(True, "add each part's input to its output")
+    bias: bool = setting(False, "linear maps and norms have biases")
+    scores: str = setting("query-key", "how attention scores are made", choices=SCORES)
+    scale: bool = setting(True, "divide attention scores by √(head width)")
+    mask: bool = setting(True, "hide the future in a language model; false lets it read the answer")
+    output_projection: bool = setting(True, "attention ends with W^O")
+    qk_norm: bool = setting(True, "normalise queries and keys of each head")
+    embed_scale: bool = setting(False, "multiply word vectors by √width, as in 2017")
+    initialisation: str = setting("zero", "how weights start", choices=("zero", "gpt2", "xavier"))
+    bidirectional: bool = setting(False, "read in both directions (never in a language model)")
+    initial: bool = setting(True, "learn the first state h0; false starts from zeros")
+    nonlinearity: str = setting("tanh", "of the Elman network", choices=("tanh", "relu"))
+    cells: int | None = setting(None, "LSTM: width of the cell when larger than that of its output", least=1)
+    window: int = setting(16, "tokens the window model reads", least=1)
+    kernel: int = setting(4, "tokens a convolution reads", least=1)
+    dilation: int = setting(2, "how much further each convolution layer reaches than the last", least=1)
+
+    def __post_init__(self) -> None:
+        check("model", self)
+        if self.tied is None:
+            self._fill("tied", self.embed == "vectors")
+        if self.tied and self.embed == "onehot":
+            raise SettingError("model.tied true needs model.embed vectors: one-hot vectors have no weights to share")
+        if self.encoder == "transformer":
+            self._fill_transformer()
+        elif self.hidden is None:
+            self._fill("hidden", 4 * self.width)
+        if self.cells is not None and self.cells <= self.width:
+            raise SettingError(f"model.cells {self.cells} must be larger than model.width {self.width}")
+
+    def _fill(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _fill_transformer(self) -> None:
+        if self.head_width is None:
+            if self.width % self.heads and self.scores != "bilinear":
+                raise SettingError(
+                    f"model.heads {self.heads} does not divide model.width {self.width}: "
+                    "change one of them, or set model.head_width"
+                )
+            self._fill("head_width", self.width if self.scores == "bilinear" else self.width // self.heads)
+        if self.kv_heads is None:
+            self._fill("kv_heads", self.heads)
+        assert self.head_width is not None
+        assert self.kv_heads is not None
+        if self.heads % self.kv_heads:
+            raise SettingError(f"model.kv_heads {self.kv_heads} does not divide model.heads {self.heads}")
+        if self.scores != "query-key" and self.kv_heads != self.heads:
+            raise SettingError(f"model.kv_heads goes with model.scores query-key, not {self.scores}")
+        if self.scores in ("plain", "shared") and self.heads * self.head_width != self.width:
+            raise SettingError(
+                f"model.scores {self.scores} splits model.width {self.width} among the heads; "
+                f"model.heads {self.heads} × model.head_width {self.head_width} is {self.heads * self.head_width}"
+            )
+        if self.scores == "bilinear" and self.head_width != self.width:
+            raise SettingError("model.scores bilinear compares whole vectors: leave model.head_width unset")
+        if not self.output_projection and self.heads * self.head_width != self.width:
+            raise SettingError(
+                f"without model.output_projection, model.heads {self.heads} × model.head_width {self.head_width} "
+                f"must be model.width {self.width}"
+            )
+        if self.positions == "rotary" and self.head_width % 2:
+            raise SettingError(f"rotary positions need an even model.head_width, not {self.head_width}")
+        if self.hidden is None:
+            gated = self.activation == "swiglu"
+            self._fill("hidden", math.ceil(self.width * 8 / 3 / 8) * 8 if gated else 4 * self.width)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    steps: int | None = setting(None, "updates to make; unset, with no epochs and minutes: 2000", least=1)
+    epochs: float | None = setting(None, "times to go through the data", least=1e-9)
+    minutes: float | None = setting(None, "minutes to train", least=1e-9)
+    batch_size: int = setting(32, "sequences per update, over all processes", least=1)
+    accumulate: int = setting(1, "pieces each batch is computed in: less memory, the same update", least=1)
+    optimizer: str = setting("muon", "update rule", choices=("muon", "adamw", "momentum", "sgd"))
+    lr: float | None = setting(None, "learning rate; unset: the optimiser's usual one", least=0.0)
+    momentum: float = setting(0.9, "of momentum; Muon uses 0.95", least=0.0, most=1.0)
+    beta1: float = setting(0.9, "Adam's average of gradients", least=0.0, most=1.0)
+    beta2: float = setting(0.99, "Adam's average of squared gradients", least=0.0, most=1.0)
+    weight_decay: float = setting(0.1, "decoupled decay of matrices (not of vectors, norms and embeddings)", least=0.0)
+    l2: float = setting(0.0, "adds l2 · ‖w‖² of the same matrices to the loss", least=0.0)
+    label_smoothing: float = setting(0.0, "probability shared among all tokens", least=0.0, most=0.99)
+    clip: float | None = setting(1.0, "largest norm of the gradient; none: no clipping", least=0.0)
+    schedule: str = setting("cosine", "of the learning rate", choices=("cosine", "inverse-sqrt", "constant"))
+    warmup: int = setting(100, "updates over which the rate rises (at most a tenth of the run)", least=0)
+    lr_floor: float = setting(0.1, "where cosine ends, as a part of the rate", least=0.0, most=1.0)
+    seed: int = setting(0, "of the first weights, the order of the data and dropout", least=0)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1, mps")
+    precision: str = setting("auto", "auto: bf16 on a GPU that has it", choices=("auto", "fp32", "bf16", "fp16"))
+    compile: str = setting("auto", "torch.compile; auto: on CUDA, when it pays", choices=("auto", "on", "off"))
+    threads: int | None = setting(None, "CPU threads; unset: torch's choice, kept on resuming", least=1)
+    validate_every: int | None = setting(None, "updates between validations; unset: ten in the run", least=1)
+    validation_tokens: int = setting(200_000, "tokens of each validation on the way (the last is whole)", least=1)
+    patience: int | None = setting(None, "stop after this many validations without a better one", least=1)
+    checkpoint_every: int | None = setting(None, "updates between checkpoints; unset: at each validation", least=1)
+    keep_checkpoints: int = setting(2, "newest checkpoints kept", least=1)
+    samples: bool = setting(True, "print a sample at each validation")
+
+    def __post_init__(self) -> None:
+        check("training", self)
+        budgets = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
+        if len(budgets) > 1:
+            raise SettingError(f"training.{budgets[0]} and training.{budgets[1]}: give one of them")
+        if not budgets:
+            object.__setattr__(self, "steps", 2000)
+        if self.lr is None:
+            object.__setattr__(self, "lr", {"muon": 3e-3, "adamw": 1e-3, "momentum": 0.1, "sgd": 0.5}[self.optimizer])
+        if self.batch_size % self.accumulate:
+            raise SettingError(
+                f"training.accumulate {self.accumulate} does not divide training.batch_size {self.batch_size}"
+            )

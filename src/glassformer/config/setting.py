@@ -1,0 +1,108 @@
+"""A setting: a dataclass field that carries its help, its choices and its range, and checks itself."""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from glassformer.config.errors import SettingError
+from glassformer.config.names import unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What a setting means and what it may be."""
+
+    help: str
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+
+def setting(
+    default: Any, help: str, *, choices: Sequence[str] = (), least: float | None = None, most: float | None = None
+) -> Any:
+    """A dataclass field with its help text beside it."""
+    return dataclasses.field(default=default, metadata={"rule": Rule(help, tuple(choices), least, most)})
+
+
+def kind_of(field: dataclasses.Field[Any]) -> tuple[type, bool]:
+    """The plain type of a field, and whether None may stand for it: `int | None` gives (int, True)."""
+    declared = field.type
+    if isinstance(declared, types.UnionType) or typing.get_origin(declared) is typing.Union:
+        kinds = [part for part in typing.get_args(declared) if part is not type(None)]
+        return kinds[0], True
+    assert isinstance(declared, type)
+    return declared, False
+
+
+def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
+    """A value from a flag, a file or Python, brought to the field's type."""
+    kind, optional = kind_of(field)
+    if value is None or (optional and isinstance(value, str) and value.lower() in ("none", "null")):
+        if optional:
+            return None
+        raise SettingError(f"{name} needs a value")
+    try:
+        if kind is bool:
+            return _truth(value)
+        if kind is int:
+            return _whole(value)
+        if kind is float:
+            if isinstance(value, bool):
+                raise ValueError
+            number = float(value)
+            if not math.isfinite(number):
+                raise ValueError
+            return number
+        if isinstance(value, (dict, list, tuple)):
+            raise ValueError
+        return str(value)
+    except (ValueError, TypeError):
+        wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]
+        raise SettingError(f"{name} wants {wanted}, not {value!r}") from None
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).lower()
+    if word in ("true", "yes", "on", "1"):
+        return True
+    if word in ("false", "no", "off", "0"):
+        return False
+    raise ValueError
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise ValueError
+    if isinstance(value, int):
+        return value
+    try:
+        return int(str(value))  # 10_000 too, and no digit of a long seed is lost
+    except ValueError:
+        number = float(value)  # 1e4 is a whole number too
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
+def check(section: str, values: Any) -> None:
+    """Hold every field of a section's dataclass against its rule."""
+    for field in dataclasses.fields(values):
+        rule: Rule = field.metadata["rule"]
+        value = getattr(values, field.name)
+        name = f"{section}.{field.name}"
+        if value is None:
+            if not kind_of(field)[1]:
+                raise SettingError(f"{name} needs a value")
+            continue
+        if rule.choices and value not in rule.choices:
+            raise SettingError(unknown(name, str(value), rule.choices))
+        if rule.least is not None and value < rule.least:
+            raise SettingError(f"{name} is {value}, but must be at least {rule.least:g}")
+        if rule.most is not None and value > rule.most:
+            raise SettingError(f"{name} is {value}, but must be at most {rule.most:g}")

@@ -1,0 +1,426 @@
+"""Configuration: who wins, what is refused, and that a saved one is read back as it was. No torch is needed here."""
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.config.errors import GlassformerError, Misuse, SettingError
+from glassformer.config.names import nearest, unknown
+from glassformer.config.presets import ENCODERS, SHARED_KEYS, SIZES, STYLES, encoder_info, size_of, style_of
+from glassformer.config.resolve import ALIASES, SECTIONS, Config, flatten, keys, resolve, used_keys
+from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
+from glassformer.config.setting import Rule, check, kind_of, parse, setting
+
+
+def model(**flags: Any) -> ModelSettings:
+    return resolve({}, {f"model.{key}": value for key, value in flags.items()}).model
+
+
+# Every setting
+
+
+FIELDS = [(name, field) for name, section in SECTIONS.items() for field in dataclasses.fields(section)]
+every_field = pytest.mark.parametrize(("section", "field"), FIELDS, ids=[f"{a}.{b.name}" for a, b in FIELDS])
+
+
+@every_field
+def test_every_setting_has_help(section: str, field: dataclasses.Field[Any]) -> None:
+    rule = field.metadata["rule"]
+    assert isinstance(rule, Rule)
+    assert len(rule.help) > 8
+    assert not rule.help.endswith(".")
+    if rule.choices:
+        assert field.default is None or field.default in rule.choices
+
+
+@every_field
+def test_every_setting_has_a_type_that_a_flag_can_be_brought_to(section: str, field: dataclasses.Field[Any]) -> None:
+    kind, optional = kind_of(field)
+    assert kind in (bool, int, float, str)
+    assert optional or field.default is not None
+    if optional:
+        assert parse("it", field, "none") is None
+        assert parse("it", field, None) is None
+    else:
+        with pytest.raises(SettingError, match="it needs a value"):
+            parse("it", field, None)
+
+
+@every_field
+def test_every_choice_and_range_is_held(section: str, field: dataclasses.Field[Any]) -> None:
+    rule: Rule = field.metadata["rule"]
+    if rule.choices:
+        with pytest.raises(SettingError, match=f"{section}.{field.name}|unknown"):
+            resolve({}, {f"{section}.{field.name}": "nothing-of-the-kind"})
+    for bound, wrong in ((rule.least, -1), (rule.most, +1)):
+        if bound is not None:
+            wrong_value = bound + wrong if kind_of(field)[0] is int else bound + wrong * 1.0
+            beside = {"model": user_of(field.name)} if section == "model" else {}
+            with pytest.raises(SettingError, match=rf"{section}\.{field.name} is .* must be at (least|most)"):
+                resolve({}, {**beside, f"{section}.{field.name}": wrong_value})
+
+
+def user_of(key: str) -> str:
+    """An encoder that uses this key."""
+    return next(name for name in ENCODERS if key in used_keys(name))
+
+
+def test_every_model_setting_is_used_by_some_encoder() -> None:
+    names = {field.name for field in dataclasses.fields(ModelSettings)}
+    assert names == set(SHARED_KEYS) | {key for info in ENCODERS.values() for key in info.keys}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_what_is_said_of_an_encoder_is_about_its_own_settings(name: str) -> None:
+    info = encoder_info(name)
+    assert set(info.defaults) <= set(used_keys(name))
+    assert len(set(info.keys)) == len(info.keys)
+    assert info.summary
+
+
+def test_aliases_stand_for_keys() -> None:
+    assert set(ALIASES.values()) <= set(keys())
+
+
+# From flags to values
+
+
+WHOLE = next(field for field in dataclasses.fields(ModelSettings) if field.name == "layers")
+NUMBER = next(field for field in dataclasses.fields(ModelSettings) if field.name == "dropout")
+TRUTH = next(field for field in dataclasses.fields(ModelSettings) if field.name == "bias")
+WORDS = next(field for field in dataclasses.fields(DataSettings) if field.name == "text")
+
+
+@pytest.mark.parametrize(
+    ("field", "said", "meant"),
+    [
+        (WHOLE, "3", 3),
+        (WHOLE, 3, 3),
+        (WHOLE, "1e4", 10_000),
+        (WHOLE, "10_000", 10_000),
+        (WHOLE, 3.0, 3),
+        (WHOLE, "9007199254740993", 9007199254740993),
+        (NUMBER, "0.5", 0.5),
+        (NUMBER, "1e-3", 0.001),
+        (NUMBER, 1, 1.0),
+        (TRUTH, "true", True),
+        (TRUTH, "No", False),
+        (TRUTH, "on", True),
+        (TRUTH, 0, False),
+        (TRUTH, True, True),
+        (WORDS, 5, "5"),
+        (WORDS, "none", "none"),
+    ],
+)
+def test_parse(field: dataclasses.Field[Any], said: Any, meant: Any) -> None:
+    value = parse("it", field, said)
+    assert value == meant
+    assert type(value) is type(meant)
+
+
+@pytest.mark.parametrize(
+    ("field", "said", "wanted"),
+    [
+        *((WHOLE, said, "a whole number") for said in ("three", "1.5", 1.5, "", True, "inf", "nan", "1e400", [3], {})),
+        *((NUMBER, said, "a number") for said in ("half", "", True, "inf", "-inf", "nan", [0.5], {})),
+        *((TRUTH, said, "true or false") for said in ("maybe", "", 2, 0.5, [True])),
+        *((WORDS, said, "text") for said in (["a"], {"a": 1}, ("a",))),
+    ],
+    ids=str,
+)
+def test_parse_refuses(field: dataclasses.Field[Any], said: Any, wanted: str) -> None:
+    with pytest.raises(SettingError, match=f"it wants {wanted}, not "):
+        parse("it", field, said)
+
+
+@given(st.integers())
+def test_whole_numbers_keep_every_digit(number: int) -> None:
+    assert parse("it", WHOLE, str(number)) == parse("it", WHOLE, number) == number
+
+
+@given(st.sampled_from(["model.layers", "training.lr", "tokenizer.lowercase", "data.text"]), st.text())
+def test_no_text_causes_anything_but_a_settings_error(key: str, value: str) -> None:
+    try:
+        resolve({}, {key: value})
+    except SettingError as error:
+        message = str(error)
+    else:
+        return
+    assert key in message
+
+
+# Names
+
+
+def test_nearest() -> None:
+    assert nearest("lsmt", ENCODERS) == "lstm"
+    assert nearest("Transfomer", ENCODERS) == "transformer"
+    assert nearest("zzzz", ENCODERS) is None
+    assert "did you mean" not in unknown("model", "zzzz", ENCODERS)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"model": "lsmt"}, "unknown model 'lsmt'; did you mean lstm?"),
+        ({"size": "tinny"}, "unknown size 'tinny'; did you mean tiny?"),
+        ({"style": "lama"}, "did you mean llama?"),
+        ({"task": "language_model"}, "did you mean language-model?"),
+        ({"model.layer": 2}, "unknown setting 'model.layer'; did you mean model.layers?"),
+        ({"model": {"layer": 2}}, "unknown setting 'model.layer'; did you mean model.layers?"),
+        ({"batchsize": 2}, "did you mean batch_size?"),
+        ({"training.learning_rate": 1}, "unknown setting 'training.learning_rate'"),
+        ({"model.positions": "rotory"}, "unknown model.positions 'rotory'; did you mean rotary?"),
+        ({"model.norm": "layre"}, "did you mean layer?"),
+        ({"optimizer": "adam"}, "did you mean adamw?"),
+        ({3: 4}, "unknown setting '3'"),
+        ({True: 4}, "unknown setting 'True'"),
+        ({"model": {3: 4}}, "unknown setting 'model.3'"),
+        ({"task": 5}, "unknown task '5'"),
+        ({"training": 5}, "unknown setting 'training'"),
+    ],
+    ids=str,
+)
+def test_what_is_misspelt_is_named_with_the_nearest(flags: dict[Any, Any], message: str) -> None:
+    for source in (({}, flags), (flags, {})):
+        with pytest.raises(SettingError) as caught:
+            resolve(*source)
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert caught.value.exit_code == 2
+
+
+def test_errors_and_their_exit_codes() -> None:
+    assert issubclass(SettingError, Misuse)
+    assert GlassformerError.exit_code == 1
+
+
+UNUSED = [
+    (encoder, key)
+    for encoder in ENCODERS
+    for key in (field.name for field in dataclasses.fields(ModelSettings))
+    if key not in used_keys(encoder)
+]
+
+
+@pytest.mark.parametrize(("encoder", "key"), UNUSED)
+def test_a_key_that_the_encoder_does_not_use_is_refused(encoder: str, key: str) -> None:
+    values = {field.name: field.default for field in dataclasses.fields(ModelSettings)}
+    with pytest.raises(SettingError) as caught:
+        resolve({}, {"model": encoder, f"model.{key}": values[key]})
+    assert f"model.{key} is not used by {encoder}; it belongs to " in str(caught.value)
+    assert user_of(key) in str(caught.value)
+
+
+# What cannot be together
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"model.heads": 3}, "model.heads 3 does not divide model.width 128"),
+        ({"model.heads": 4, "model.kv_heads": 3}, "model.kv_heads 3 does not divide model.heads 4"),
+        (
+            {"model.scores": "shared", "model.kv_heads": 2},
+            "model.kv_heads goes with model.scores query-key, not shared",
+        ),
+        ({"model.scores": "plain", "model.head_width": 8}, "model.heads 4 × model.head_width 8 is 32"),
+        ({"model.scores": "shared", "model.head_width": 8}, "model.heads 4 × model.head_width 8 is 32"),
+        ({"model.scores": "bilinear", "model.head_width": 8}, "leave model.head_width unset"),
+        ({"model.output_projection": False, "model.head_width": 8}, "must be model.width 128"),
+        ({"model.scores": "bilinear", "model.output_projection": False}, "must be model.width 128"),
+        ({"model.head_width": 7}, "even model.head_width, not 7"),
+        ({"model": "lstm", "model.cells": 10}, "model.cells 10 must be larger than model.width"),
+        ({"model": "lstm", "model.embed": "onehot", "model.tied": True}, "one-hot vectors have no weights to share"),
+        ({"data.validation_fraction": 0.6, "data.test_fraction": 0.4}, "leave nothing to train on"),
+        ({"vocab_size": 259}, "bpe starts from 256 bytes and needs at least 260"),
+        ({"tokenizer.lowercase": True}, "tokenizer.lowercase is for char and word"),
+        ({"steps": 5, "epochs": 2}, "training.steps and training.epochs: give one of them"),
+        ({"epochs": 2, "minutes": 2}, "training.epochs and training.minutes: give one of them"),
+        ({"training.accumulate": 3}, "training.accumulate 3 does not divide training.batch_size 32"),
+    ],
+    ids=str,
+)
+def test_settings_that_contradict_each_other(flags: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        resolve({}, flags)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"model.heads": 3, "model.head_width": 10},
+        {"model.heads": 3, "model.scores": "bilinear"},
+        {"model.head_width": 7, "model.positions": "none"},
+        {"model.heads": 6, "model.kv_heads": 2, "model.width": 48},
+        {"tokenizer.kind": "char", "vocab_size": 30, "tokenizer.lowercase": True},
+        {"model": "lstm", "model.embed": "onehot"},
+        {"vocab_size": 260},
+        {"training.clip": "none"},
+    ],
+    ids=str,
+)
+def test_settings_that_do_not(flags: dict[str, Any]) -> None:
+    resolve({}, flags)
+
+
+# What is filled in
+
+
+def test_sizes_that_follow_from_others() -> None:
+    assert model(width=48, heads=3).head_width == 16
+    assert model(heads=4).kv_heads == 4
+    assert model(scores="bilinear").head_width == 128
+    assert model(activation="relu", width=48, heads=3).hidden == 192
+    assert model(activation="swiglu", width=48, heads=3).hidden == 128
+    assert model(hidden=7).hidden == 7
+    assert model(encoder="window", width=10).hidden == 40
+
+
+def test_tied_unless_one_hot() -> None:
+    assert model(encoder="lstm").tied is True
+    assert model(encoder="lstm", embed="onehot").tied is False
+    assert model(encoder="lstm", tied=False).tied is False
+
+
+def test_training_has_a_budget_and_a_rate() -> None:
+    assert TrainingSettings().steps == 2000
+    assert TrainingSettings(epochs=1.5).steps is None
+    assert TrainingSettings(optimizer="adamw").lr != TrainingSettings(optimizer="sgd").lr
+    assert TrainingSettings(optimizer="adamw", lr=0.5).lr == 0.5
+
+
+def test_sections_are_frozen() -> None:
+    for section in (ModelSettings(), DataSettings(), TokenizerSettings(), TrainingSettings()):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            section.anything = 1  # type: ignore[union-attr]
+
+
+# Who wins
+
+
+def test_defaults_below_size_below_style_below_file_below_flag() -> None:
+    """Each of them in turn says something of what those below it said, and is the one that is heard."""
+    assert model().layers == ModelSettings.layers
+    assert model(size="nano").layers == 3  # size over defaults
+    assert model(size="nano").activation == ModelSettings.activation
+    assert model(size="nano", style="classic").activation == "relu"  # style over defaults
+    file = {"model": {"size": "nano", "style": "classic", "layers": 5, "activation": "tanh"}}
+    assert resolve(file, {}).model.layers == 5  # file over size
+    assert resolve(file, {}).model.activation == "tanh"  # file over style
+    flags = {"model.layers": 7, "model.activation": "gelu"}
+    assert resolve(file, flags).model.layers == 7  # flag over file
+    assert resolve(file, flags).model.activation == "gelu"
+    assert resolve(file, flags).model.width == SIZES["nano"]["width"]
+
+
+def test_style_over_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STYLES, "deep", {"layers": 9})
+    monkeypatch.setattr(ModelSettings, "__post_init__", lambda self: None)
+    assert model(size="nano", style="deep").layers == 9
+
+
+def test_an_encoders_own_defaults() -> None:
+    assert model().bias is False
+    assert model(encoder="lstm").bias is True
+    assert model(encoder="lstm", bias=False).bias is False
+    assert model(encoder="cnn").activation == "gelu"
+
+
+def test_the_encoder_of_a_flag_over_that_of_the_file() -> None:
+    assert resolve({"model": "lstm"}, {"model": "gru"}).model.encoder == "gru"
+    assert resolve({"model": {"encoder": "lstm"}}, {}).model.encoder == "lstm"
+    with pytest.raises(SettingError, match="not used by gru"):
+        resolve({"model": {"encoder": "lstm", "cells": 900}}, {"model": "gru"})
+
+
+def test_a_flags_budget_replaces_the_files() -> None:
+    assert resolve({"training": {"steps": 5}}, {"epochs": 2}).training.steps is None
+    assert resolve({"training": {"steps": 5}}, {"lr": 1}).training.steps == 5
+
+
+def test_three_ways_to_say_the_same() -> None:
+    nested, dotted, short = {"training": {"lr": 1}}, {"training.lr": 1}, {"lr": 1}
+    assert flatten(nested) == flatten(dotted) == flatten(short) == {"training.lr": 1.0}
+    assert resolve({"training": None}, {}) == resolve({}, {})
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_styles_are_whole(style: str) -> None:
+    """Every style says all that makes it one, so that none leans on a default that may change."""
+    assert set(style_of(style)) - {"tied"} == set(STYLES["classic"])
+    assert set(style_of(style)) <= set(used_keys("transformer"))
+    resolved = model(style=style)
+    assert all(getattr(resolved, key) == value for key, value in style_of(style).items())
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes_can_be_built(size: str, encoder: str) -> None:
+    assert set(size_of(size, encoder)) <= set(used_keys(encoder))
+    assert model(size=size, encoder=encoder).width % 2 == 0
+
+
+# Saved and read back
+
+
+CONFIGS: list[dict[str, Any]] = [
+    *({"model": name} for name in ENCODERS),
+    *({"model": name, "size": "small"} for name in ENCODERS),
+    *({"style": style} for style in STYLES),
+    {"model": "lstm", "model.cells": 900, "model.embed": "onehot", "dropout": 0.3},
+    {"model.scores": "bilinear", "model.heads": 3},
+    {"epochs": 1.5, "training.clip": "none", "lr": 0.25},
+    {"minutes": 3, "tokenizer.kind": "char", "data.path": "text.txt"},
+    {"model.kv_heads": 2, "model.head_width": 6, "training.threads": 2},
+]
+
+
+@pytest.mark.parametrize("flags", CONFIGS, ids=str)
+def test_a_saved_configuration_is_read_back_as_it_was(flags: dict[str, Any]) -> None:
+    import json
+
+    config = resolve({}, flags)
+    saved = json.loads(json.dumps(config.to_dict()))
+    assert resolve(saved, {}) == config
+    assert resolve(saved, {}).to_dict() == saved
+    assert set(saved["model"]) == set(used_keys(config.model.encoder))
+
+
+def test_a_saved_configuration_can_be_changed_by_a_flag() -> None:
+    saved = resolve({}, {"steps": 7, "model": "lstm"}).to_dict()
+    changed = resolve(saved, {"seed": 3})
+    assert isinstance(changed, Config)
+    assert (changed.training.seed, changed.training.steps, changed.model.encoder) == (3, 7, "lstm")
+
+
+# A section of one's own
+
+
+def test_check_names_the_setting() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Mine:
+        size: int = setting(3, "how many", least=1, most=5)
+        name: str | None = setting(None, "of what", choices=("a", "b"))
+
+    check("mine", Mine())
+    check("mine", Mine(size=5, name="b"))
+    for wrong, message in [
+        (Mine(size=0), "mine.size is 0, but must be at least 1"),
+        (Mine(size=6), "mine.size is 6, but must be at most 5"),
+        (Mine(name="c"), "unknown mine.name 'c'"),
+        (Mine(size=None), "mine.size needs a value"),  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(SettingError, match=message):
+            check("mine", wrong)
+
+
+def test_configuration_needs_no_torch() -> None:
+    code = "import sys, glassformer.config.resolve as r; r.resolve({}, {}); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
