@@ -1,0 +1,48 @@
+"""Text out of a model, token by token, as soon as it is certain."""
+
+import codecs
+
+from glassformer.text.tokenizer import Tokenizer
+
+REPLACEMENT = "\ufffd"
+"""What decoding shows for half a character."""
+
+LONGEST_CHARACTER = 4
+"""Bytes, and so tokens, that one character can take."""
+
+
+class Stream:
+    """Decodes ids as they come: all that `push` and `end` return, joined, is `decode` of all the ids.
+
+    Each push looks back only to the tokens before it, so its cost does not grow with the text. The token before is
+    needed because it decides, with the next one, whether words are joined by a blank.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._characters = codecs.getincrementaldecoder("utf-8")("replace")
+        self._before: list[int] = []
+        self._waiting: list[int] = []
+
+    def push(self, id: int) -> str:
+        """The text that this token settles; none while a character is incomplete."""
+        if id in self._tokenizer.specials:
+            return ""
+        if self._tokenizer.kind == "bpe":
+            return self._characters.decode(self._tokenizer.token_bytes(id))
+        self._waiting.append(id)
+        new = self._new_text()
+        if new.endswith(REPLACEMENT) and len(self._waiting) < LONGEST_CHARACTER:
+            return ""
+        self._before, self._waiting = self._waiting, []
+        return new
+
+    def end(self) -> str:
+        """The rest: what an unfinished character looks like."""
+        rest = self._characters.decode(b"", final=True) + self._new_text()
+        self._before, self._waiting = [], []
+        return rest
+
+    def _new_text(self) -> str:
+        before = self._tokenizer.decode(self._before)
+        return self._tokenizer.decode(self._before + self._waiting)[len(before) :]

@@ -1,0 +1,124 @@
+"""What can be asked of a tokenizer: show it at work, step through its merges, compare kinds."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice, pairwise
+from typing import NamedTuple
+
+from glassformer.config.errors import DataError, SettingError
+from glassformer.config.sections import TokenizerSettings
+from glassformer.text.pieces import utf8
+from glassformer.text.tokenizer import Piece, Tokenizer
+
+HOLD_OUT_EVERY = 10
+
+
+class MergeStep(NamedTuple):
+    """The sentence after one merge. The first step has no merge: single bytes."""
+
+    rank: int | None
+    """How many merges were learned before this one."""
+    pair: tuple[str, str] | None
+    ids: list[int]
+    pieces: list[str]
+
+
+class Comparison(NamedTuple):
+    """One tokenizer, measured on text it was not trained on."""
+
+    kind: str
+    vocab_size: int
+    tokens: int
+    tokens_per_word: float
+    """Words here are what blanks separate, the same for every kind."""
+    bytes_per_token: float
+    unknown_rate: float
+    """The part of the tokens that are `<unk>`."""
+
+
+def show(tokenizer: Tokenizer, text: str) -> list[Piece]:
+    """The tokens of a text, each with its place in it."""
+    return tokenizer.encode_with_offsets(text)
+
+
+def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergeStep]:
+    """BPE at work on a sentence: from single bytes, always the merge learned first, until none applies.
+
+    One step shows one merge at all its places. The last step is what `encode` gives.
+    """
+    if tokenizer.kind != "bpe":
+        raise SettingError(f"merges are what bpe does; this tokenizer is of kind {tokenizer.kind}")
+    table = tokenizer.merge_table
+    stretches = tokenizer.single_bytes(text)
+    steps = [_step(tokenizer, None, None, stretches)]
+    while True:
+        places = [
+            (table[pair][0], stretch, place)
+            for stretch, ids in enumerate(stretches)
+            for place, pair in enumerate(pairwise(ids))
+            if pair in table
+        ]
+        if not places:
+            return steps
+        rank, stretch, place = min(places)
+        left, right = stretches[stretch][place : place + 2]
+        stretches[stretch][place : place + 2] = [table[left, right][1]]
+        if rank == steps[-1].rank:
+            steps.pop()  # the same merge at another place
+        steps.append(_step(tokenizer, rank, (tokenizer.token(left), tokenizer.token(right)), stretches))
+
+
+def _step(
+    tokenizer: Tokenizer, rank: int | None, pair: tuple[str, str] | None, stretches: list[list[int]]
+) -> MergeStep:
+    ids = list(chain.from_iterable(stretches))
+    return MergeStep(rank, pair, ids, [tokenizer.token(id) for id in ids])
+
+
+def compare(texts_factory: Callable[[], Iterable[str]], kinds: list[TokenizerSettings]) -> list[Comparison]:
+    """Train one tokenizer for each of the settings, and measure it on text it has not seen.
+
+    Of every ten texts the second is measured on, and the other nine are trained on. A single text is split into its
+    lines first, and these are divided the same way. The texts are read once to measure their size, and once for
+    training and once for measuring each tokenizer.
+    """
+    train_bytes = held_out_bytes = words = 0
+    for text, held_out in _divided(texts_factory):
+        if held_out:
+            held_out_bytes += len(utf8(text))
+            words += len(text.split())
+        else:
+            train_bytes += len(utf8(text))
+    if not words:
+        raise DataError(
+            "too little text to compare tokenizers: some is held out to measure on, and none was left for it"
+        )
+    comparisons = []
+    for settings in kinds:
+        train = (text for text, held_out in _divided(texts_factory) if not held_out)
+        tokenizer = Tokenizer.train(train, settings, total_bytes=train_bytes)
+        tokens = unknown = 0
+        for text in (text for text, held_out in _divided(texts_factory) if held_out):
+            ids = tokenizer.encode_batch([text])[0]
+            tokens += len(ids)
+            unknown += int((ids == tokenizer.unk).sum()) if tokenizer.unk is not None else 0
+        comparisons.append(
+            Comparison(
+                kind=tokenizer.kind,
+                vocab_size=tokenizer.vocab_size,
+                tokens=tokens,
+                tokens_per_word=tokens / words,
+                bytes_per_token=held_out_bytes / tokens,
+                unknown_rate=unknown / tokens,
+            )
+        )
+    return comparisons
+
+
+def _divided(texts_factory: Callable[[], Iterable[str]]) -> Iterator[tuple[str, bool]]:
+    """Every text, or every line of a single text, and whether it is held out."""
+    texts = iter(texts_factory())
+    beginning = list(islice(texts, 2))
+    if len(beginning) == 1:
+        beginning = beginning[0].splitlines(keepends=True)
+    for number, text in enumerate(chain(beginning, texts)):
+        yield text, number % HOLD_OUT_EVERY == 1
