@@ -1,0 +1,60 @@
+"""Tasks with an exact answer, made from a seed: what a model should learn to do without a single mistake."""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from string import ascii_lowercase as LETTERS
+
+
+def copy_rows(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
+    """abcd>abcd."""
+    return (f"{word}>{word}" for word in _words(rows, seed, shortest, longest))
+
+
+def reverse_rows(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
+    """abcd>dcba."""
+    return (f"{word}>{word[::-1]}" for word in _words(rows, seed, shortest, longest))
+
+
+def add_rows(rows: int, seed: int, digits: int) -> Iterator[str]:
+    """27+45=72."""
+
+    def draw(random: Random) -> str:
+        left, right = random.randrange(10**digits), random.randrange(10**digits)
+        return f"{left}+{right}={left + right}"
+
+    return _different(draw, rows, seed, space=10 ** (2 * digits))
+
+
+def recall_rows(rows: int, seed: int, distance: int) -> Iterator[str]:
+    """k7c1f3?k7: no other pair has the letter that is asked for, so that the answer is certain."""
+
+    def draw(random: Random) -> str:
+        asked = random.choice(LETTERS)
+        others = LETTERS.replace(asked, "")
+        pair = f"{asked}{random.randrange(10)}"
+        between = "".join(f"{random.choice(others)}{random.randrange(10)}" for _ in range(distance))
+        return f"{pair}{between}?{pair}"
+
+    space = len(LETTERS) * 10 * ((len(LETTERS) - 1) * 10) ** distance
+    return _different(draw, rows, seed, space)
+
+
+def _words(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
+    def draw(random: Random) -> str:
+        return "".join(random.choices(LETTERS, k=random.randint(shortest, longest)))
+
+    return _different(draw, rows, seed, space=sum(len(LETTERS) ** size for size in range(shortest, longest + 1)))
+
+
+def _different(draw: Callable[[Random], str], rows: int, seed: int, space: int) -> Iterator[str]:
+    """Rows drawn by chance, none twice until all that there can be have been seen."""
+    random = Random(seed)
+    seen: set[str] = set()
+    for _ in range(rows):
+        if len(seen) == space:
+            seen.clear()
+        row = draw(random)
+        while row in seen:
+            row = draw(random)
+        seen.add(row)
+        yield row

@@ -1,0 +1,15 @@
+"""What a language model learns from: a sentence seen as questions and answers."""
+
+from collections.abc import Sequence
+
+
+def training_pairs(pieces: Sequence[str]) -> list[tuple[str, str]]:
+    """One sentence as its training pairs: each prefix, and the piece that comes next.
+
+    The pieces are joined as they are, so they bring their own spaces, as a tokenizer's do; with START and END among
+    them, the first and the last pair say how a text begins and that it ends.
+
+    >>> training_pairs(["the", " cat", " sat"])
+    [('the', ' cat'), ('the cat', ' sat')]
+    """
+    return [("".join(pieces[:end]), pieces[end]) for end in range(1, len(pieces))]

@@ -1,0 +1,139 @@
+"""What is learned from, and what is held out to see how well: files of their own, or a part split off."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.mixing import mix, number
+from glassformer.data.part import Part, digest, documents_of, stretches, whole
+from glassformer.data.source import Source, open_source
+from glassformer.data.survey import Survey, survey
+
+PURPOSES = {"validation": "for validation", "test": "for the test"}
+"""The parts that can be held out, and how a sentence names them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Data, divided."""
+
+    fingerprint: str
+    """Of all texts, those of validation and test files among them."""
+    parts: dict[str, Part]
+    """`train`, and where asked for `validation` and `test`."""
+    remarks: tuple[str, ...]
+
+    def report(self) -> str:
+        """What was divided and how, for a person to read."""
+        return "; ".join(self.remarks)
+
+
+def split(source: Source, settings: DataSettings) -> Corpus:
+    """Files that were given are taken as they are; else the end of a single text, or whole documents of several."""
+    found = survey(source)
+    files = {name: path for name in PURPOSES if (path := getattr(settings, name)) is not None}
+    fractions = {name: getattr(settings, f"{name}_fraction") for name in PURPOSES if name not in files}
+    fractions = {name: fraction for name, fraction in fractions.items() if fraction > 0}
+    if found.filled.sum() == 1:
+        parts = _split_tail(found, fractions)
+        held = _of_tail(parts, fractions)
+    else:
+        parts = _split_documents(found, fractions, settings.split_seed)
+        held = " and ".join(_of_documents(parts[name]) for name in fractions)
+    remarks = [_size(found) + (f": {held}" if held else ""), *_left_out(found)]
+    fingerprint = found.fingerprint
+    for name, path in files.items():
+        given = survey(open_source(path, settings))
+        parts[name] = whole(given, name)
+        fingerprint = digest(fingerprint, name, given.fingerprint)
+        remarks += [
+            f"{name} from {path}: {_size(given)}",
+            *_left_out(given),
+            *_overlap(given, name, found, parts["train"]),
+        ]
+    return Corpus(fingerprint, parts, tuple(remarks))
+
+
+def _split_tail(found: Survey, fractions: dict[str, float]) -> dict[str, Part]:
+    """At exact characters: train, then validation, then test."""
+    size = int(found.characters[found.filled].sum())
+    validation, test = fractions.get("validation", 0.0), fractions.get("test", 0.0)
+    train_stop, validation_stop = int(size * (1 - validation - test)), int(size * (1 - test))
+    borders = {"train": (0, train_stop), "validation": (train_stop, validation_stop), "test": (validation_stop, size)}
+    borders = {name: border for name, border in borders.items() if name == "train" or name in fractions}
+    for name, (first, stop) in borders.items():
+        if first == stop:
+            raise DataError(f"{found.source.name} has {size:,} characters: too few to leave any for the {name} part")
+    return stretches(found, borders)
+
+
+def _split_documents(found: Survey, fractions: dict[str, float], seed: int) -> dict[str, Part]:
+    """Whole documents, picked by a number made of their content and the seed; equal ones stay together.
+
+    So the choice does not depend on the order of the documents, and one more moves few of the others.
+    """
+    total = int(found.filled.sum())
+    contents, counts = np.unique(found.digests[found.filled], return_counts=True)
+    if len(contents) < len(fractions) + 1:
+        raise DataError(
+            f"{found.source.name} has {total:,} documents, {len(contents):,} of them different: too few for "
+            f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})"
+        )
+    order = np.argsort(mix(contents, number(seed)))
+    parts = {}
+    for place, (name, fraction) in enumerate(fractions.items()):
+        needed = len(fractions) - place  # contents to leave, one for each part still to come
+        picked = _pick(counts[order], max(1, round(fraction * total)), len(order) - needed)
+        chosen = found.filled & np.isin(found.digests, contents[order[picked]])
+        parts[name] = documents_of(found, name, chosen)
+        order = np.delete(order, picked)
+    train = found.filled & np.isin(found.digests, contents[order])
+    return {"train": documents_of(found, "train", train), **parts}
+
+
+def _pick(counts: NDArray[np.int64], wanted: int, most: int) -> list[int]:
+    """Groups, in their order, that together have `wanted` documents or as nearly so as fits; one at least."""
+    picked: list[int] = []
+    for group, count in enumerate(counts.tolist()):
+        if wanted == 0 or len(picked) == most:
+            break
+        if count <= wanted:
+            picked.append(group)
+            wanted -= count
+    return picked or [int(np.argmin(counts))]
+
+
+def _of_tail(parts: dict[str, Part], fractions: dict[str, float]) -> str:
+    shares = {name: f"{100 * part:g} % ({parts[name].characters:,} characters)" for name, part in fractions.items()}
+    if len(shares) == 2:
+        return f"held out from its end: {shares['validation']} for validation, then {shares['test']} for the test"
+    return "".join(f"the last {share} held out {PURPOSES[name]}" for name, share in shares.items())
+
+
+def _of_documents(part: Part) -> str:
+    return f"{_documents(part.documents)} ({part.characters:,} characters) held out {PURPOSES[part.name]}"
+
+
+def _documents(count: int) -> str:
+    return f"{count:,} document{'' if count == 1 else 's'}"
+
+
+def _size(found: Survey) -> str:
+    documents = int(found.filled.sum())
+    characters = int(found.characters[found.filled].sum())
+    return f"{'one text' if documents == 1 else _documents(documents)}, {characters:,} characters"
+
+
+def _left_out(found: Survey) -> list[str]:
+    blank = int((~found.filled).sum())
+    return [remark for remark in (found.source.note, blank and f"left out: {_documents(blank)} without text") if remark]
+
+
+def _overlap(given: Survey, name: str, found: Survey, train: Part) -> list[str]:
+    """Held-out documents that were trained on make the score too good."""
+    seen = int(np.isin(given.digests[given.filled], found.digests[train.chosen]).sum())
+    total = int(given.filled.sum())
+    return [f"warning: {seen:,} of {_documents(total)} of {name} also in training"] if seen else []

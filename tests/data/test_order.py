@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.config.errors import DataError
+from glassformer.data.mixing import number, permuted
+from glassformer.data.order import WindowOrder
+
+
+def epochs(order: WindowOrder, count: int) -> np.ndarray:
+    """The starts of the first epochs, a row each."""
+    steps = -(-count * order.windows // order.batch_size)
+    starts = np.concatenate([order.starts(step) for step in range(steps)])
+    return starts[: count * order.windows].reshape(count, order.windows)
+
+
+@given(st.integers(1, 3000), st.integers(0, 2**64 - 1))
+@settings(max_examples=100, deadline=None)
+def test_permuted_is_a_permutation(size: int, key: int) -> None:
+    out = permuted(np.arange(size, dtype=np.uint64), size, number(key))
+    assert sorted(out.tolist()) == list(range(size))
+
+
+def test_every_place_is_about_equally_likely() -> None:
+    size, keys = 7, 7000
+    counts = np.zeros((size, size))
+    for place in range(size):
+        where = permuted(
+            np.full(keys, place, dtype=np.uint64), size, np.arange(keys, dtype=np.uint64) * np.uint64(7919)
+        )
+        counts[place] = np.bincount(where.astype(np.int64), minlength=size)
+    expected = keys / size
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
+
+
+def test_neighbours_do_not_stay_neighbours() -> None:
+    size = 100_003
+    out = permuted(np.arange(size, dtype=np.uint64), size, number(1)).astype(np.float64)
+    assert abs(np.corrcoef(out[:-1], out[1:])[0, 1]) < 0.02
+    assert abs(np.corrcoef(out, np.arange(size))[0, 1]) < 0.02
+
+
+@given(context=st.integers(1, 31), extra=st.integers(0, 400), batch_size=st.integers(1, 53), seed=st.integers(0, 2**63))
+@settings(max_examples=100, deadline=None)
+def test_an_epoch_tiles_the_tokens(context: int, extra: int, batch_size: int, seed: int) -> None:
+    length = context + 1 + extra
+    order = WindowOrder(length, context, batch_size, seed)
+    assert order.steps_per_epoch == order.windows / batch_size
+    assert order.starts(0).dtype == np.int64
+    assert order.starts(5).shape == (batch_size,)
+    for starts in epochs(order, 3):
+        first, last = starts.min(), starts.max()
+        assert sorted(starts.tolist()) == list(range(first, last + 1, context))  # none twice, none missing, no gap
+        assert first >= 0
+        assert last + context + 1 <= length
+        assert order.windows * context + 2 * context > length - 1 or order.windows == 1  # little is left out
+
+
+def test_a_batch_depends_on_seed_and_step_alone() -> None:
+    order = WindowOrder(10_007, 13, 7, seed=3)
+    later = order.starts(1_000_003).tolist()
+    order.starts(2)
+    assert WindowOrder(10_007, 13, 7, seed=3).starts(1_000_003).tolist() == later
+    assert WindowOrder(10_007, 13, 7, seed=4).starts(1_000_003).tolist() != later
+
+
+def test_batches_cut_one_long_order() -> None:
+    fine, coarse = WindowOrder(1009, 11, 1, seed=5), WindowOrder(1009, 11, 17, seed=5)
+    assert epochs(fine, 4).tolist() == epochs(coarse, 4).tolist()
+
+
+def test_epochs_differ_in_order_and_in_borders() -> None:
+    rows = epochs(WindowOrder(1009, 11, 17, seed=0), 300)
+    assert {row.min() % 11 for row in rows} == set(range(11))
+    ranks = {tuple(np.argsort(row).tolist()) for row in rows}
+    assert len(ranks) == 300
+
+
+@pytest.mark.parametrize("length", [12, 13, 23, 34, 101])
+def test_in_the_long_run_every_token_but_the_first_is_predicted(length: int) -> None:
+    rows = epochs(WindowOrder(length, 11, 3, seed=0), 300)
+    predicted = {token for start in np.unique(rows) for token in range(start + 1, start + 12)}
+    assert predicted == set(range(1, length))
+
+
+def test_a_batch_larger_than_the_data() -> None:
+    order = WindowOrder(12, 11, 5, seed=0)
+    assert order.windows == 1
+    assert order.starts(7).tolist() == [0] * 5
+
+
+def test_too_few_tokens() -> None:
+    with pytest.raises(DataError) as caught:
+        WindowOrder(57, 128, 32, seed=0)
+    assert (
+        str(caught.value)
+        == "context 128 needs at least 129 tokens, but the training part has 57: lower --model.context"
+    )
+
+
+def test_large_data_needs_no_table() -> None:
+    starts = WindowOrder(10**13, 1024, 4096, seed=0).starts(10**6)
+    assert len(set(starts.tolist())) == 4096
+    assert starts.max() < 10**13
