@@ -1,0 +1,212 @@
+"""Attention: every token looks at the others and takes a weighted average of what it finds.
+
+One brick, three uses: self-attention, masked (causal) self-attention, and cross-attention to a memory. The model takes
+the fused kernel; `attention_weights` and `attend_written_out` are the lectures' formula for the same thing.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from glassformer.bricks.positions import Rotation, rotate
+from glassformer.bricks.tap import Tap
+
+
+class Memory(NamedTuple):
+    """A second sequence to attend to, such as an encoder's output."""
+
+    states: Float[Tensor, "B S m"]
+    mask: Bool[Tensor, "B S"] | None = None
+
+
+def average_by_similarity(
+    query: Float[Tensor, "B d"], vectors: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None
+) -> tuple[Float[Tensor, "B d"], Float[Tensor, "B T"]]:
+    """Attention without parameters: p = softmax(hᵀx_t), c = Σ p_t x_t. Gives c and p."""
+    scores = torch.einsum("bd,btd->bt", query, vectors)
+    weights = masked_softmax(scores, mask)
+    return torch.einsum("bt,btd->bd", weights, vectors), weights
+
+
+def masked_softmax(scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "..."]:
+    """Softmax over the last axis; what the mask hides gets exactly 0, and so does a row that hides everything."""
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num(0.0)
+
+
+def visible(
+    queries: int, keys: int, mask: Bool[Tensor, "B S"] | None, *, causal: bool, device: torch.device
+) -> Bool[Tensor, "..."] | None:
+    """Which key each query may look at, as something that broadcasts over B×h×queries×keys; None: every one.
+
+    The last query stands at the last key: with a cache there are more keys than queries.
+    """
+    seen = None if mask is None else mask[:, None, None, :]
+    if causal and queries > 1:
+        past = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+        seen = past if seen is None else seen & past
+    return seen
+
+
+def attention_weights(
+    queries: Float[Tensor, "B h T e"],
+    keys: Float[Tensor, "B k S e"],
+    seen: Bool[Tensor, "..."] | None = None,
+    *,
+    scale: float | None = None,
+) -> Float[Tensor, "B h T S"]:
+    """Written out: softmax(Q Kᵀ / √e), each query over the keys it may see."""
+    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], 1)
+    scale = 1 / math.sqrt(queries.shape[-1]) if scale is None else scale
+    scores = torch.einsum("bhte,bhse->bhts", queries, keys) * scale
+    return masked_softmax(scores, None if seen is None else seen.expand_as(scores))
+
+
+def attend_written_out(weights: Float[Tensor, "B h T S"], values: Float[Tensor, "B k S v"]) -> Float[Tensor, "B h T v"]:
+    """Written out: for each query, the values averaged by its weights."""
+    values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
+    return torch.einsum("bhts,bhsv->bhtv", weights, values)
+
+
+class KeyValues(NamedTuple):
+    """Keys and values of the past, in room that was set aside at the start."""
+
+    keys: Float[Tensor, "B k room e"]
+    values: Float[Tensor, "B k room v"]
+
+
+class Attention(nn.Module):
+    """Multi-head attention.
+
+    How scores are made (`scores`), the lectures' road from one to the next, X the tokens that look and M those looked
+    at (M = X in self-attention):
+
+    - `plain`: X Mᵀ, values M: no parameters;
+    - `shared`: one matrix U for all, (XU)(MU)ᵀ, values MU;
+    - `bilinear`: X W Mᵀ with a matrix W for each head, values M;
+    - `query-key`: (X W^Q)(M W^K)ᵀ, values M W^V. Fewer key/value heads than heads (`kv_heads`) are shared in groups.
+
+    `plain` and `shared` split the width among the heads; every head of `bilinear` has all of it. The heads' results are
+    concatenated and projected by W^O (`output`), unless that is left out.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        head_width: int | None = None,
+        kv_heads: int | None = None,
+        memory_width: int | None = None,
+        scores: str = "query-key",
+        causal: bool = False,
+        scale: bool = True,
+        output: bool = True,
+        qk_norm: bool = False,
+        bias: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        source = memory_width or width
+        self.heads = heads
+        self.scores = scores
+        self.head_width = width if scores == "bilinear" else head_width or width // heads
+        self.kv_heads = {"query-key": kv_heads or heads, "bilinear": 1}.get(scores, heads)
+        self.causal = causal
+        self.scale = 1 / math.sqrt(self.head_width) if scale else 1.0
+        self.dropout = dropout
+
+        inner = heads * self.head_width
+        kv_inner = self.kv_heads * self.head_width
+        has_query, has_key = scores != "plain", scores == "query-key"
+        self.query = nn.Linear(width, inner, bias=bias and has_key) if has_query else None
+        self.key = nn.Linear(source, kv_inner, bias=bias) if has_key else None
+        self.value = nn.Linear(source, kv_inner, bias=bias) if has_key else None
+        self.output = nn.Linear(inner, width, bias=bias) if output else None
+        self.query_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+        self.key_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+
+        self.queries, self.keys, self.values, self.mixed = Tap(), Tap(), Tap(), Tap()
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T d"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        rotation: Rotation | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        """Each token of x looks at x (or at `memory`), where the mask shows a real token."""
+        keys, values = self.remember(x if memory is None else memory.states, rotation)
+        mask = mask if memory is None else memory.mask
+        return self.look(x, keys, values, mask, rotation=rotation)
+
+    def extend(
+        self,
+        x: Float[Tensor, "B T d"],
+        past: KeyValues,
+        filled: int,
+        mask: Bool[Tensor, "B S"] | None = None,
+        *,
+        rotation: Rotation | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        """T new tokens after `filled` ones whose keys and values stand in `past`; theirs are added there."""
+        end = filled + x.shape[1]
+        keys, values = self.remember(x, rotation)
+        past.keys[:, :, filled:end] = keys
+        past.values[:, :, filled:end] = values
+        return self.look(x, past.keys[:, :, :end], past.values[:, :, :end], mask, rotation=rotation)
+
+    def remember(
+        self, x: Float[Tensor, "B S m"], rotation: Rotation | None = None
+    ) -> tuple[Float[Tensor, "B k S e"], Float[Tensor, "B k S v"]]:
+        """Keys and values of tokens that are looked at."""
+        if self.key is not None and self.value is not None:
+            keys, values = self._split(self.key(x), self.kv_heads), self._split(self.value(x), self.kv_heads)
+        else:
+            shared = self.query(x) if self.scores == "shared" and self.query is not None else x
+            keys = values = self._split(shared, self.kv_heads)
+        return self.keys(self._placed(keys, self.key_norm, rotation)), self.values(values)
+
+    def look(
+        self,
+        x: Float[Tensor, "B T d"],
+        keys: Float[Tensor, "B k S e"],
+        values: Float[Tensor, "B k S v"],
+        mask: Bool[Tensor, "B S"] | None,
+        *,
+        rotation: Rotation | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        """Each token of x averages the values of those it may see."""
+        queries = self._split(x if self.query is None else self.query(x), self.heads)
+        queries = self.queries(self._placed(queries, self.query_norm, rotation))
+        whole = queries.shape[2] == keys.shape[2] and mask is None
+        seen = None if whole else visible(queries.shape[2], keys.shape[2], mask, causal=self.causal, device=x.device)
+        mixed = F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=seen,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=self.causal and whole,
+            scale=self.scale,
+            enable_gqa=self.kv_heads != self.heads,
+        )
+        joined = self.mixed(mixed).transpose(1, 2).flatten(2)
+        return joined if self.output is None else self.output(joined)
+
+    def _split(self, x: Float[Tensor, "B T i"], heads: int) -> Float[Tensor, "B h T e"]:
+        return x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)
+
+    @staticmethod
+    def _placed(
+        x: Float[Tensor, "B h T e"], norm: nn.Module | None, rotation: Rotation | None
+    ) -> Float[Tensor, "B h T e"]:
+        if norm is not None:
+            x = norm(x)
+        return x if rotation is None else rotate(x, rotation)

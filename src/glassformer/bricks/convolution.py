@@ -1,0 +1,30 @@
+"""Convolution over a sequence: the same small window of weights slides along the text."""
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+class Convolution(nn.Module):
+    """y_t = Σ_i W_i x_(t + i·dilation − offset) + b.
+
+    Causal: the window ends at t. Centred: it lies around t. Beyond the borders, and at padding, stand zeros.
+    """
+
+    def __init__(
+        self, *, width: int, out: int, kernel: int, dilation: int = 1, causal: bool = True, bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.reach = (kernel - 1) * dilation
+        """How many tokens beside its own an output reads."""
+        self.before = self.reach if causal else self.reach // 2
+        self.slide = nn.Conv1d(width, out, kernel, dilation=dilation, bias=bias)
+
+    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T e"]:
+        if mask is not None:
+            x = x * mask.unsqueeze(-1)
+        return self.inside(F.pad(x, (0, 0, self.before, self.reach - self.before)))
+
+    def inside(self, x: Float[Tensor, "B S d"]) -> Float[Tensor, "B T e"]:
+        """Only where the whole window lies inside: `reach` outputs fewer than inputs."""
+        return self.slide(x.transpose(1, 2)).transpose(1, 2)

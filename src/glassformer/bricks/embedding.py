@@ -1,0 +1,35 @@
+"""How tokens become vectors."""
+
+import math
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class WordVectors(nn.Module):
+    """Row w of a V×d table for every word w."""
+
+    def __init__(self, *, vocab: int, width: int, scale: bool = False, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocab, width)
+        self.width = width
+        self.scale = math.sqrt(width) if scale else 1.0
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
+        x: Tensor = self.table(tokens)
+        if self.scale != 1.0:
+            x = x * self.scale
+        return self.dropout(x)
+
+
+class OneHot(nn.Module):
+    """A vector of V zeros with a 1 at the token's place; it learns nothing."""
+
+    def __init__(self, *, vocab: int) -> None:
+        super().__init__()
+        self.width = vocab
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        return F.one_hot(tokens, self.width).float()

@@ -1,0 +1,46 @@
+"""Attention of a recurrent decoder over an encoder's states: one query looks along the source."""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from glassformer.bricks.attention import masked_softmax
+from glassformer.bricks.tap import Tap
+
+
+class MemoryAttention(nn.Module):
+    """Weights p = softmax(score(q, m_s)) over the memory, and the context c = Σ p_s m_s.
+
+    Scores: `dot` qᵀm, `scaled` qᵀm/√d, `bilinear` qᵀWm, `additive` vᵀtanh(W q + U m).
+    """
+
+    def __init__(self, *, width: int, memory_width: int, kind: str = "dot", hidden: int | None = None) -> None:
+        super().__init__()
+        if kind in ("dot", "scaled") and width != memory_width:
+            raise ValueError(f"{kind} attention compares vectors of one width, not {width} with {memory_width}")
+        hidden = hidden or width
+        self.kind = kind
+        self.scale = 1 / math.sqrt(width) if kind == "scaled" else 1.0
+        self.bilinear = nn.Linear(width, memory_width, bias=False) if kind == "bilinear" else None
+        self.of_query = nn.Linear(width, hidden, bias=True) if kind == "additive" else None
+        self.of_memory = nn.Linear(memory_width, hidden, bias=False) if kind == "additive" else None
+        self.total = nn.Linear(hidden, 1, bias=False) if kind == "additive" else None
+        self.weights = Tap()
+
+    def forward(
+        self, query: Float[Tensor, "B T d"], memory: Float[Tensor, "B S m"], mask: Bool[Tensor, "B S"] | None = None
+    ) -> Float[Tensor, "B T m"]:
+        scores = self.score(query, memory)
+        seen = None if mask is None else mask.unsqueeze(1).expand_as(scores)
+        weights: Tensor = self.weights(masked_softmax(scores, seen))
+        return weights @ memory
+
+    def score(self, query: Float[Tensor, "B T d"], memory: Float[Tensor, "B S m"]) -> Float[Tensor, "B T S"]:
+        if self.of_query is not None and self.of_memory is not None and self.total is not None:
+            joint = self.of_query(query).unsqueeze(2) + self.of_memory(memory).unsqueeze(1)
+            return self.total(torch.tanh(joint)).squeeze(-1)
+        if self.bilinear is not None:
+            query = self.bilinear(query)
+        return query @ memory.transpose(1, 2) * self.scale

@@ -1,0 +1,66 @@
+"""Normalisation of the vectors between the parts of a block."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+def layer_norm(
+    x: Float[Tensor, "*rest d"], gain: Float[Tensor, "d"], shift: Float[Tensor, "d"] | None = None, eps: float = 1e-5
+) -> Float[Tensor, "*rest d"]:
+    """Layer norm written out: (a − μ) / σ · γ + β, with μ and σ over the numbers of one vector."""
+    mean = x.mean(-1, keepdim=True)
+    variance = (x - mean).square().mean(-1, keepdim=True)
+    normed = (x - mean) / torch.sqrt(variance + eps) * gain
+    return normed if shift is None else normed + shift
+
+
+def rms_norm(x: Float[Tensor, "*rest d"], gain: Float[Tensor, "d"], eps: float = 1e-6) -> Float[Tensor, "*rest d"]:
+    """RMS norm written out: a / √(mean a²) · γ. Layer norm without the centring."""
+    return x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps) * gain
+
+
+class LayerNorm(nn.LayerNorm):
+    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        return super().forward(x)
+
+
+class RMSNorm(nn.RMSNorm):
+    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        return super().forward(x)
+
+
+class BatchNorm(nn.Module):
+    """Each of the d numbers normalised over all real tokens of the batch; in use, by the averages of training.
+
+    While it trains, a token's vector depends on every other token of the batch, the future included: it stands here to
+    be compared, as the lectures do.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        if mask is None:
+            return self.norm(x.flatten(0, 1)).view_as(x)
+        out = torch.zeros_like(x)
+        out[mask] = self.norm(x[mask]).to(out.dtype)
+        return out
+
+
+class NoNorm(nn.Module):
+    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        return x
+
+
+def make_norm(kind: str, width: int, *, bias: bool = True) -> nn.Module:
+    """A norm by name: layer, rms, batch, none."""
+    if kind == "layer":
+        return LayerNorm(width, bias=bias)
+    if kind == "rms":
+        return RMSNorm(width, eps=1e-6)
+    if kind == "batch":
+        return BatchNorm(width)
+    assert kind == "none", kind
+    return NoNorm()

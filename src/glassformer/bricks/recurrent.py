@@ -1,0 +1,154 @@
+"""Recurrent layers: torch's fast ones, and beside them one step of each as the lectures write it."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+def elman_step(
+    x: Float[Tensor, "B i"],
+    h: Float[Tensor, "B d"],
+    *,
+    w_x: Float[Tensor, "d i"],
+    w_h: Float[Tensor, "d d"],
+    bias: Float[Tensor, "d"] | None = None,
+    nonlinearity: str = "tanh",
+) -> Float[Tensor, "B d"]:
+    """h_t = tanh(W_h h_(t−1) + W_x x_t + b)."""
+    total = h @ w_h.T + x @ w_x.T
+    if bias is not None:
+        total = total + bias
+    return torch.tanh(total) if nonlinearity == "tanh" else torch.relu(total)
+
+
+class Gates(NamedTuple):
+    """What an LSTM decides in one step: let in (i), keep (f), candidate (g), let out (o)."""
+
+    i: Tensor
+    f: Tensor
+    g: Tensor
+    o: Tensor
+
+
+def lstm_gates(
+    x: Float[Tensor, "B i"],
+    h: Float[Tensor, "B p"],
+    *,
+    w_x: Float[Tensor, "g i"],
+    w_h: Float[Tensor, "g p"],
+    bias: Float[Tensor, "g"] | None = None,
+) -> Gates:
+    """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), each with its own W, U, b."""
+    total = x @ w_x.T + h @ w_h.T
+    if bias is not None:
+        total = total + bias
+    i, f, g, o = total.chunk(4, -1)
+    return Gates(torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o))
+
+
+def lstm_step(
+    gates: Gates, c: Float[Tensor, "B d"], projection: Float[Tensor, "p d"] | None = None
+) -> tuple[Float[Tensor, "B p"], Float[Tensor, "B d"]]:
+    """c_t = f ⊙ c_(t−1) + i ⊙ g,  h_t = o ⊙ tanh(c_t), or W_hr of that."""
+    c = gates.f * c + gates.i * gates.g
+    h = gates.o * torch.tanh(c)
+    return (h if projection is None else h @ projection.T), c
+
+
+def gru_step(
+    x: Float[Tensor, "B i"],
+    h: Float[Tensor, "B d"],
+    *,
+    w_x: Float[Tensor, "g i"],
+    w_h: Float[Tensor, "g d"],
+    b_x: Float[Tensor, "g"] | None = None,
+    b_h: Float[Tensor, "g"] | None = None,
+) -> Float[Tensor, "B d"]:
+    """r, z = σ(W x + U h + b),  n = tanh(W x + b + r ⊙ (U h + b')),  h_t = (1 − z) ⊙ n + z ⊙ h_(t−1)."""
+    from_x = x @ w_x.T if b_x is None else x @ w_x.T + b_x
+    from_h = h @ w_h.T if b_h is None else h @ w_h.T + b_h
+    r_x, z_x, n_x = from_x.chunk(3, -1)
+    r_h, z_h, n_h = from_h.chunk(3, -1)
+    r, z = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+    n = torch.tanh(n_x + r * n_h)
+    return (1 - z) * n + z * h
+
+
+Hidden = tuple[Tensor, ...]
+"""The state between two steps: (h,), or (h, c) of an LSTM; each L×B×d."""
+
+CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+
+
+class Recurrent(nn.Module):
+    """Stacked recurrent layers, one or both ways, with a learned first state.
+
+    `cells`: an LSTM whose cell is wider than its output h, which is then projected to `width`.
+    Both ways, each way gives half the width.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        input_width: int,
+        width: int,
+        layers: int = 1,
+        dropout: float = 0.0,
+        bias: bool = True,
+        bidirectional: bool = False,
+        initial: bool = True,
+        nonlinearity: str = "tanh",
+        cells: int | None = None,
+    ) -> None:
+        super().__init__()
+        ways = 2 if bidirectional else 1
+        out = width // ways
+        extra: dict[str, object] = {}
+        if kind == "rnn":
+            extra["nonlinearity"] = nonlinearity
+        if cells is not None:
+            extra["proj_size"] = out
+        self.cell = CELLS[kind](
+            input_width,
+            cells or out,
+            num_layers=layers,
+            bias=bias,
+            batch_first=True,
+            dropout=dropout if layers > 1 else 0.0,
+            bidirectional=bidirectional,
+            **extra,
+        )
+        widths = [out, cells or out] if kind == "lstm" else [out]
+        first = [torch.zeros(layers * ways, size) for size in widths]
+        self.first = nn.ParameterList([nn.Parameter(state, requires_grad=initial) for state in first])
+        """h0 (and c0): learned, or zeros."""
+
+    def start(self, batch: int) -> Hidden:
+        return tuple(state.unsqueeze(1).expand(-1, batch, -1).contiguous() for state in self.first)
+
+    def forward(
+        self, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T d"], Hidden]:
+        """The states after every token, and the state to go on from.
+
+        Padding stands at the end of a row: it is not read, and its states are 0.
+        """
+        state = hidden if len(hidden) == 2 else hidden[0]
+        if mask is None:
+            out, state = self.cell(x, state)
+        else:
+            lengths = mask.sum(1)
+            packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+            out, state = self.cell(packed, state)
+            out, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
+            out = out * mask.unsqueeze(-1)
+        after: Hidden = state if isinstance(state, tuple) else (state,)
+        if mask is not None:  # a row of nothing but padding stays where it was
+            after = tuple(
+                torch.where((lengths > 0)[None, :, None], new, old) for new, old in zip(after, hidden, strict=True)
+            )
+        return out, after

@@ -1,0 +1,27 @@
+"""Before any room is imported: shapes become checked types. Then: few threads, so that sums are the same every time."""
+
+import os
+
+from jaxtyping import install_import_hook
+
+CHECKED_ROOMS = [
+    "glassformer.bricks",
+    "glassformer.encoders",
+    "glassformer.models",
+]
+"""Rooms whose annotations are checked at run time; a new room of tensors is added here."""
+
+install_import_hook(CHECKED_ROOMS, "beartype.beartype")
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers_every_time() -> None:
+    """A test may draw without a generator of its own: it then draws the same alone and among others."""
+    torch.manual_seed(0)
