@@ -1,0 +1,53 @@
+"""The one signature of every sequence encoder."""
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from glassformer.bricks.attention import Memory
+
+
+class State(ABC):
+    """What a causal encoder remembers of the tokens so far."""
+
+    @abstractmethod
+    def select(self, rows: Int[Tensor, "B"]) -> "State":
+        """The state of these rows of the batch, in this order: for beams, and to leave finished rows behind."""
+
+
+class Encoder(nn.Module, ABC):
+    """T vectors of width d in, T vectors of width d out.
+
+    `causal`: no output depends on a later input; then `start` and `extend` compute the same outputs piece by piece:
+    `extend` in any pieces equals `forward` on the whole.
+    """
+
+    width: int
+    causal: bool
+    limit: int | None = None
+    """How many tokens it was made to hold at once; None: any number, for its state does not grow."""
+
+    @abstractmethod
+    def forward(
+        self, x: Float[Tensor, "B T i"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+    ) -> Float[Tensor, "B T d"]: ...
+
+    @abstractmethod
+    def start(self, batch: int, room: int, memory: Memory | None = None) -> State:
+        """The state before the first token, with room for this many."""
+
+    @abstractmethod
+    def extend(
+        self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        """T ≥ 1 more tokens: a whole prompt in one pass, then one at a time. Changes the state.
+
+        With a mask, rows may have fewer than T new tokens: theirs come first, and padding follows.
+        """
+
+
+def no_memory(encoder: Encoder, memory: Memory | None) -> None:
+    """For encoders that cannot attend to a second sequence."""
+    if memory is not None:
+        raise ValueError(f"{type(encoder).__name__} cannot attend to a memory")

@@ -1,0 +1,118 @@
+"""Encoders that read a bounded stretch of the past: the fixed-window MLP, and stacked convolutions."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from glassformer.bricks.activation import ACTIVATIONS
+from glassformer.bricks.attention import Memory
+from glassformer.bricks.convolution import Convolution
+from glassformer.bricks.residual import Residual
+from glassformer.encoders.base import Encoder, State, no_memory
+
+
+class RecentInputs(State):
+    """For each layer, the last inputs that its next outputs will still read."""
+
+    def __init__(self, recent: list[Float[Tensor, "B _ d"]]) -> None:
+        self.recent = recent
+
+    def select(self, rows: Int[Tensor, "B"]) -> "RecentInputs":
+        return RecentInputs([part.index_select(0, rows) for part in self.recent])
+
+    def slide(
+        self, layer: int, convolution: Convolution, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None
+    ) -> Float[Tensor, "B T e"]:
+        """One layer's outputs for new inputs, and what it will remember of them."""
+        joined = torch.cat([self.recent[layer].to(x.dtype), x], 1)
+        new = joined.new_tensor(x.shape[1], dtype=torch.long).expand(x.shape[0]) if mask is None else mask.sum(1)
+        kept = new.unsqueeze(1) + torch.arange(convolution.reach, device=x.device)
+        self.recent[layer] = joined.gather(1, kept.unsqueeze(-1).expand(-1, -1, joined.shape[-1]))
+        return convolution.inside(joined)
+
+
+class WindowEncoder(Encoder):
+    """An MLP over the last `window` tokens, laid side by side: everything before them is forgotten."""
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        window: int,
+        hidden: int,
+        layers: int = 1,
+        activation: str = "relu",
+        causal: bool = True,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.causal = causal
+        self.read = Convolution(width=width, out=hidden, kernel=window, causal=causal, bias=bias)
+        self.deeper = nn.ModuleList(nn.Linear(hidden, hidden, bias=bias) for _ in range(layers - 1))
+        self.output = nn.Linear(hidden, width, bias=bias)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+    ) -> Float[Tensor, "B T d"]:
+        no_memory(self, memory)
+        return self._think(self.read(x, mask))
+
+    def _think(self, hidden: Float[Tensor, "B T e"]) -> Float[Tensor, "B T d"]:
+        hidden = self.dropout(self.activation(hidden))
+        for layer in self.deeper:
+            hidden = self.dropout(self.activation(layer(hidden)))
+        return self.output(hidden)
+
+    def start(self, batch: int, room: int, memory: Memory | None = None) -> RecentInputs:
+        no_memory(self, memory)
+        return RecentInputs([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
+
+    def extend(
+        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        assert isinstance(state, RecentInputs)
+        return self._think(state.slide(0, self.read, x, mask))
+
+
+class CnnEncoder(Encoder):
+    """Stacked convolutions, each adding its activation to its input. With dilation the reach grows as fast as that."""
+
+    def __init__(
+        self, *, width: int, convolutions: list[Convolution], around: list[Residual], norm: nn.Module, activation: str,
+        causal: bool,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.width = width
+        self.causal = causal
+        self.convolutions = nn.ModuleList(convolutions)
+        self.around = nn.ModuleList(around)
+        self.norm = norm
+        self.activation = ACTIVATIONS[activation]
+
+    def forward(
+        self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+    ) -> Float[Tensor, "B T d"]:
+        no_memory(self, memory)
+        for convolution, around in zip(self.convolutions, self.around, strict=True):
+            x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
+        return self.norm(x, mask)
+
+    def start(self, batch: int, room: int, memory: Memory | None = None) -> RecentInputs:
+        no_memory(self, memory)
+        like = next(self.parameters())
+        return RecentInputs([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])
+
+    def extend(
+        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        assert isinstance(state, RecentInputs)
+        for layer, (convolution, around) in enumerate(zip(self._slides(), self.around, strict=True)):
+            x = around(x, lambda x, at=layer, slide=convolution: self.activation(state.slide(at, slide, x, mask)), mask)
+        return self.norm(x, mask)
+
+    def _slides(self) -> list[Convolution]:
+        return [layer for layer in self.convolutions if isinstance(layer, Convolution)]

@@ -1,0 +1,202 @@
+"""Encoders by name. What each can do stands in `config.presets`; what it cannot is an error when it is built."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from glassformer.bricks.attention import Attention
+from glassformer.bricks.convolution import Convolution
+from glassformer.bricks.feed_forward import FeedForward
+from glassformer.bricks.norm import NoNorm, make_norm
+from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, Rotary, SineCosine
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.residual import Residual
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import ENCODERS, EncoderInfo, encoder_info
+from glassformer.config.sections import ModelSettings
+from glassformer.encoders.base import Encoder
+from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
+from glassformer.encoders.recurrent import RecurrentEncoder
+from glassformer.encoders.transformer import Block, TransformerEncoder
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an encoder stands in its model."""
+
+    input_width: int
+    causal: bool
+    memory_width: int | None = None
+
+
+Build = Callable[[ModelSettings, Place], Encoder]
+
+BUILDERS: dict[str, Build] = {}
+
+
+def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Build], Build]:
+    """Make an encoder known by name; one's own brings its `EncoderInfo` along."""
+
+    def register(build: Build) -> Build:
+        if info is not None:
+            ENCODERS[name] = info
+        BUILDERS[name] = build
+        return build
+
+    return register
+
+
+def build_encoder(settings: ModelSettings, place: Place) -> Encoder:
+    info = encoder_info(settings.encoder)
+    if place.causal and not info.causal:
+        raise SettingError(f"{settings.encoder} reads the whole text at once: it cannot be a language model")
+    if place.causal and settings.bidirectional:
+        raise SettingError("model.bidirectional reads the future: a language model must not")
+    if place.memory_width is not None and not info.memory:
+        raise SettingError(f"{settings.encoder} cannot attend to a second text")
+    if place.input_width != settings.width and not info.any_width:
+        able = ", ".join(name for name, other in ENCODERS.items() if other.any_width)
+        raise SettingError(f"model.embed onehot is for encoders that take any width ({able}), not {settings.encoder}")
+    return BUILDERS[settings.encoder](settings, place)
+
+
+@register_encoder("window")
+def build_window(settings: ModelSettings, place: Place) -> Encoder:
+    assert settings.hidden is not None
+    return WindowEncoder(
+        width=settings.width,
+        window=settings.window,
+        hidden=settings.hidden,
+        layers=settings.layers,
+        activation=settings.activation,
+        causal=place.causal,
+        bias=settings.bias,
+        dropout=settings.dropout,
+    )
+
+
+@register_encoder("cnn")
+def build_cnn(settings: ModelSettings, place: Place) -> Encoder:
+    width = settings.width
+    return CnnEncoder(
+        width=width,
+        convolutions=[
+            Convolution(
+                width=width,
+                out=width,
+                kernel=settings.kernel,
+                dilation=settings.dilation**layer,
+                causal=place.causal,
+                bias=settings.bias,
+            )
+            for layer in range(settings.layers)
+        ],
+        around=[
+            Residual(
+                norm=make_norm(settings.norm, width, bias=settings.bias),
+                residual=settings.residual,
+                dropout=settings.dropout,
+            )
+            for _ in range(settings.layers)
+        ],
+        norm=make_norm(settings.norm, width, bias=settings.bias),
+        activation=settings.activation,
+        causal=place.causal,
+    )
+
+
+@register_encoder("rnn")
+@register_encoder("lstm")
+@register_encoder("gru")
+def build_recurrent(settings: ModelSettings, place: Place) -> Encoder:
+    if settings.bidirectional and settings.width % 2:
+        raise SettingError(f"model.bidirectional halves model.width, and {settings.width} is odd")
+    layers = Recurrent(
+        kind=settings.encoder,
+        input_width=place.input_width,
+        width=settings.width,
+        layers=settings.layers,
+        dropout=settings.dropout,
+        bias=settings.bias,
+        bidirectional=settings.bidirectional,
+        initial=settings.initial,
+        nonlinearity=settings.nonlinearity,
+        cells=settings.cells,
+    )
+    return RecurrentEncoder(layers=layers, width=settings.width, causal=place.causal, dropout=settings.dropout)
+
+
+@register_encoder("transformer")
+def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
+    assert settings.head_width is not None
+    if settings.scores != "query-key" and place.memory_width not in (None, settings.width):
+        raise SettingError(
+            f"model.scores {settings.scores} compares vectors of one width, not {settings.width} "
+            f"with the {place.memory_width} of the second text"
+        )
+    pre = settings.norm_order == "pre"
+    rotary = Rotary(head_width=settings.head_width, base=settings.rotary_base)
+    return TransformerEncoder(
+        width=settings.width,
+        blocks=[_block(settings, place) for _ in range(settings.layers)],
+        positions=_positions(settings),
+        rotary=rotary if settings.positions == "rotary" else None,
+        norm=make_norm(settings.norm, settings.width, bias=settings.bias) if pre else NoNorm(),
+        causal=place.causal and settings.mask,
+        limit=settings.context,
+        dropout=settings.dropout,
+    )
+
+
+def _positions(settings: ModelSettings) -> nn.Module:
+    if settings.positions == "learned":
+        return LearnedPositions(width=settings.width, context=settings.context)
+    if settings.positions == "onehot":
+        return OneHotPositions(width=settings.width, context=settings.context)
+    return SineCosine() if settings.positions == "sine" else NoPositions()
+
+
+def _block(settings: ModelSettings, place: Place) -> Block:
+    width, memory_width = settings.width, place.memory_width
+
+    def around() -> Residual:
+        return Residual(
+            norm=make_norm(settings.norm, width, bias=settings.bias),
+            order=settings.norm_order,
+            residual=settings.residual,
+            dropout=settings.dropout,
+        )
+
+    def attention(*, causal: bool, memory_width: int | None = None) -> Attention:
+        return Attention(
+            width=width,
+            heads=settings.heads,
+            head_width=settings.head_width,
+            kv_heads=settings.kv_heads,
+            memory_width=memory_width,
+            scores=settings.scores,
+            causal=causal,
+            scale=settings.scale,
+            output=settings.output_projection,
+            qk_norm=settings.qk_norm,
+            bias=settings.bias,
+            dropout=settings.dropout,
+        )
+
+    assert settings.hidden is not None
+    feed = FeedForward(
+        width=width,
+        hidden=settings.hidden,
+        activation=settings.activation,
+        layers=settings.feed_layers,
+        bias=settings.bias,
+    )
+    return Block(
+        attend=attention(causal=place.causal and settings.mask),
+        around_attend=around(),
+        feed=feed if settings.feed_forward else None,
+        around_feed=around() if settings.feed_forward else None,
+        recall=None if memory_width is None else attention(causal=False, memory_width=memory_width),
+        around_recall=None if memory_width is None else around(),
+    )

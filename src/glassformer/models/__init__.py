@@ -1,0 +1,1 @@
+"""Whole models: embed → encoder → pool → head."""

@@ -1,0 +1,64 @@
+"""How weights start.
+
+| how | linear maps | maps that end a residual branch | word vectors, learned positions |
+|---|---|---|---|
+| `zero` (default) | normal, 1/√(fan-in) | 0: every block starts as the identity (not without residual) | normal, 0.02 |
+| `gpt2` | normal, 0.02 | normal, 0.02/√(2·layers) | normal, 0.02 |
+| `xavier` (classic) | uniform, ±√(6/(fan-in + fan-out)) | the same | normal, 1/√width |
+
+Biases start at 0, norms at 1. Recurrent, convolutional and window encoders start as torch starts them, but for the
+recurrent matrices, which start orthogonal, and an LSTM's forget gate, whose bias starts at 1; their word vectors as
+`xavier`'s. A head of its own starts like the word vectors.
+"""
+
+import math
+
+from torch import Tensor, nn
+
+from glassformer.encoders.base import Encoder
+from glassformer.encoders.recurrent import RecurrentEncoder
+from glassformer.encoders.transformer import Block, TransformerEncoder
+
+
+def initialise_transformer(encoder: TransformerEncoder, how: str) -> None:
+    for module in encoder.modules():
+        if isinstance(module, nn.Linear):
+            if how == "xavier":
+                nn.init.xavier_uniform_(module.weight)
+            else:
+                nn.init.normal_(module.weight, std=0.02 if how == "gpt2" else module.in_features**-0.5)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            initialise_vectors(module.weight, how)
+    blocks = [block for block in encoder.blocks if isinstance(block, Block)]
+    if how == "xavier" or not blocks[0].around_attend.residual:
+        return
+    std = 0.02 / math.sqrt(2 * len(blocks)) if how == "gpt2" else 0.0
+    for block in blocks:
+        ends = [block.attend.output, block.feed.output if block.feed else None]
+        ends.append(block.recall.output if block.recall else None)
+        for end in ends:
+            if end is not None:
+                nn.init.normal_(end.weight, std=std)
+
+
+def initialise_recurrent(encoder: RecurrentEncoder) -> None:
+    for name, weight in encoder.layers.cell.named_parameters():
+        if name.startswith("weight_hh"):
+            for gate in weight.chunk(weight.shape[0] // encoder.layers.cell.hidden_size):
+                nn.init.orthogonal_(gate)
+        elif name.startswith("bias_ih") and isinstance(encoder.layers.cell, nn.LSTM):
+            nn.init.ones_(weight.chunk(4)[1])
+            nn.init.zeros_(encoder.layers.cell.get_parameter(name.replace("_ih", "_hh")).chunk(4)[1])
+
+
+def initialise_vectors(table: Tensor, how: str) -> None:
+    nn.init.normal_(table, std=table.shape[1] ** -0.5 if how == "xavier" else 0.02)
+
+
+def initialise_encoder(encoder: Encoder, how: str) -> None:
+    if isinstance(encoder, TransformerEncoder):
+        initialise_transformer(encoder, how)
+    elif isinstance(encoder, RecurrentEncoder):
+        initialise_recurrent(encoder)
