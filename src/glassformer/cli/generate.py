@@ -1,0 +1,103 @@
+"""glassformer generate"""
+
+import sys
+from typing import TYPE_CHECKING
+
+from glassformer.cli.options import Parser
+from glassformer.config.errors import Misuse
+
+if TYPE_CHECKING:
+    from glassformer.verbs.load import Likely
+
+EXAMPLE = 'glassformer generate last "To be, or" --tokens 100 --temperature 0.8'
+
+
+def parser() -> Parser:
+    made = Parser("generate", "RUN [PROMPT]", "Let a run go on writing.", EXAMPLE)
+    made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
+    made.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to go on from (default: the start of a text; "
+                      "- reads it from stdin)")  # fmt: skip
+    made.add_argument("--file", metavar="FILE", help="one prompt a line; one text each")
+    made.add_argument("--tokens", type=int, default=200, metavar="N", help="tokens at most (default 200)")
+    made.add_argument("--greedy", action="store_true", help="always the likeliest token")
+    made.add_argument("--temperature", type=float, default=None, metavar="X", help="below 1 tamer, above 1 wilder")
+    made.add_argument("--top-k", type=int, metavar="K", help="only among the K likeliest tokens")
+    made.add_argument("--top-p", type=float, metavar="P", help="only among the likeliest that together reach P")
+    made.add_argument("--repetition-penalty", type=float, default=1.0, metavar="X", help="above 1: fewer repetitions")
+    made.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end before this text; can be repeated"
+    )
+    made.add_argument("--seed", type=int, default=0, metavar="N", help="of the sampling (default 0)")
+    made.add_argument("--probabilities", action="store_true", help="show the five likeliest tokens at each position")
+    made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
+    made.add_argument("--json", action="store_true", help="print each result as one JSON object")
+    return made
+
+
+def run(words: list[str]) -> int:
+    options = parser().read(words)
+    if options.greedy and any(value is not None for value in (options.temperature, options.top_k, options.top_p)):
+        raise Misuse("--greedy takes the likeliest token: --temperature, --top-k and --top-p do not go with it")
+    if options.file is not None and options.prompt is not None:
+        raise Misuse("give a PROMPT or --file, not both")
+
+    from glassformer.cli.show import print_json, say
+    from glassformer.verbs.load import load
+
+    loaded = load(options.run, options.device)
+    if not loaded.model.encoder.causal:
+        say(
+            "this model was trained without its mask (model.mask false): it learned to read the answer, not to guess it"
+        )
+    how = {
+        "tokens": options.tokens,
+        "greedy": options.greedy,
+        "temperature": 1.0 if options.temperature is None else options.temperature,
+        "top_k": options.top_k,
+        "top_p": options.top_p,
+        "repetition_penalty": options.repetition_penalty,
+        "stop": [stop.encode().decode("unicode_escape") if "\\" in stop else stop for stop in options.stop],
+        "seed": options.seed,
+        "say": say,
+    }
+    for prompt in _prompts(options.prompt, options.file):
+        if options.json:
+            text = loaded.generate(prompt, **how)
+            result: dict[str, object] = {"prompt": prompt, "text": text}
+            if options.probabilities:
+                result["probabilities"] = [vars(likely) for likely in loaded.probabilities(prompt + text)]
+            print_json(result)
+            continue
+        text = ""
+        print(prompt, end="", flush=True)
+        for piece in loaded.stream(prompt, **how):
+            text += piece
+            print(piece, end="", flush=True)
+        print(flush=True)
+        if options.probabilities:
+            _show_probabilities(loaded.probabilities(prompt + text))
+    return 0
+
+
+def _prompts(prompt: str | None, file: str | None) -> list[str]:
+    if file is not None:
+        try:
+            with open(file, encoding="utf-8") as lines:
+                return [line.rstrip("\n") for line in lines]
+        except UnicodeDecodeError:
+            raise Misuse(f"{file} is not UTF-8") from None
+    return [sys.stdin.read() if prompt == "-" else prompt or ""]
+
+
+def _show_probabilities(rows: "list[Likely]") -> None:
+    from rich.text import Text
+
+    from glassformer.cli.show import results, table
+
+    shown = table("token", "its probability", "the five likeliest at this place")
+    shown.columns[2].justify = "left"
+    for row in rows:
+        own = "" if row.token == "" else f"{row.probability:.1%}"
+        best = "   ".join(f"{token!r} {value:.1%}" for token, value in row.expected)
+        shown.add_row(Text("(next)" if row.token == "" else repr(row.token)), own, Text(best))
+    results.print(shown)

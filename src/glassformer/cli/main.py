@@ -1,0 +1,78 @@
+"""`glassformer VERB …`: finds the verb, and turns what goes wrong into one line and an exit code."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.config.names import unknown
+from glassformer.config.presets import ENCODERS
+from glassformer.config.version import VERSION
+
+VERBS: dict[str, str] = {
+    "train": "train a model on a text, and leave a run",
+    "evaluate": "loss, perplexity and bits per byte of a run",
+    "generate": "let a run write",
+    "tokenizer": "train, show and compare tokenizers",
+    "data": "list, describe and show data sets",
+    "demo": "the main job on embedded data, in a few minutes",
+}
+
+HELP = f"""glassformer {VERSION}: build, train, compare and look inside sequence models, on your own text.
+
+usage: glassformer VERB …        (gf for short; each verb has --help with an example)
+
+verbs:
+{chr(10).join(f"  {verb:10} {summary}" for verb, summary in VERBS.items())}
+
+models (train --model NAME):
+{chr(10).join(f"  {name:11} {info.summary}" for name, info in ENCODERS.items())}
+
+a first run:
+  glassformer train docstrings --minutes 2
+  glassformer generate last "Return the"
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if words is None else words)
+    try:
+        return _run(words)
+    except GlassformerError as error:
+        print(f"glassformer: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("glassformer: stopped", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        print("glassformer: out of memory: lower --batch-size, --model.context or the size", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"glassformer: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"glassformer {VERSION}")
+        return 0
+    verb = words[0]
+    if verb not in VERBS:
+        raise Misuse(unknown("verb", verb, VERBS))
+    run: Callable[[list[str]], int | None] = importlib.import_module(f"glassformer.cli.{verb}").run
+    try:
+        return run(words[1:]) or 0
+    except SystemExit as stop:  # argparse after --help
+        return int(stop.code or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Command-line options made from the settings themselves, so that help and code cannot part."""
+
+import argparse
+import dataclasses
+import re
+from typing import Any, NoReturn
+
+from glassformer.config.errors import Misuse
+from glassformer.config.names import nearest
+from glassformer.config.presets import ENCODERS, SIZES, STYLES
+from glassformer.config.resolve import ALIASES, SECTIONS
+from glassformer.config.setting import Rule, kind_of
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse without its habit of guessing, and with errors in one line."""
+
+    def __init__(self, verb: str, arguments: str, summary: str, example: str) -> None:
+        super().__init__(
+            prog=f"glassformer {verb}",
+            usage=f"glassformer {verb} {arguments} [options, in any order]",
+            description=summary,
+            epilog=f"example:\n  {example}",
+            formatter_class=_Help,
+            allow_abbrev=False,
+            add_help=False,
+        )
+        self.add_argument("-h", "--help", action="help", help="show this and stop")
+
+    def error(self, message: str) -> NoReturn:
+        if match := re.match(r"unrecognized arguments: (\S+)", message):
+            raise Misuse(self._unknown(match.group(1)))
+        if match := re.match(r"the following arguments are required: (.+)", message):
+            raise Misuse(f"{self.prog}: {match.group(1)} is missing (see {self.prog} --help)")
+        raise Misuse(f"{self.prog}: {message.removeprefix('argument ')}")
+
+    def _unknown(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"{self.prog}: '{word}' is one argument too many"
+        word = word.split("=")[0]
+        known = [option for action in self._actions for option in action.option_strings]
+        meant = nearest(word, known)
+        return f"{self.prog}: unknown option {word}" + (f"; did you mean {meant}?" if meant else "")
+
+    def read(self, words: list[str]) -> argparse.Namespace:
+        return self.parse_intermixed_args(words)
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=34, width=110)
+
+
+def add_settings(parser: argparse.ArgumentParser, sections: tuple[str, ...] = tuple(SECTIONS)) -> None:
+    """Every setting of these sections as `--section.key`, with short names for what people type most."""
+    short = {key: f"--{name.replace('_', '-')}" for name, key in ALIASES.items()}
+    for section in sections:
+        group = parser.add_argument_group(f"{section} settings")
+        for field in dataclasses.fields(SECTIONS[section]):
+            key = f"{section}.{field.name}"
+            if key == "data.path":
+                continue
+            names = [short[key]] if key in short else []
+            rule: Rule = field.metadata["rule"]
+            group.add_argument(
+                *names,
+                f"--{key}",
+                dest=key,
+                metavar=_metavar(field),
+                default=argparse.SUPPRESS,
+                help=_help(key, field, rule),
+            )
+
+
+def _metavar(field: dataclasses.Field[Any]) -> str:
+    kind, _ = kind_of(field)
+    return {bool: "true|false", int: "N", float: "X", str: "NAME"}[kind]
+
+
+CHOICES = {"model.encoder": tuple(ENCODERS), "model.size": tuple(SIZES), "model.style": tuple(STYLES)}
+
+
+def _help(key: str, field: dataclasses.Field[Any], rule: Rule) -> str:
+    choices = CHOICES.get(key, rule.choices)
+    text = rule.help + (f": {', '.join(choices)}" if choices else "")
+    if field.default is not None:
+        shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
+        text += f" (default {shown})"
+    return text.replace("%", "%%")
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The dotted keys that were given."""
+    return {key: value for key, value in vars(options).items() if "." in key}

@@ -1,0 +1,71 @@
+"""glassformer train"""
+
+import os
+import shlex
+
+from glassformer.cli.options import Parser, add_settings, settings_of
+from glassformer.config.errors import Misuse
+from glassformer.config.resolve import TASKS
+
+EXAMPLE = "glassformer train shakespeare.txt --tokenizer.kind char --model lstm --minutes 5"
+
+
+def parser() -> Parser:
+    made = Parser("train", "DATA", "Train a model on a text, and leave a run.", EXAMPLE)
+    made.add_argument("data", nargs="?", metavar="DATA", help="a text file, a folder, a .jsonl file, or the name of an "
+                      "embedded data set (`glassformer data` lists them)")  # fmt: skip
+    made.add_argument("--out", metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)")
+    made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
+    made.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
+    made.add_argument("--resume", action="store_true", help="go on with the run in --out (default: the last one)")
+    made.add_argument("--overwrite", action="store_true", help="replace the run in --out")
+    made.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    add_settings(made)
+    return made
+
+
+def run(words: list[str]) -> int:
+    options = parser().read(words)
+    settings = settings_of(options)
+    if options.task:
+        settings["task"] = options.task
+    if options.resume and options.overwrite:
+        raise Misuse("--resume goes on with a run, --overwrite replaces it: give one of them")
+    if options.data is None and not options.resume and not options.config:
+        raise Misuse("glassformer train: DATA is missing (see glassformer train --help)")
+
+    from glassformer.cli.show import Watcher, print_json, results, say
+    from glassformer.verbs.train import train
+
+    first = os.environ.get("RANK", "0") == "0"
+    watcher = Watcher()
+    try:
+        trained = train(
+            options.data,
+            out=options.out,
+            config=options.config,
+            resume=options.resume,
+            overwrite=options.overwrite,
+            listen=watcher if first else lambda event: None,
+            command=shlex.join(["glassformer", "train", *words]),
+            **settings,
+        )
+    finally:
+        watcher.close()
+    if not first:
+        return 0
+    if trained.reason == "interrupted":
+        say(f"stopped after step {trained.steps:,} and saved; go on with: "
+            f"glassformer train --resume --out {shlex.quote(trained.run)}")  # fmt: skip
+        return 1
+    if options.json:
+        print_json(trained.to_dict())
+    else:
+        metrics = trained.validation
+        results.print(
+            f"{trained.run}: {trained.model}, {trained.parameters:,} parameters, {trained.steps:,} updates in "
+            f"{trained.seconds:.0f} s; validation loss {metrics['loss']:.4f}, perplexity {metrics['perplexity']:.2f}, "
+            f"{metrics['bits_per_byte']:.4f} bits per byte"
+        )
+    say(f'next: glassformer generate {shlex.quote(trained.run)} "A prompt"')
+    return 0

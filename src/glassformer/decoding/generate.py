@@ -1,0 +1,120 @@
+"""The one decoding loop: a prompt in one pass, then token after token over `extend`, for every causal encoder."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from glassformer.decoding.sampling import Sampling, choose
+from glassformer.encoders.base import State
+from glassformer.models.language_model import LanguageModel
+
+
+def generate(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    how: Sampling,
+    *,
+    most: int,
+    end: int | None = None,
+    never: Sequence[int] = (),
+    seed: int = 0,
+    say: Callable[[str], None] = lambda line: None,
+) -> Iterator[list[int | None]]:
+    """For each step, the next token of each prompt; None once that row has ended.
+
+    Prompts may be of different lengths, but hold at least one token. `never`: ids that are not to be chosen. An
+    encoder made for a certain number of tokens that has used them up reads the last half of them again and goes on.
+    """
+    rows = [list(prompt) for prompt in prompts]
+    device = model.head.weight.device
+    generator = torch.Generator().manual_seed(seed)
+    loop = _Loop(model, device, most, say)
+    seen = _seen(rows, model.head.weight.shape[0], device) if how.repetition_penalty != 1.0 else None
+    open_rows = [True] * len(rows)
+    forbidden = torch.tensor(list(never), dtype=torch.long, device=device)
+    with torch.inference_mode():
+        features = loop.read(rows)
+        for _ in range(most):
+            scores = model.head(features)
+            if len(forbidden):
+                scores.index_fill_(-1, forbidden, -torch.inf)
+            tokens = choose(scores, how, generator, seen)
+            chosen = tokens.tolist()
+            if seen is not None:
+                seen[torch.arange(len(rows), device=device), tokens] = True
+            for row, token in enumerate(chosen):
+                rows[row].append(token)
+                open_rows[row] = open_rows[row] and token != end
+            yield [token if still else None for token, still in zip(chosen, open_rows, strict=True)]
+            if not any(open_rows):
+                return
+            features = loop.next(rows, tokens)
+
+
+def _seen(rows: list[list[int]], vocab: int, device: torch.device) -> Tensor:
+    seen = torch.zeros(len(rows), vocab, dtype=torch.bool, device=device)
+    for row, tokens in enumerate(rows):
+        seen[row, tokens] = True
+    return seen
+
+
+class _Loop:
+    """The encoder's state, and what to do when its room is used up."""
+
+    def __init__(self, model: LanguageModel, device: torch.device, most: int, say: Callable[[str], None]) -> None:
+        self.model = model
+        self.device = device
+        self.most = most
+        self.say = say
+        self.limit = model.encoder.limit
+        self.said = False
+        self.state: State
+        self.left = 0
+
+    def read(self, rows: list[list[int]]) -> Tensor:
+        """Features after the last token of each row; the rows are read in one pass."""
+        longest = max(map(len, rows))
+        if self.limit is not None and longest > self.limit:
+            rows = [row[-max(1, self.limit // 2) :] for row in rows]
+            self._say_once()
+            longest = max(map(len, rows))
+        room = longest + self.most if self.limit is None else min(longest + self.most, self.limit)
+        self.left = room - longest
+        ids = torch.zeros(len(rows), longest, dtype=torch.long)
+        for number, row in enumerate(rows):
+            ids[number, : len(row)] = torch.tensor(row)
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
+        mask = None
+        if int(lengths.min()) < longest:
+            mask = torch.arange(longest, device=self.device) < lengths.unsqueeze(1)
+        self.state = self.model.start(len(rows), room)
+        features = self.model.extend(ids.to(self.device), self.state, mask)
+        return features[torch.arange(len(rows), device=self.device), lengths - 1]
+
+    def next(self, rows: list[list[int]], tokens: Tensor) -> Tensor:
+        """Features after one more token."""
+        if self.limit is not None and not self.left:
+            self._say_once()
+            return self.read([row[-max(1, self.limit // 2) :] for row in rows])
+        self.left -= 1
+        return self.model.extend(tokens.unsqueeze(1), self.state)[:, -1]
+
+    def _say_once(self) -> None:
+        if not self.said:
+            self.said = True
+            self.say(
+                f"the text is longer than the model's context of {self.limit} tokens: "
+                "the last half of it is read again, what came before is forgotten"
+            )
+
+
+@torch.inference_mode()
+def likeliest(model: LanguageModel, ids: Sequence[int], k: int = 5) -> list[list[tuple[int, float]]]:
+    """After each token, the k likeliest next ones and their probabilities, in one pass over at most the context."""
+    scores = model(torch.tensor([list(ids)], device=model.head.weight.device))[0].float()
+    best = scores.softmax(-1).topk(min(k, scores.shape[-1]), -1)
+    return [
+        list(zip(tokens, probabilities, strict=True))
+        for tokens, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""Inside one run. For now: its curves."""

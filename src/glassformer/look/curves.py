@@ -1,0 +1,60 @@
+"""How the loss went."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#8a8a8a"  # told apart by the colour-blind too
+
+
+def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
+    """A running average that starts unbiased."""
+    out, total, weight = [], 0.0, 0.0
+    for value in values:
+        total = keep * total + (1 - keep) * value
+        weight = keep * weight + (1 - keep)
+        out.append(total / weight)
+    return out
+
+
+def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, primary: str = "loss") -> None:
+    """Training loss (each step and smoothed), the validation metric with its best point, and the learning rate."""
+    steps = [line for line in metrics if line.get("event") == "step"]
+    validations = [line for line in metrics if line.get("event") == "validation" and primary in line]
+    figure = Figure(figsize=(8, 5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+    if steps:
+        at = [line["step"] for line in steps]
+        losses = [line["loss"] for line in steps]
+        upper.plot(at, losses, color=BLUE, alpha=0.25, linewidth=0.8)
+        upper.plot(at, smoothed(losses), color=BLUE, linewidth=1.6, label="training, smoothed")
+        lower.plot(at, [line["lr"] for line in steps], color=GREY, linewidth=1.4)
+    if validations:
+        at = [line["step"] for line in validations]
+        values = [line[primary] for line in validations]
+        upper.plot(at, values, color=ORANGE, marker="o", markersize=4, linewidth=1.6, label="validation")
+        best = min(range(len(values)), key=values.__getitem__)
+        upper.annotate(
+            f"{values[best]:.4g}",
+            (at[best], values[best]),
+            textcoords="offset points",
+            xytext=(0, -14),
+            ha="center",
+            color=ORANGE,
+        )
+    upper.set_ylabel(f"{primary} (nats per token)")
+    upper.set_title(title, loc="left")
+    if steps or validations:
+        upper.legend(frameon=False)
+    lower.set_ylabel("rate")
+    lower.set_xlabel("updates")
+    lower.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
+    for axes in (upper, lower):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+        axes.set_axisbelow(True)
+    figure.savefig(path)

@@ -1,0 +1,1 @@
+"""The folder a run leaves: complete, atomic, and nothing in it is ever executed."""

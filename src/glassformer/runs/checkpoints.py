@@ -1,0 +1,70 @@
+"""Checkpoints: written aside, flushed, digested, renamed. A torn one is never mistaken for a whole one."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.config.errors import RunError
+from glassformer.runs.files import digest, flush, read_json, read_tensors, save_tensors, writing
+
+FILES = ("weights.safetensors", "optimiser.safetensors")
+STATE = "state.json"
+
+
+def step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Oldest first."""
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if path.is_dir() and re.fullmatch(r"step-\d+", path.name)]
+    return sorted(found, key=step_of)
+
+
+def save_checkpoint(
+    folder: Path, step: int, weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, Any], keep: int
+) -> Path:
+    """One more checkpoint; the oldest go, so that `keep` stay."""
+    target = folder / f"step-{step}"
+    temporary = folder / f".step-{step}.part"
+    with writing(target):
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            for name, tensors in zip(FILES, (weights, optimiser), strict=True):
+                save_tensors(temporary / name, tensors)
+                flush(temporary / name)
+            digests = {name: digest(temporary / name) for name in FILES}
+            text = json.dumps({**state, "digests": digests}, indent=2)
+            (temporary / STATE).write_text(text, encoding="utf-8")
+            flush(temporary / STATE)
+            flush(temporary)
+            if target.exists():
+                shutil.rmtree(target)
+            temporary.rename(target)
+            flush(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    for old in list_checkpoints(folder)[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+    """Weights, optimiser state and the rest, if every file is as it was written."""
+    state = read_json(path / STATE)
+    digests = state.pop("digests", {})
+    for name in FILES:
+        file = path / name
+        if not file.is_file():
+            raise RunError(f"{path} lacks {name}")
+        if digest(file) != digests.get(name):
+            raise RunError(f"{file} is not as it was written")
+    weights, optimiser = (read_tensors(path / name) for name in FILES)
+    return weights, optimiser, state

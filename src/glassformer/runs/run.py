@@ -1,0 +1,186 @@
+"""A run folder: everything a trained model needs, and the story of how it came about."""
+
+import json
+import platform
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config.errors import Misuse, NotARun, RunError
+from glassformer.config.resolve import Config, resolve
+from glassformer.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from glassformer.runs.files import load_weights, read_json, write_json, write_tensors, writing
+from glassformer.text.tokenizer import Tokenizer
+
+FORMAT = 1
+CARD = "glassformer.json"
+RUNS = Path("runs")
+
+
+class Run:
+    """A folder with `glassformer.json`, `model.safetensors`, `tokenizer.json`, `metrics.jsonl` and checkpoints."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # --- finding and making ---
+
+    @staticmethod
+    def check_free(path: Path, *, overwrite: bool = False) -> None:
+        """Whether a run may be made here: what is there is never overwritten unasked."""
+        if path.is_file():
+            raise Misuse(f"{path} is a file: name a folder for the run")
+        if (path / CARD).exists():
+            if not overwrite:
+                raise Misuse(
+                    f"{path} already holds a run: go on with --resume, replace it with --overwrite, "
+                    "or name another --out"
+                )
+        elif path.is_dir() and any(path.iterdir()):
+            raise Misuse(f"{path} is not empty and holds no run: name another --out")
+
+    @staticmethod
+    def create(path: Path, *, overwrite: bool = False) -> "Run":
+        """An empty folder for a new run."""
+        Run.check_free(path, overwrite=overwrite)
+        with writing(path):
+            if path.is_dir():
+                shutil.rmtree(path)
+            path.mkdir(parents=True)
+        return Run(path)
+
+    @staticmethod
+    def open(where: str | Path) -> "Run":
+        """A run by its folder; `last` is the newest under runs/."""
+        if str(where) == "last" and not Path(where).exists():
+            return Run.last()
+        path = Path(where)
+        if not path.exists():
+            raise NotARun(f"no run at {path}")
+        if not (path / CARD).is_file():
+            what = "a file" if path.is_file() else "a folder"
+            raise NotARun(f"{path} is {what}, but not a run: there is no {CARD} in it")
+        run = Run(path)
+        version = run.card().get("format")
+        if version != FORMAT:
+            raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads format {FORMAT}")
+        return run
+
+    @staticmethod
+    def last() -> "Run":
+        cards = [] if not RUNS.is_dir() else [path / CARD for path in RUNS.iterdir() if (path / CARD).is_file()]
+        if not cards:
+            raise NotARun(f"no run under {RUNS}/ yet: `glassformer train DATA` makes one")
+        return Run.open(max(cards, key=lambda card: card.stat().st_mtime).parent)
+
+    @staticmethod
+    def next_name(data: str, model: str) -> Path:
+        """runs/<data>-<model>-N, with the first N that is free."""
+        stem = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(data.split(":")[0]).name.split(".")[0]).strip("-") or "data"
+        number = 1
+        while (path := RUNS / f"{stem}-{model}-{number}").exists():
+            number += 1
+        return path
+
+    # --- what it says of itself ---
+
+    def card(self) -> dict[str, Any]:
+        return read_json(self.path / CARD)
+
+    def write_card(self, card: dict[str, Any]) -> None:
+        write_json(self.path / CARD, {"format": FORMAT, **card})
+
+    def update_card(self, **changes: Any) -> None:
+        self.write_card({**self.card(), **changes})
+
+    def config(self) -> Config:
+        saved = self.card().get("config")
+        if not isinstance(saved, dict):
+            raise RunError(f"{self.path / CARD} is damaged: it holds no config")
+        return resolve(saved, {})
+
+    # --- its parts ---
+
+    @property
+    def weights_path(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints_path(self) -> Path:
+        return self.path / "checkpoints"
+
+    def tokenizer(self) -> Tokenizer:
+        path = self.path / "tokenizer.json"
+        if not path.is_file():
+            raise RunError(f"{path} is missing: the run is not complete")
+        tokenizer = Tokenizer.load(path)
+        wanted = self.card().get("tokenizer", {}).get("hash")
+        if wanted != tokenizer.hash:
+            raise RunError(f"{path} is not the tokenizer that this run was trained with")
+        return tokenizer
+
+    def write_weights(self, weights: dict[str, Tensor]) -> None:
+        write_tensors(self.weights_path, weights)
+
+    def load_weights(self, model: nn.Module) -> None:
+        if not self.weights_path.is_file():
+            raise RunError(f"{self.path} has no weights yet: its training never came to a first validation")
+        load_weights(model, self.weights_path)
+
+    def save_checkpoint(
+        self, step: int, weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, Any], keep: int
+    ) -> Path:
+        return save_checkpoint(self.checkpoints_path, step, weights, optimiser, state, keep)
+
+    def newest_checkpoint(
+        self, say: Callable[[str], None]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]] | None:
+        """The newest whole checkpoint; torn ones are passed over, and said."""
+        for path in reversed(list_checkpoints(self.checkpoints_path)):
+            try:
+                return load_checkpoint(path)
+            except RunError as error:
+                say(f"{error}: passed over, going back to the checkpoint before it")
+        return None
+
+    def add_metrics(self, *lines: dict[str, Any]) -> None:
+        with writing(self.metrics_path), self.metrics_path.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Every line that is whole: a killed process may have left half of one."""
+        if not self.metrics_path.is_file():
+            return []
+        out = []
+        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
+            try:
+                out.append(json.loads(line))
+            except ValueError:
+                continue
+        return out
+
+    def rewind_metrics(self, step: int) -> None:
+        """Forget what was logged after this step: it will be logged again."""
+        lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
+        with writing(self.metrics_path):
+            self.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def environment() -> dict[str, str]:
+    """What a number may depend on."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+    }

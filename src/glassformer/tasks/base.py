@@ -1,0 +1,64 @@
+"""What the training loop knows of a task."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Batch(ABC):
+    """Some examples, laid out for a model."""
+
+    count: int
+    """How many predictions are judged in it: the loss is a sum over these."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """Tokens that the model reads."""
+
+    @abstractmethod
+    def rows(self, first: int, last: int) -> "Batch":
+        """A slice of its examples."""
+
+    @abstractmethod
+    def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
+        """What the loss needs, on the device."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics over a part of the data, and one record per example."""
+
+    metrics: dict[str, float]
+    primary: str
+    """The metric that decides which weights are best."""
+    lower_is_better: bool
+    records: list[dict[str, Any]] = field(default_factory=list, repr=False)
+
+    @property
+    def score(self) -> float:
+        """The primary metric, turned so that lower is better."""
+        value = self.metrics[self.primary]
+        return value if self.lower_is_better else -value
+
+
+class Task(ABC):
+    """The only place that knows what a batch means."""
+
+    name: str
+    steps_per_epoch: float
+
+    @abstractmethod
+    def batch(self, step: int) -> Batch:
+        """The whole batch of a step, over all processes: a function of the seed and the step alone."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
+        """The summed loss of a batch's tensors; its count goes with the batch."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
+        """Metrics on a part of the data; of at most so many tokens of it."""

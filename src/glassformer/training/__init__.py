@@ -1,0 +1,1 @@
+"""The one loop. It emits events and draws nothing; it knows no architecture and no task by name."""

@@ -1,0 +1,75 @@
+"""Where to compute and how precisely, chosen and stated."""
+
+import contextlib
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+
+from glassformer.config.errors import SettingError
+from glassformer.config.sections import TrainingSettings
+
+PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def choose_device(name: str, local_rank: int = 0) -> torch.device:
+    """`auto`: a CUDA GPU if there is one, then Apple's, else the CPU."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda", local_rank)
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise SettingError(f"training.device '{name}' is no device; one of auto, cpu, cuda, cuda:1, mps") from None
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise SettingError(f"training.device is {name}, but torch finds no CUDA GPU here")
+        device = torch.device("cuda", local_rank if device.index is None else device.index)
+        if device.index >= torch.cuda.device_count():
+            raise SettingError(f"training.device is {name}, but there are {torch.cuda.device_count()} CUDA GPUs here")
+    elif device.type == "mps" and not torch.backends.mps.is_available():
+        raise SettingError("training.device is mps, but torch finds none here")
+    elif device.type not in ("cpu", "mps"):
+        raise SettingError(f"training.device '{name}' is not supported; one of auto, cpu, cuda, cuda:1, mps")
+    return device
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The precision of the matrix products; weights, sums and the softmax stay in float32."""
+
+    name: str
+    device: torch.device
+
+    def autocast(self) -> AbstractContextManager[object]:
+        if self.name == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, PRECISIONS[self.name])
+
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """fp16 alone needs its gradients scaled, lest they vanish."""
+        return torch.amp.GradScaler(self.device.type) if self.name == "fp16" else None
+
+
+def choose_precision(name: str, device: torch.device) -> Precision:
+    if name == "auto":
+        if device.type != "cuda":
+            name = "fp32"
+        else:
+            name = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    if name == "fp16" and device.type == "cpu":
+        raise SettingError("training.precision fp16 is for GPUs; on a CPU use fp32 or bf16")
+    return Precision(name, device)
+
+
+COMPILE_PAYS_AFTER = 1000
+"""Updates after which the minute that compiling takes has usually been won back."""
+
+
+def wants_compile(settings: TrainingSettings, device: torch.device, steps: int | None) -> bool:
+    if settings.compile != "auto":
+        return settings.compile == "on"
+    if device.type != "cuda":
+        return False
+    return steps >= COMPILE_PAYS_AFTER if steps is not None else (settings.minutes or 0) >= 5

@@ -1,0 +1,35 @@
+"""Keeps checkpoints and the best weights in the run's folder."""
+
+import dataclasses
+
+from torch import Tensor
+
+from glassformer.config.errors import RunError
+from glassformer.runs.run import Run
+from glassformer.tasks.base import Evaluation
+from glassformer.training.snapshot import Progress, Snapshot
+
+
+class RunKeeper:
+    def __init__(self, run: Run, *, keep: int) -> None:
+        self.run = run
+        self.keep = keep
+
+    def checkpoint(self, snapshot: Snapshot) -> str:
+        state = dataclasses.asdict(snapshot.progress)
+        path = self.run.save_checkpoint(
+            snapshot.progress.step, snapshot.weights, snapshot.optimiser, state, keep=self.keep
+        )
+        return str(path)
+
+    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:
+        self.run.write_weights(weights)
+        self.run.update_card(best={"step": step, **evaluation.metrics})
+
+
+def restore(weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, object]) -> Snapshot:
+    """A snapshot from what a checkpoint held."""
+    try:
+        return Snapshot(weights, optimiser, Progress(**state))  # type: ignore[arg-type]
+    except TypeError:
+        raise RunError(f"a checkpoint's state is of another version: it has {', '.join(state)}") from None

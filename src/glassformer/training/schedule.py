@@ -1,0 +1,18 @@
+"""The learning rate over the run."""
+
+import math
+
+from glassformer.config.sections import TrainingSettings
+
+
+def rate_factor(settings: TrainingSettings, step: int, progress: float, total: int | None) -> float:
+    """What the rate is multiplied by for the update after `step` updates, `progress` (0 to 1) through the run."""
+    warmup = settings.warmup if total is None else min(settings.warmup, max(1, total // 10))
+    if step < warmup:
+        return (step + 1) / warmup
+    if settings.schedule == "constant":
+        return 1.0
+    if settings.schedule == "inverse-sqrt":
+        return math.sqrt(max(1, warmup) / (step + 1))
+    wave = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+    return settings.lr_floor + (1 - settings.lr_floor) * wave

@@ -1,0 +1,52 @@
+"""All that going on with a run needs."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from glassformer.tasks.base import Evaluation
+
+
+@dataclass
+class Progress:
+    """Where a run stands. Batches and random numbers follow from the step; there is nothing of them to save."""
+
+    step: int = 0
+    """Updates made."""
+    tokens: int = 0
+    seconds: float = 0.0
+    """Spent in steps."""
+    elapsed: float = 0.0
+    """Spent in all: validations and checkpoints too."""
+    best_score: float | None = None
+    best_step: int = 0
+    since_best: int = 0
+    """Validations since the best one."""
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    weights: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    progress: Progress
+
+
+class Keeper(Protocol):
+    """Who keeps checkpoints and the best weights; the loop knows no folders."""
+
+    def checkpoint(self, snapshot: Snapshot) -> str: ...
+
+    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
+
+
+def unique_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Weights and buffers by name; of shared ones, the first name."""
+    seen: set[int] = set()
+    out = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) not in seen:
+            seen.add(id(value))
+            out[name] = value.detach()
+    return out

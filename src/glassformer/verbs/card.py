@@ -1,0 +1,49 @@
+"""The model card that every run leaves: what it is, for a person to read."""
+
+from typing import Any
+
+from glassformer.config.resolve import Config
+
+KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
+
+
+def model_card(name: str, config: Config, card: dict[str, Any]) -> str:
+    model, training = config.model, config.training
+    results = card.get("validation") or card.get("best") or {}
+    style = f", style {model.style}" if model.style else ""
+    heads = f"{model.heads} heads, " if model.encoder == "transformer" else ""
+    layers = f"{model.layers} layer{'s' * (model.layers != 1)}"
+    lines = [
+        f"# {name}",
+        "",
+        f"A language model ({model.encoder}{style}: {layers}, {heads}width {model.width}, "
+        f"context {model.context}; {card['parameters']:,} parameters), trained with glassformer {card['glassformer']}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| data | {card['data']['name']}: {card['data']['report']} |",
+        f"| tokens | {KINDS[card['tokenizer']['kind']]}, vocabulary of {card['tokenizer']['vocab_size']:,} |",
+        f"| training | {training.optimizer}, rate {training.lr:g}, batches of {training.batch_size}, "
+        f"seed {training.seed}; {card.get('steps', 0):,} updates, {card.get('seconds', 0.0):.0f} s; {card['status']} |",
+    ]
+    if results:
+        lines.append(
+            f"| validation | loss {results['loss']:.4f} nats per token, perplexity {results['perplexity']:.2f}, "
+            f"{results['bits_per_byte']:.4f} bits per byte, over {results['tokens']:,} tokens |"
+        )
+    lines += [
+        f"| machine | torch {card['environment']['torch']}, {card['environment']['platform']}, "
+        f"GPU: {card['environment']['gpu']} |",
+        "",
+        "Use it:",
+        "",
+        "```sh",
+        f"glassformer generate {name} 'A prompt'",
+        f"glassformer evaluate {name}",
+        "```",
+        "",
+        "`glassformer.json` holds every setting, `model.safetensors` the best weights, `tokenizer.json` the tokens,",
+        "`metrics.jsonl` each update and validation, `checkpoints/` what going on needs. Nothing here is executable.",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,293 @@
+"""Train a model on a text: from settings to a finished run."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from glassformer.config.errors import DataError, GlassformerError, SettingError
+from glassformer.config.resolve import Config, flatten, resolve
+from glassformer.config.version import VERSION
+from glassformer.look.curves import draw_curves
+from glassformer.models.build import build_language_model, parameter_count
+from glassformer.models.language_model import LanguageModel
+from glassformer.runs.files import write_text
+from glassformer.runs.run import Run, environment
+from glassformer.training.device import choose_device
+from glassformer.training.events import Checkpointed, Ended, Event, Listener, Noted, Sampled, Stepped, Validated
+from glassformer.training.keeper import RunKeeper, restore
+from glassformer.training.loop import Trainer
+from glassformer.training.processes import Processes
+from glassformer.training.snapshot import Snapshot
+from glassformer.verbs.card import model_card
+from glassformer.verbs.load import Writer
+from glassformer.verbs.prepare import Prepared, prepare
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training came to."""
+
+    run: str
+    task: str
+    model: str
+    parameters: int
+    steps: int
+    seconds: float
+    """Spent in updates, validations left out."""
+    reason: str
+    """Why it ended: finished, patience, or interrupted."""
+    validation: dict[str, float]
+    """The best weights on the whole validation part."""
+    best: dict[str, float]
+    """The best validation on the way, and its step."""
+    test: dict[str, float] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    def _repr_html_(self) -> str:
+        rows = {name: str(getattr(self, name)) for name in ("run", "model", "parameters", "steps", "seconds")}
+        rows |= {name: f"{value:.6g}" for name, value in self.validation.items()}
+        return (
+            "<table>"
+            + "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+            + "</table>"
+        )
+
+
+def _silent(event: Event) -> None:
+    pass
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """Settings from a YAML (or JSON) file; a run's `glassformer.json` serves as well."""
+    try:
+        value = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"cannot read the config {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = (
+            f" (line {error.problem_mark.line + 1})"
+            if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark
+            else ""
+        )
+        raise SettingError(f"{path} is not valid YAML{where}") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingError(
+            f"{path} must hold sections (data, tokenizer, model, training), not a {type(value).__name__}"
+        )
+    return value["config"] if isinstance(value.get("config"), dict) else value
+
+
+def train(
+    data: str | Path | None = None,
+    *,
+    out: str | Path | None = None,
+    config: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    listen: Listener = _silent,
+    command: str | None = None,
+    **settings: Any,
+) -> Trained:
+    """Train a model and leave a run.
+
+    `settings` are the short names of the command line (`model="lstm"`, `steps=500`), dotted keys
+    (`**{"model.layers": 2}`) or whole sections (`training={"lr": 0.001}`).
+    """
+    say = _teller(listen)
+    flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    processes = Processes.from_environment()
+    if resume:
+        run = Run.open(out or "last")
+        resolved = _resumed_config(run, flags)
+        snapshot = _snapshot(run, say)
+        prepared = prepare(resolved, say, run.tokenizer())
+        _same_data(run, prepared)
+    else:
+        resolved = resolve(read_config(config) if config else {}, flags)
+        path = Path(out) if out else Run.next_name(resolved.data.path or "data", resolved.model.encoder)
+        Run.check_free(path, overwrite=overwrite)
+        snapshot = None
+        resolved = _with_whole_path(resolved)
+        prepared = prepare(resolved, say)
+    model = build_language_model(resolved.model, vocab=prepared.tokenizer.vocab_size, seed=resolved.training.seed)
+    device = choose_device(resolved.training.device, processes.local_rank)
+    processes.join(device)
+    try:
+        if not resume and processes.first:
+            run = Run.create(path, overwrite=overwrite)
+            prepared.tokenizer.save(run.path / "tokenizer.json")
+            run.write_card(_first_card(resolved, prepared, model, command))
+        processes.wait()
+        run = run if resume or processes.first else Run.open(path)
+        if resume and processes.first:
+            run.rewind_metrics(snapshot.progress.step if snapshot else 0)
+            run.update_card(config=resolved.to_dict(), status="training")
+        return _train(run, resolved, prepared, model, device, processes, snapshot, listen)
+    finally:
+        processes.leave()
+
+
+def _train(
+    run: Run,
+    config: Config,
+    prepared: Prepared,
+    model: LanguageModel,
+    device: torch.device,
+    processes: Processes,
+    snapshot: Snapshot | None,
+    listen: Listener,
+) -> Trained:
+    recorder = _Recorder(run, model, prepared, config, listen) if processes.first else _silent
+    trainer = Trainer(
+        model,
+        prepared.task,
+        config.training,
+        device=device,
+        keeper=RunKeeper(run, keep=config.training.keep_checkpoints),
+        listen=recorder,
+        processes=processes,
+        resume=snapshot,
+    )
+    try:
+        ended = trainer.run()
+    except GlassformerError:
+        if processes.first:
+            run.update_card(status="failed")
+        raise
+    validation: dict[str, float] = {}
+    test = None
+    if ended.reason != "interrupted":
+        run.load_weights(model)
+        model.eval()
+        with torch.inference_mode():
+            validation = prepared.task.evaluate(model, "validation").metrics
+            test = prepared.task.evaluate(model, "test").metrics if "test" in prepared.parts else None
+    if processes.first:
+        status = {"interrupted": "interrupted", "patience": "stopped early"}.get(ended.reason, "finished")
+        run.update_card(
+            status=status,
+            steps=ended.step,
+            seconds=ended.seconds,
+            validation=validation,
+            **({"test": test} if test else {}),
+        )
+        card = run.card()
+        draw_curves(run.read_metrics(), run.path / "curves.png", title=run.path.name)
+        write_text(run.path / "README.md", model_card(run.path.name, config, card))
+    return Trained(
+        run=str(run.path),
+        task=config.task,
+        model=config.model.encoder,
+        parameters=parameter_count(model),
+        steps=ended.step,
+        seconds=round(ended.seconds, 2),
+        reason=ended.reason,
+        validation=validation,
+        best=run.card().get("best", {}),
+        test=test,
+    )
+
+
+class _Recorder:
+    """Writes metrics.jsonl and samples, and passes every event on."""
+
+    def __init__(self, run: Run, model: LanguageModel, prepared: Prepared, config: Config, listen: Listener) -> None:
+        self.run = run
+        self.writer = Writer(model, prepared.tokenizer)
+        self.samples = config.training.samples
+        self.listen = listen
+        self.lines: list[dict[str, Any]] = []
+        self.flushed = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        self.listen(event)
+        if isinstance(event, Stepped):
+            self.lines.append({"event": "step", **asdict(event)})
+        elif isinstance(event, Validated):
+            self.lines.append(
+                {"event": "validation", "step": event.step, "best": event.best, **event.evaluation.metrics}
+            )
+            if self.samples:
+                text = self.writer.generate(tokens=120, temperature=0.8, seed=event.step)
+                self.lines.append({"event": "sample", "step": event.step, "text": text})
+                self.listen(Sampled(event.step, text))
+        if isinstance(event, (Checkpointed, Ended)) or time.monotonic() - self.flushed > 1:
+            self.run.add_metrics(*self.lines)
+            self.lines, self.flushed = [], time.monotonic()
+
+
+def _teller(listen: Listener) -> Callable[[str], None]:
+    return lambda text: listen(Noted(text))
+
+
+def _with_whole_path(config: Config) -> Config:
+    """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
+    whole = {
+        f"data.{name}": str(Path(path).resolve())
+        for name in ("path", "validation", "test")
+        if (path := getattr(config.data, name)) is not None and Path(path).exists()
+    }
+    return resolve(config.to_dict(), whole)
+
+
+def _first_card(config: Config, prepared: Prepared, model: LanguageModel, command: str | None) -> dict[str, Any]:
+    return {
+        "glassformer": VERSION,
+        "status": "training",
+        "task": config.task,
+        "labels": None,
+        "parameters": parameter_count(model),
+        "data": {
+            "name": Path(config.data.path or "").name,
+            "fingerprint": prepared.corpus.fingerprint,
+            "report": prepared.corpus.report(),
+            "tokens": {name: len(tokens.ids) for name, tokens in prepared.parts.items()},
+        },
+        "tokenizer": {
+            "hash": prepared.tokenizer.hash,
+            "kind": prepared.tokenizer.kind,
+            "vocab_size": prepared.tokenizer.vocab_size,
+        },
+        "command": command,
+        "environment": environment(),
+        "config": config.to_dict(),
+    }
+
+
+# --- going on with a run ---
+
+
+def _resumed_config(run: Run, flags: dict[str, Any]) -> Config:
+    """The run's own settings; only how to train may be changed."""
+    saved = run.card().get("config", {})
+    before = flatten(saved)
+    for key, value in flags.items():
+        if key == "data.path" and Path(str(value)).exists():
+            value = str(Path(str(value)).resolve())
+        if not key.startswith("training.") and before.get(key) != value:
+            raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
+    return resolve(saved, {key: value for key, value in flags.items() if key.startswith("training.")})
+
+
+def _snapshot(run: Run, say: Callable[[str], None]) -> Snapshot | None:
+    if run.card().get("status") in ("finished", "stopped early"):
+        say("this run had finished; it goes on only if there is more to do than before")
+    found = run.newest_checkpoint(say)
+    if found is None:
+        say("no checkpoint to go on from: starting again from the first step")
+        return None
+    return restore(*found)
+
+
+def _same_data(run: Run, prepared: Prepared) -> None:
+    if prepared.corpus.fingerprint != run.card().get("data", {}).get("fingerprint"):
+        raise DataError("the data is not what this run began with: going on would mix the two")
