@@ -1,0 +1,51 @@
+"""What the benchmarks share: timing that survives a noisy machine, and a training without a folder."""
+
+import statistics
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from glassformer.config.resolve import resolve
+from glassformer.models.build import build_language_model
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.training.loop import Trainer
+
+
+class Nowhere:
+    """Keeps nothing: a benchmark leaves no run."""
+
+    def checkpoint(self, snapshot):
+        return ""
+
+    def best(self, weights, evaluation, step):
+        pass
+
+
+def random_tokens(count, vocab, seed=0):
+    ids = np.random.default_rng(seed).integers(4, vocab, count, dtype=np.uint16)
+    return SimpleNamespace(ids=ids, bytes=count)
+
+
+def trainer(vocab, device, listen=lambda event: None, parts=None, **flags):
+    """A Trainer on random tokens (or the given parts) with these settings."""
+    config = resolve({}, {"training.validate_every": 10**9, **flags})
+    parts = parts or {"train": random_tokens(3_000_000, vocab), "validation": random_tokens(5_000, vocab, 1)}
+    task = LanguageModelling(
+        parts, context=config.model.context, batch_size=config.training.batch_size, start=1, seed=config.training.seed
+    )
+    model = build_language_model(config.model, vocab=vocab, seed=config.training.seed)
+    return Trainer(model, task, config.training, device=torch.device(device), keeper=Nowhere(), listen=listen)
+
+
+def alternating(contestants: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    """Median seconds of each, measured in turns, so that a busy moment of the machine hits all of them."""
+    times = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            began = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(values) for name, values in times.items()}
