@@ -1,6 +1,7 @@
 """Before any room is imported: shapes become checked types. Then: few threads, so that sums are the same every time."""
 
 import os
+from collections.abc import Iterator
 
 from jaxtyping import install_import_hook
 
@@ -8,6 +9,8 @@ CHECKED_ROOMS = [
     "glassformer.bricks",
     "glassformer.encoders",
     "glassformer.models",
+    "glassformer.decoding",
+    "glassformer.training.muon",
 ]
 """Rooms whose annotations are checked at run time; a new room of tensors is added here."""
 
@@ -25,3 +28,11 @@ torch.set_num_threads(1)
 def same_random_numbers_every_time() -> None:
     """A test may draw without a generator of its own: it then draws the same alone and among others."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Packed tokens go where the tests go; processes that a test starts inherit it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLASSFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

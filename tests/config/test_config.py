@@ -131,7 +131,6 @@ def test_parse(field: dataclasses.Field[Any], said: Any, meant: Any) -> None:
         *((TRUTH, said, "true or false") for said in ("maybe", "", 2, 0.5, [True])),
         *((WORDS, said, "text") for said in (["a"], {"a": 1}, ("a",))),
     ],
-    ids=str,
 )
 def test_parse_refuses(field: dataclasses.Field[Any], said: Any, wanted: str) -> None:
     with pytest.raises(SettingError, match=f"it wants {wanted}, not "):
@@ -424,3 +423,9 @@ def test_check_names_the_setting() -> None:
 def test_configuration_needs_no_torch() -> None:
     code = "import sys, glassformer.config.resolve as r; r.resolve({}, {}); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("encoder", ["window", "cnn"])
+def test_swiglu_needs_a_gate(encoder: str) -> None:
+    with pytest.raises(SettingError, match=f"{encoder} has no gate"):
+        resolve({}, {"model": encoder, "model.activation": "swiglu"})

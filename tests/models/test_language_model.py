@@ -250,6 +250,29 @@ def test_word_vectors_are_dropped_once(name: str) -> None:
     assert sorted(before_blocks) == sorted([0.3] + [0.0] * (len(before_blocks) - 1))
 
 
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [*((name, {}) for name in CAUSAL), *(("transformer", {"style": style, "residual": False}) for style in STYLES)],
+    ids=str,
+)
+def test_lower_precision(name: str, flags: dict[str, Any]) -> None:
+    """Under autocast: close to full precision, whole and in pieces, gradients and all, and without a warning."""
+    model = randomise(model_of(name, **flags))
+    words = tokens(B, T, vocab=VOCAB)
+    features = model.features(words)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = model.features(words)
+        with torch.no_grad():
+            state = model.start(B, T)
+            pieces = torch.cat([model.extend(piece, state) for piece in words.split([3, 1, 3], 1)], 1)
+            after_padding = model.features(words, torch.arange(T) < torch.tensor([T, 2, 3])[:, None])
+        model(words).float().logsumexp(-1).sum().backward()
+    for other in (low, pieces, after_padding[:1]):
+        assert (other.float() - features[: len(other)]).abs().mean() < 0.03 * features.abs().mean()
+    for weight in model.parameters():
+        assert weight.grad is None or (weight.grad.dtype == torch.float32 and weight.grad.isfinite().all())
+
+
 def test_features_of_a_longer_text_than_the_context() -> None:
     """Rotary positions and recurrent states know no end."""
     for name in CAUSAL:

@@ -67,12 +67,14 @@ def settings_of(encoder: str, flags: Flags) -> Any:
     return resolve({}, {f"model.{key}": value for key, value in merged.items()}).model
 
 
+NO_GATE = {("window", "swiglu"), ("cnn", "swiglu")}
+
 TRIED = [
     (encoder, key, value)
     for encoder, info in ENCODERS.items()
     for key in (*info.keys, "width", "tied")
     for value in OTHER.get(key, ("no other value is known",))
-    if value != getattr(settings_of(encoder, {}), key)
+    if value != getattr(settings_of(encoder, {}), key) and (encoder, value) not in NO_GATE
 ]
 
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from glassformer.bricks.norm import RMSNorm
 from glassformer.bricks.positions import Rotation, rotate
 from glassformer.bricks.tap import Tap
 
@@ -128,8 +129,8 @@ class Attention(nn.Module):
         self.key = nn.Linear(source, kv_inner, bias=bias) if has_key else None
         self.value = nn.Linear(source, kv_inner, bias=bias) if has_key else None
         self.output = nn.Linear(inner, width, bias=bias) if output else None
-        self.query_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
-        self.key_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+        self.query_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+        self.key_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
 
         self.queries, self.keys, self.values, self.mixed = Tap(), Tap(), Tap(), Tap()
 
@@ -142,9 +143,9 @@ class Attention(nn.Module):
         rotation: Rotation | None = None,
     ) -> Float[Tensor, "B T d"]:
         """Each token of x looks at x (or at `memory`), where the mask shows a real token."""
-        keys, values = self.remember(x if memory is None else memory.states, rotation)
-        mask = mask if memory is None else memory.mask
-        return self.look(x, keys, values, mask, rotation=rotation)
+        if memory is None:
+            return self.mix(*self._within(x, rotation), mask)
+        return self.mix(self.ask(x), *self.remember(memory.states), memory.mask)
 
     def extend(
         self,
@@ -160,33 +161,43 @@ class Attention(nn.Module):
         keys, values = self.remember(x, rotation)
         past.keys[:, :, filled:end] = keys
         past.values[:, :, filled:end] = values
-        return self.look(x, past.keys[:, :, :end], past.values[:, :, :end], mask, rotation=rotation)
+        return self.mix(self.ask(x, rotation), past.keys[:, :, :end], past.values[:, :, :end], mask)
+
+    def ask(self, x: Float[Tensor, "B T d"], rotation: Rotation | None = None) -> Float[Tensor, "B h T e"]:
+        """Queries of tokens that look."""
+        return self._queries(x if self.query is None else self.query(x), rotation)
 
     def remember(
         self, x: Float[Tensor, "B S m"], rotation: Rotation | None = None
     ) -> tuple[Float[Tensor, "B k S e"], Float[Tensor, "B k S v"]]:
         """Keys and values of tokens that are looked at."""
         if self.key is not None and self.value is not None:
-            keys, values = self._split(self.key(x), self.kv_heads), self._split(self.value(x), self.kv_heads)
-        else:
-            shared = self.query(x) if self.scores == "shared" and self.query is not None else x
-            keys = values = self._split(shared, self.kv_heads)
-        return self.keys(self._placed(keys, self.key_norm, rotation)), self.values(values)
+            return self._keys(self.key(x), rotation), self._values(self.value(x))
+        shared = self.query(x) if self.scores == "shared" and self.query is not None else x
+        return self._keys(shared, rotation), self._values(shared)
 
-    def look(
+    def _within(
+        self, x: Float[Tensor, "B T d"], rotation: Rotation | None
+    ) -> tuple[Float[Tensor, "B h T e"], Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
+        """Queries, keys and values of the same tokens: one large product is faster than three small ones."""
+        if self.query is None or self.key is None or self.value is None:
+            return self.ask(x, rotation), *self.remember(x, rotation)
+        maps = (self.query, self.key, self.value)
+        weight = torch.cat([part.weight for part in maps])
+        bias = None if self.key.bias is None else torch.cat([part.bias for part in maps])
+        query, key, value = torch.split(F.linear(x, weight, bias), [part.out_features for part in maps], -1)
+        return self._queries(query, rotation), self._keys(key, rotation), self._values(value)
+
+    def mix(
         self,
-        x: Float[Tensor, "B T d"],
+        queries: Float[Tensor, "B h T e"],
         keys: Float[Tensor, "B k S e"],
         values: Float[Tensor, "B k S v"],
         mask: Bool[Tensor, "B S"] | None,
-        *,
-        rotation: Rotation | None = None,
     ) -> Float[Tensor, "B T d"]:
-        """Each token of x averages the values of those it may see."""
-        queries = self._split(x if self.query is None else self.query(x), self.heads)
-        queries = self.queries(self._placed(queries, self.query_norm, rotation))
+        """Each query averages the values of the keys it may see; the heads' results are joined."""
         whole = queries.shape[2] == keys.shape[2] and mask is None
-        seen = None if whole else visible(queries.shape[2], keys.shape[2], mask, causal=self.causal, device=x.device)
+        seen = None if whole else visible(queries.shape[2], keys.shape[2], mask, causal=self.causal, device=keys.device)
         mixed = F.scaled_dot_product_attention(
             queries,
             keys,
@@ -199,6 +210,15 @@ class Attention(nn.Module):
         )
         joined = self.mixed(mixed).transpose(1, 2).flatten(2)
         return joined if self.output is None else self.output(joined)
+
+    def _queries(self, x: Float[Tensor, "B T i"], rotation: Rotation | None) -> Float[Tensor, "B h T e"]:
+        return self.queries(self._placed(self._split(x, self.heads), self.query_norm, rotation))
+
+    def _keys(self, x: Float[Tensor, "B S i"], rotation: Rotation | None) -> Float[Tensor, "B k S e"]:
+        return self.keys(self._placed(self._split(x, self.kv_heads), self.key_norm, rotation))
+
+    def _values(self, x: Float[Tensor, "B S i"]) -> Float[Tensor, "B k S v"]:
+        return self.values(self._split(x, self.kv_heads))
 
     def _split(self, x: Float[Tensor, "B T i"], heads: int) -> Float[Tensor, "B h T e"]:
         return x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)

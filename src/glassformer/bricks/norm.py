@@ -1,6 +1,7 @@
 """Normalisation of the vectors between the parts of a block."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -26,8 +27,9 @@ class LayerNorm(nn.LayerNorm):
 
 
 class RMSNorm(nn.RMSNorm):
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
-        return super().forward(x)
+    def forward(self, x: Float[Tensor, "*rest d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*rest d"]:
+        # under autocast x is of lower precision than the gain; torch's fused norm wants them alike
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
 class BatchNorm(nn.Module):

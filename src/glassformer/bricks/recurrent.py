@@ -1,5 +1,6 @@
 """Recurrent layers: torch's fast ones, and beside them one step of each as the lectures write it."""
 
+import warnings
 from typing import NamedTuple
 
 import torch
@@ -76,6 +77,9 @@ def gru_step(
     n = torch.tanh(n_x + r * n_h)
     return (1 - z) * n + z * h
 
+
+# torch says so once, and takes a slower road: nothing a person could do about it.
+warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
 
 Hidden = tuple[Tensor, ...]
 """The state between two steps: (h,), or (h, c) of an LSTM; each L×B×d."""

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-SCORES_AT_ONCE = 2**27
-"""How many scores one piece may hold: 512 MB of float32."""
+SCORES_AT_ONCE = 2**28
+"""How many scores one piece may hold: 512 MB in bf16."""
 
 
 def vocabulary_loss(
@@ -27,8 +27,8 @@ def vocabulary_loss(
     Under autocast the products are computed in its precision, the softmax always in float32.
     """
     features, weight = _in_precision(features, weight)
-    pieces = _pieces(features, weight, at_once)
-    return _VocabularyLoss.apply(features, weight, true, smoothing, pieces)  # type: ignore[no-untyped-call]
+    rows = _rows(weight, at_once)
+    return _VocabularyLoss.apply(features, weight, true, smoothing, rows)  # type: ignore[no-untyped-call]
 
 
 @torch.no_grad()
@@ -37,8 +37,8 @@ def vocabulary_losses(
 ) -> Float[Tensor, "N"]:
     """The same loss at each position, to look at rather than to learn from."""
     features, weight = _in_precision(features, weight)
-    pieces = _pieces(features, weight, at_once)
-    parts = zip(features.chunk(pieces), true.chunk(pieces), strict=True)
+    rows = _rows(weight, at_once)
+    parts = zip(torch.split(features, rows), torch.split(true, rows), strict=True)
     return torch.cat([_piece(part, weight, answers, 0.0, gradient=False)[0] for part, answers in parts])
 
 
@@ -50,8 +50,10 @@ def _in_precision(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return features.to(precision), weight.to(precision)
 
 
-def _pieces(features: Tensor, weight: Tensor, at_once: int) -> int:
-    return max(1, -(-features.shape[0] * weight.shape[0] // at_once))
+def _rows(weight: Tensor, at_once: int) -> int:
+    """Positions in a piece: a round number, which matrix units like."""
+    rows = max(1, at_once // weight.shape[0])
+    return rows - rows % 128 if rows > 128 else rows
 
 
 def _piece(
@@ -78,12 +80,12 @@ class _VocabularyLoss(torch.autograd.Function):
     """Loss and gradients in one pass over the pieces, so that no score is computed twice."""
 
     @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, true: Tensor, smoothing: float, pieces: int) -> Tensor:
+    def forward(ctx: Any, features: Tensor, weight: Tensor, true: Tensor, smoothing: float, rows: int) -> Tensor:
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         total = torch.zeros((), device=features.device)
         by_features = []
         by_weight = torch.zeros_like(weight, dtype=torch.float32) if wanted else None
-        for part, answers in zip(features.chunk(pieces), true.chunk(pieces), strict=True):
+        for part, answers in zip(torch.split(features, rows), torch.split(true, rows), strict=True):
             losses, by_scores = _piece(part, weight, answers, smoothing, gradient=wanted)
             total = total + losses.sum()
             if by_scores is not None and by_weight is not None:

@@ -69,8 +69,9 @@ def run(words: list[str]) -> int:
             print_json(result)
             continue
         text = ""
+        pieces = loaded.stream(prompt, **how)  # what is wrong is said before anything is printed
         print(prompt, end="", flush=True)
-        for piece in loaded.stream(prompt, **how):
+        for piece in pieces:
             text += piece
             print(piece, end="", flush=True)
         print(flush=True)

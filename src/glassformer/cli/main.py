@@ -40,7 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except GlassformerError as error:
-        print(f"glassformer: {error}", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
+            print(f"glassformer: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("glassformer: stopped", file=sys.stderr)

@@ -31,16 +31,16 @@ class Parser(argparse.ArgumentParser):
         if match := re.match(r"unrecognized arguments: (\S+)", message):
             raise Misuse(self._unknown(match.group(1)))
         if match := re.match(r"the following arguments are required: (.+)", message):
-            raise Misuse(f"{self.prog}: {match.group(1)} is missing (see {self.prog} --help)")
-        raise Misuse(f"{self.prog}: {message.removeprefix('argument ')}")
+            raise Misuse(f"{match.group(1)} is missing (see {self.prog} --help)")
+        raise Misuse(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
-            return f"{self.prog}: '{word}' is one argument too many"
+            return f"'{word}' is one argument too many (see {self.prog} --help)"
         word = word.split("=")[0]
         known = [option for action in self._actions for option in action.option_strings]
         meant = nearest(word, known)
-        return f"{self.prog}: unknown option {word}" + (f"; did you mean {meant}?" if meant else "")
+        return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
     def read(self, words: list[str]) -> argparse.Namespace:
         return self.parse_intermixed_args(words)

@@ -91,7 +91,7 @@ def show(words: list[str]) -> int:
     add_settings(parser, ("tokenizer", "data"))
     options = parser.read(words)
     if options.text is None and not options.merges:
-        raise Misuse("glassformer tokenizer show: TEXT is missing (or --merges, for the merges learned)")
+        raise Misuse("TEXT is missing (or --merges, for the merges learned)")
 
     from rich.text import Text
 

@@ -32,7 +32,7 @@ def run(words: list[str]) -> int:
     if options.resume and options.overwrite:
         raise Misuse("--resume goes on with a run, --overwrite replaces it: give one of them")
     if options.data is None and not options.resume and not options.config:
-        raise Misuse("glassformer train: DATA is missing (see glassformer train --help)")
+        raise Misuse("DATA is missing (see glassformer train --help)")
 
     from glassformer.cli.show import Watcher, print_json, results, say
     from glassformer.verbs.train import train

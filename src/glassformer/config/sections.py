@@ -105,8 +105,11 @@ class ModelSettings:
             raise SettingError("model.tied true needs model.embed vectors: one-hot vectors have no weights to share")
         if self.encoder == "transformer":
             self._fill_transformer()
-        elif self.hidden is None:
-            self._fill("hidden", 4 * self.width)
+        else:
+            if self.activation == "swiglu" and self.encoder in ("window", "cnn"):
+                raise SettingError(f"model.activation swiglu is gated, and {self.encoder} has no gate; relu or gelu?")
+            if self.hidden is None:
+                self._fill("hidden", 4 * self.width)
         if self.cells is not None and self.cells <= self.width:
             raise SettingError(f"model.cells {self.cells} must be larger than model.width {self.width}")
 
@@ -170,7 +173,7 @@ class TrainingSettings:
     seed: int = setting(0, "of the first weights, the order of the data and dropout", least=0)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1, mps")
     precision: str = setting("auto", "auto: bf16 on a GPU that has it", choices=("auto", "fp32", "bf16", "fp16"))
-    compile: str = setting("auto", "torch.compile; auto: on CUDA, when it pays", choices=("auto", "on", "off"))
+    compile: str = setting("auto", "torch.compile; auto: on CUDA, when it pays", choices=("auto", "on", "tuned", "off"))
     threads: int | None = setting(None, "CPU threads; unset: torch's choice, kept on resuming", least=1)
     validate_every: int | None = setting(None, "updates between validations; unset: ten in the run", least=1)
     validation_tokens: int = setting(200_000, "tokens of each validation on the way (the last is whole)", least=1)

@@ -29,13 +29,18 @@ def generate(
     rows = [list(prompt) for prompt in prompts]
     device = model.head.weight.device
     generator = torch.Generator().manual_seed(seed)
-    loop = _Loop(model, device, most, say)
+    loop = _Loop(model, device, len(rows), most)
+    if loop.limit is not None and max(map(len, rows)) + most > loop.limit:
+        say(
+            f"where the text grows past the model's context of {loop.limit} tokens, the last half of it is read again "
+            "and what came before is forgotten"
+        )
     seen = _seen(rows, model.head.weight.shape[0], device) if how.repetition_penalty != 1.0 else None
     open_rows = [True] * len(rows)
     forbidden = torch.tensor(list(never), dtype=torch.long, device=device)
     with torch.inference_mode():
         features = loop.read(rows)
-        for _ in range(most):
+        for left in range(most, 0, -1):
             scores = model.head(features)
             if len(forbidden):
                 scores.index_fill_(-1, forbidden, -torch.inf)
@@ -47,7 +52,7 @@ def generate(
                 rows[row].append(token)
                 open_rows[row] = open_rows[row] and token != end
             yield [token if still else None for token, still in zip(chosen, open_rows, strict=True)]
-            if not any(open_rows):
+            if left == 1 or not any(open_rows):
                 return
             features = loop.next(rows, tokens)
 
@@ -62,23 +67,24 @@ def _seen(rows: list[list[int]], vocab: int, device: torch.device) -> Tensor:
 class _Loop:
     """The encoder's state, and what to do when its room is used up."""
 
-    def __init__(self, model: LanguageModel, device: torch.device, most: int, say: Callable[[str], None]) -> None:
+    def __init__(self, model: LanguageModel, device: torch.device, rows: int, most: int) -> None:
         self.model = model
         self.device = device
         self.most = most
-        self.say = say
+        self.starts = [0] * rows
+        """Where what each row still remembers begins: one forgets when it must itself, whatever stands beside it."""
         self.limit = model.encoder.limit
-        self.said = False
         self.state: State
         self.left = 0
+        """Tokens there is still room for."""
 
     def read(self, rows: list[list[int]]) -> Tensor:
-        """Features after the last token of each row; the rows are read in one pass."""
+        """Features after the last token of each row; the rows, or their ends, are read in one pass."""
+        for number, row in enumerate(rows):
+            if self.limit is not None and len(row) - self.starts[number] > self.limit:
+                self.starts[number] = len(row) - max(1, self.limit // 2)
+        rows = [row[start:] for row, start in zip(rows, self.starts, strict=True)]
         longest = max(map(len, rows))
-        if self.limit is not None and longest > self.limit:
-            rows = [row[-max(1, self.limit // 2) :] for row in rows]
-            self._say_once()
-            longest = max(map(len, rows))
         room = longest + self.most if self.limit is None else min(longest + self.most, self.limit)
         self.left = room - longest
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
@@ -86,27 +92,18 @@ class _Loop:
             ids[number, : len(row)] = torch.tensor(row)
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
         mask = None
-        if int(lengths.min()) < longest:
+        if min(map(len, rows)) < longest:
             mask = torch.arange(longest, device=self.device) < lengths.unsqueeze(1)
         self.state = self.model.start(len(rows), room)
         features = self.model.extend(ids.to(self.device), self.state, mask)
         return features[torch.arange(len(rows), device=self.device), lengths - 1]
 
     def next(self, rows: list[list[int]], tokens: Tensor) -> Tensor:
-        """Features after one more token."""
-        if self.limit is not None and not self.left:
-            self._say_once()
-            return self.read([row[-max(1, self.limit // 2) :] for row in rows])
+        """Features after one more token, which the rows already hold."""
+        if not self.left:
+            return self.read(rows)
         self.left -= 1
         return self.model.extend(tokens.unsqueeze(1), self.state)[:, -1]
-
-    def _say_once(self) -> None:
-        if not self.said:
-            self.said = True
-            self.say(
-                f"the text is longer than the model's context of {self.limit} tokens: "
-                "the last half of it is read again, what came before is forgotten"
-            )
 
 
 @torch.inference_mode()

@@ -1,5 +1,6 @@
 """Choosing the next token: plain functions of scores."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -23,13 +24,13 @@ class Sampling:
     """Above 1, tokens that were there before become less likely."""
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
+        if not 0 <= self.temperature < math.inf:
             raise SettingError(f"--temperature is {self.temperature:g}, but must be at least 0")
         if self.top_k is not None and self.top_k < 1:
             raise SettingError(f"--top-k is {self.top_k}, but must be at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise SettingError(f"--top-p is {self.top_p:g}, but must lie above 0 and be at most 1")
-        if self.repetition_penalty <= 0:
+        if not 0 < self.repetition_penalty < math.inf:
             raise SettingError(f"--repetition-penalty is {self.repetition_penalty:g}, but must be above 0")
 
     @property
@@ -37,7 +38,7 @@ class Sampling:
         return self.temperature == 0
 
 
-GREEDY = Sampling(temperature=0)
+GREEDY = Sampling(temperature=0.0)
 
 
 def penalise(scores: Float[Tensor, "B V"], seen: Bool[Tensor, "B V"], penalty: float) -> Float[Tensor, "B V"]:

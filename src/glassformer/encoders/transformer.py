@@ -55,7 +55,7 @@ class Block(nn.Module):
         x = self.around_attend(x, lambda x: self.attend.extend(x, past, filled, seen, rotation=rotation), mask)
         if self.recall is not None and self.around_recall is not None:
             recall, (keys, values) = self.recall, state.recalled[layer]
-            x = self.around_recall(x, lambda x: recall.look(x, keys, values, state.memory_mask), mask)
+            x = self.around_recall(x, lambda x: recall.mix(recall.ask(x), keys, values, state.memory_mask), mask)
         return self._feed(x, mask)
 
     def _feed(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T d"]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#8a8a8a"  # told apart by the colour-blind too
 
@@ -42,7 +43,7 @@ def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, pr
             f"{values[best]:.4g}",
             (at[best], values[best]),
             textcoords="offset points",
-            xytext=(0, -14),
+            xytext=(0, 8),
             ha="center",
             color=ORANGE,
         )
@@ -52,6 +53,7 @@ def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, pr
         upper.legend(frameon=False)
     lower.set_ylabel("rate")
     lower.set_xlabel("updates")
+    lower.xaxis.set_major_locator(MaxNLocator(integer=True))
     lower.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
     for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)

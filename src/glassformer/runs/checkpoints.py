@@ -1,5 +1,6 @@
 """Checkpoints: written aside, flushed, digested, renamed. A torn one is never mistaken for a whole one."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -30,7 +31,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 def save_checkpoint(
     folder: Path, step: int, weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, Any], keep: int
 ) -> Path:
-    """One more checkpoint; the oldest go, so that `keep` stay."""
+    """One more checkpoint; the oldest go, so that `keep` stay, and later ones, which were passed over as torn."""
     target = folder / f"step-{step}"
     temporary = folder / f".step-{step}.part"
     with writing(target):
@@ -41,7 +42,7 @@ def save_checkpoint(
                 save_tensors(temporary / name, tensors)
                 flush(temporary / name)
             digests = {name: digest(temporary / name) for name in FILES}
-            text = json.dumps({**state, "digests": digests}, indent=2)
+            text = json.dumps({**state, "digests": {**digests, STATE: _digest_of(state)}}, indent=2)
             (temporary / STATE).write_text(text, encoding="utf-8")
             flush(temporary / STATE)
             flush(temporary)
@@ -51,15 +52,23 @@ def save_checkpoint(
             flush(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    for old in list_checkpoints(folder)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+    kept = [path for path in list_checkpoints(folder) if step_of(path) <= step][-keep:]
+    for path in list_checkpoints(folder):
+        if path not in kept:
+            shutil.rmtree(path, ignore_errors=True)
     return target
+
+
+def forget_checkpoint(folder: Path, step: int) -> None:
+    shutil.rmtree(folder / f"step-{step}", ignore_errors=True)
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
     """Weights, optimiser state and the rest, if every file is as it was written."""
     state = read_json(path / STATE)
-    digests = state.pop("digests", {})
+    digests = state.pop("digests", None)
+    if not isinstance(digests, dict) or digests.get(STATE) != _digest_of(state):
+        raise RunError(f"{path / STATE} is not as it was written")
     for name in FILES:
         file = path / name
         if not file.is_file():
@@ -68,3 +77,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], d
             raise RunError(f"{file} is not as it was written")
     weights, optimiser = (read_tensors(path / name) for name in FILES)
     return weights, optimiser, state
+
+
+def _digest_of(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

@@ -70,7 +70,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Without writing aside: for folders that are renamed as a whole."""
+    path.touch()
+    mode = path.stat().st_mode  # safetensors makes files that nobody else may read
     save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path)
+    path.chmod(mode)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -86,21 +89,24 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def load_weights(model: torch.nn.Module, path: Path) -> None:
-    """Weights from a file into a model that they must fit exactly; of shared ones, the first name stands there."""
-    found = read_tensors(path)
+    put_weights(model, read_tensors(path), str(path))
+
+
+def put_weights(model: torch.nn.Module, found: dict[str, Tensor], source: str) -> None:
+    """Weights into a model that they must fit exactly; of shared ones, the first name stands there."""
     wanted = model.state_dict(keep_vars=True)
     names: dict[int, str] = {}
     for name, value in wanted.items():
         names.setdefault(id(value), name)
     needed = set(names.values())
     if missing := sorted(needed - found.keys()):
-        raise RunError(f"{path} does not fit the model: it lacks {missing[0]} and {len(missing) - 1} more")
+        raise RunError(f"{source} does not fit the model: it lacks {missing[0]} and {len(missing) - 1} more")
     if extra := sorted(found.keys() - wanted.keys()):
-        raise RunError(f"{path} does not fit the model: it holds {extra[0]}, which the model has not")
+        raise RunError(f"{source} does not fit the model: it holds {extra[0]}, which the model has not")
     for name in sorted(needed):
         if found[name].shape != wanted[name].shape:
             has, wants = tuple(found[name].shape), tuple(wanted[name].shape)
-            raise RunError(f"{path} does not fit the model: {name} is {has}, but must be {wants}")
+            raise RunError(f"{source} does not fit the model: {name} is {has}, but must be {wants}")
     model.load_state_dict(found, strict=False)
 
 

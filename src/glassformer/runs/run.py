@@ -13,12 +13,14 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError
 from glassformer.config.resolve import Config, resolve
-from glassformer.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
-from glassformer.runs.files import load_weights, read_json, write_json, write_tensors, writing
+from glassformer.runs.checkpoints import forget_checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
+from glassformer.runs.files import load_weights, read_json, write_json, write_tensors, write_text, writing
 from glassformer.text.tokenizer import Tokenizer
 
 FORMAT = 1
 CARD = "glassformer.json"
+NEEDED = {"config": (), "tokenizer": ("hash", "kind", "vocab_size"), "data": ("name", "fingerprint", "report")}
+"""What every card has: its parts, and the keys in them."""
 RUNS = Path("runs")
 
 
@@ -66,9 +68,15 @@ class Run:
             what = "a file" if path.is_file() else "a folder"
             raise NotARun(f"{path} is {what}, but not a run: there is no {CARD} in it")
         run = Run(path)
-        version = run.card().get("format")
+        card = run.card()
+        version = card.get("format")
         if version != FORMAT:
             raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads format {FORMAT}")
+        for part, keys in NEEDED.items():
+            held = card.get(part)
+            if not isinstance(held, dict) or (lacking := [key for key in keys if key not in held]):
+                what = f"lacks {part}.{lacking[0]}" if isinstance(held, dict) else f"has no {part}"
+                raise RunError(f"{path / CARD} is damaged: it {what}")
         return run
 
     @staticmethod
@@ -99,10 +107,10 @@ class Run:
         self.write_card({**self.card(), **changes})
 
     def config(self) -> Config:
-        saved = self.card().get("config")
-        if not isinstance(saved, dict):
-            raise RunError(f"{self.path / CARD} is damaged: it holds no config")
-        return resolve(saved, {})
+        try:
+            return resolve(self.card()["config"], {})
+        except Misuse as error:
+            raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
 
     # --- its parts ---
 
@@ -122,9 +130,11 @@ class Run:
         path = self.path / "tokenizer.json"
         if not path.is_file():
             raise RunError(f"{path} is missing: the run is not complete")
-        tokenizer = Tokenizer.load(path)
-        wanted = self.card().get("tokenizer", {}).get("hash")
-        if wanted != tokenizer.hash:
+        try:
+            tokenizer = Tokenizer.load(path)
+        except Misuse as error:
+            raise RunError(str(error)) from None
+        if tokenizer.hash != self.card()["tokenizer"]["hash"]:
             raise RunError(f"{path} is not the tokenizer that this run was trained with")
         return tokenizer
 
@@ -140,6 +150,9 @@ class Run:
         self, step: int, weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, Any], keep: int
     ) -> Path:
         return save_checkpoint(self.checkpoints_path, step, weights, optimiser, state, keep)
+
+    def forget_checkpoint(self, step: int) -> None:
+        forget_checkpoint(self.checkpoints_path, step)
 
     def newest_checkpoint(
         self, say: Callable[[str], None]
@@ -171,8 +184,7 @@ class Run:
     def rewind_metrics(self, step: int) -> None:
         """Forget what was logged after this step: it will be logged again."""
         lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
-        with writing(self.metrics_path):
-            self.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
 def environment() -> dict[str, str]:

@@ -98,7 +98,7 @@ class LanguageModelling(Task):
         """
         assert isinstance(model, LanguageModel)
         tokens = self.parts[part]
-        stride = stride or self.context
+        stride = self.context if stride is None else stride
         records = self._records(model, tokens.ids, stride, most)
         nats = math.fsum(record["loss"] for record in records)
         count = sum(record["tokens"] for record in records)
@@ -115,20 +115,19 @@ class LanguageModelling(Task):
 
     def _records(self, model: LanguageModel, ids: np.ndarray, stride: int, most: int | None) -> list[dict[str, Any]]:
         """One record per window: where it lies, how many tokens it predicts, and their summed loss."""
-        if stride > self.context:
-            raise DataError(f"--stride {stride} would leave tokens out: it may be the context, {self.context}, at most")
+        if not 1 <= stride <= self.context:
+            raise DataError(f"--stride {stride} must be at least 1, and at most the context, {self.context}")
         device = model.head.weight.device
         last = len(ids) - 1  # tokens with a successor
         if last < 1:
             raise DataError("a single token has no successor to predict")
+        last = last if most is None else min(last, most)
         windows = [(0, min(self.context, last), 0)]
         """(first input, end of inputs, first input whose answer counts)"""
         while windows[-1][1] < last:
             done = windows[-1][1]
             end = min(done + stride, last)
             windows.append((max(0, end - self.context), end, done))
-            if most is not None and end >= most:
-                break
         records = []
         at_once = max(1, TOKENS_AT_ONCE // self.context)
         for first in range(0, len(windows), at_once):

@@ -63,13 +63,15 @@ def choose_precision(name: str, device: torch.device) -> Precision:
     return Precision(name, device)
 
 
-COMPILE_PAYS_AFTER = 1000
-"""Updates after which the minute that compiling takes has usually been won back."""
+COMPILE_PAYS_AFTER, TUNING_PAYS_AFTER = 1_000, 20_000
+"""Updates after which compiling, and then trying out variants of every kernel, has usually won its minutes back."""
 
 
-def wants_compile(settings: TrainingSettings, device: torch.device, steps: int | None) -> bool:
+def choose_compile(settings: TrainingSettings, device: torch.device, steps: int | None) -> str:
+    """off, on, or tuned. `auto` compiles on CUDA alone, where a run is long enough; a minute counts as 200 updates."""
     if settings.compile != "auto":
-        return settings.compile == "on"
-    if device.type != "cuda":
-        return False
-    return steps >= COMPILE_PAYS_AFTER if steps is not None else (settings.minutes or 0) >= 5
+        return settings.compile
+    updates = steps if steps is not None else 200 * (settings.minutes or 0)
+    if device.type != "cuda" or updates < COMPILE_PAYS_AFTER:
+        return "off"
+    return "tuned" if updates >= TUNING_PAYS_AFTER else "on"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 
-def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str:
+def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str | None:
     """The first tensor that is not finite, by name: a parameter, a module's output, the loss, or a gradient."""
     for name, weight in model.named_parameters():
         if not torch.isfinite(weight).all():
@@ -37,4 +37,4 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str:
     finally:
         for hook in hooks:
             hook.remove()
-    return found[0] if found else "none when computed again"
+    return found[0] if found else None

@@ -1,6 +1,7 @@
 """Keeps checkpoints and the best weights in the run's folder."""
 
 import dataclasses
+from collections.abc import Callable
 
 from torch import Tensor
 
@@ -11,16 +12,25 @@ from glassformer.training.snapshot import Progress, Snapshot
 
 
 class RunKeeper:
-    def __init__(self, run: Run, *, keep: int) -> None:
+    """`first` is called before a checkpoint is written: what it stands for must be logged, or a run that is killed
+    right after it would go on with a hole in its log.
+    """
+
+    def __init__(self, run: Run, *, keep: int, first: Callable[[], None] = lambda: None) -> None:
         self.run = run
         self.keep = keep
+        self.first = first
 
     def checkpoint(self, snapshot: Snapshot) -> str:
+        self.first()
         state = dataclasses.asdict(snapshot.progress)
         path = self.run.save_checkpoint(
             snapshot.progress.step, snapshot.weights, snapshot.optimiser, state, keep=self.keep
         )
         return str(path)
+
+    def forget(self, step: int) -> None:
+        self.run.forget_checkpoint(step)
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:
         self.run.write_weights(weights)

@@ -8,6 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -18,8 +19,9 @@ from torch.nn.parallel import DistributedDataParallel
 from glassformer.bricks.losses import l2_penalty
 from glassformer.config.errors import SettingError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
+from glassformer.runs.files import put_weights
 from glassformer.tasks.base import Batch, Task
-from glassformer.training.device import choose_precision, wants_compile
+from glassformer.training.device import choose_compile, choose_precision
 from glassformer.training.events import Checkpointed, Ended, Listener, Noted, Started, Stepped, Validated
 from glassformer.training.finite import first_not_finite
 from glassformer.training.interrupt import Interrupt
@@ -73,7 +75,7 @@ class Trainer:
         self.optimiser = Optimiser(model, settings)
         self.progress = Progress()
         if resume is not None:
-            model.load_state_dict(resume.weights, strict=False)  # shared weights stand there once
+            put_weights(model, resume.weights, "the checkpoint")
             self.optimiser.load(resume.optimiser)
             self.progress = resume.progress
         if threads := settings.threads or self.progress.threads:
@@ -82,15 +84,19 @@ class Trainer:
 
         self.precision = choose_precision(settings.precision, device)
         self.scaler = self.precision.scaler()
-        self.compiled = wants_compile(settings, device, self.total)
+        self.compiled = choose_compile(settings, device, self.total)
         self.loss = _Loss(model, task)
-        if self.compiled:
-            self.loss.compute = torch.compile(self.loss.eager, dynamic=False)
+        if self.compiled != "off":
+            self.loss.compute = torch.compile(
+                self.loss.eager, dynamic=False, options={"coordinate_descent_tuning": self.compiled == "tuned"}
+            )
         self.stepper: nn.Module = self.loss
         if self.processes.world > 1:
             self.stepper = DistributedDataParallel(self.loss, device_ids=[device] if device.type == "cuda" else None)
         self.penalised = list(decayed(model).values()) if settings.l2 else []
         self.watch = LossWatch(device)
+        self.saved: int | None = None
+        """The step of the last checkpoint written here."""
 
     def run(self) -> Ended:
         """Train to the end of the budget, until it is enough, or until asked to stop."""
@@ -98,29 +104,25 @@ class Trainer:
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes()))
         self._begun = time.perf_counter() - progress.elapsed
         self.done = self._done()
-        nothing_to_do = self.done >= 1
         reason = "finished"
         with Interrupt() as interrupt:
             while self.done < 1:
+                if settings.patience is not None and progress.since_best >= settings.patience:
+                    reason = "patience"
+                    break
                 before = self.done
                 self._step()
                 progress.elapsed = time.perf_counter() - self._begun
                 self.done = self._done()
-                if self.done < 1 and self._validation_due(before):
+                if self.done >= 1 or self._validation_due(before):
                     self._validate()
                     self._checkpoint()
                 elif settings.checkpoint_every and progress.step % settings.checkpoint_every == 0:
                     self._checkpoint()
-                if settings.patience is not None and progress.since_best >= settings.patience:
-                    reason = "patience"
-                    break
-                if self._any(interrupt.asked):
+                if self.done < 1 and self._any(interrupt.asked):
                     reason = "interrupted"
+                    self._checkpoint()
                     break
-            if reason == "finished" and not nothing_to_do:
-                self._validate()
-            if reason != "patience" and not nothing_to_do:
-                self._checkpoint()
         ended = Ended(progress.step, reason, progress.seconds)
         self.listen(ended)
         return ended
@@ -148,10 +150,10 @@ class Trainer:
                 (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         mean = self._mean_loss()
         if not math.isfinite(mean):
-            self._fail(f"the loss became {mean}", batch)
+            self._fail(f"the loss became {mean} at step {progress.step + 1}")
         norm = self._clip()
         if norm is not None and not math.isfinite(norm):
-            self._fail("a gradient is not finite", batch)
+            self._fail(f"a gradient is not finite at step {progress.step + 1}")
         self.optimiser.step(factor, self.scaler)
         if self.scaler is not None:
             self.scaler.update()
@@ -183,11 +185,11 @@ class Trainer:
         try:
             loss: Tensor = self.stepper(*tensors)
         except Exception as error:
-            if not self.compiled or self.progress.step or isinstance(error, torch.OutOfMemoryError):
+            if self.compiled == "off" or self.progress.step or isinstance(error, torch.OutOfMemoryError):
                 raise
             why = next(iter(str(error).strip().splitlines()), type(error).__name__)
             self.listen(Noted(f"torch.compile failed ({why[:120]}); going on without it"))
-            self.compiled, self.loss.compute = False, self.loss.eager
+            self.compiled, self.loss.compute = "off", self.loss.eager
             loss = self.stepper(*tensors)
         return loss
 
@@ -208,13 +210,19 @@ class Trainer:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         return float(norm) if self.device.type == "cpu" else None
 
-    def _fail(self, what: str, batch: Batch) -> NoReturn:
+    def _fail(self, what: str) -> NoReturn:
+        """Names the first tensor that went wrong. A checkpoint of these weights is no good: it would fail again."""
         self._reseed()
-        piece = self._pieces(batch)[0]
-        culprit = first_not_finite(self.model, lambda: self.task.loss(self.model, *piece.tensors(self.device)))
+        found = (
+            first_not_finite(self.model, partial(self.task.loss, self.model, *piece.tensors(self.device)))
+            for piece in self._pieces(self.task.batch(self.progress.step))
+        )
+        culprit = next(filter(None, found), "none when computed again")
+        if self.processes.first and self.saved == self.progress.step:
+            self.keeper.forget(self.progress.step)
         raise TrainingFailed(
-            f"{what} at step {self.progress.step + 1} (first tensor that is not finite: {culprit}); the last good "
-            f"checkpoint is kept: go on from it with a lower rate, --resume --lr {self.optimiser.lr / 3:.1g}"
+            f"{what} (first tensor that is not finite: {culprit}); "
+            f"go on from the last good checkpoint with a lower rate: --resume --lr {self.optimiser.lr / 3:.1g}"
         )
 
     # --- between steps ---
@@ -236,7 +244,7 @@ class Trainer:
 
     def _notes(self) -> tuple[str, ...]:
         notes = [f"on {self.device}, matrix products in {self.precision.name}"]
-        if self.compiled:
+        if self.compiled != "off":
             notes.append("compiling the step first, which takes a while (--training.compile off)")
         if self.processes.world > 1:
             notes.append(f"{self.processes.world} processes")
@@ -266,6 +274,8 @@ class Trainer:
         self.model.eval()
         with self.precision.autocast():
             evaluation = self.task.evaluate(self.model, "validation", most=self.settings.validation_tokens)
+        if not math.isfinite(evaluation.score):
+            self._fail(f"the validation {evaluation.primary} became {evaluation.score} after step {progress.step}")
         better = progress.best_score is None or evaluation.score < progress.best_score
         if better:
             progress.best_score, progress.best_step, progress.since_best = evaluation.score, progress.step, 0
@@ -276,6 +286,9 @@ class Trainer:
         self.listen(Validated(progress.step, evaluation, better))
 
     def _checkpoint(self) -> None:
+        if self.saved == self.progress.step:
+            return
+        self.saved = self.progress.step
         if self.processes.first:
             snapshot = Snapshot(unique_weights(self.model), self.optimiser.state(), self.progress)
             self.listen(Checkpointed(self.progress.step, self.keeper.checkpoint(snapshot)))

@@ -49,6 +49,14 @@ class Processes:
         if self.world > 1:
             dist.barrier()
 
+    def word_of_first(self, word: str) -> str:
+        """What the first process says, for all."""
+        if self.world == 1:
+            return word
+        holder = [word]
+        dist.broadcast_object_list(holder, 0)
+        return holder[0]
+
     def from_first(self, value: float) -> float:
         """What the first process thinks, for all: clocks differ, decisions must not."""
         if self.world == 1:

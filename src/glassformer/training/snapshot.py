@@ -38,6 +38,9 @@ class Keeper(Protocol):
 
     def checkpoint(self, snapshot: Snapshot) -> str: ...
 
+    def forget(self, step: int) -> None:
+        """This step's checkpoint is no good."""
+
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import Config
 from glassformer.decoding.generate import generate, likeliest
-from glassformer.decoding.sampling import GREEDY, Sampling
+from glassformer.decoding.sampling import Sampling
 from glassformer.models.build import build_language_model, parameter_count
 from glassformer.models.language_model import LanguageModel
 from glassformer.runs.run import Run
@@ -60,27 +60,35 @@ class Writer:
         """The text that follows the prompt, piece by piece as it is written."""
         if tokens < 1:
             raise SettingError(f"--tokens is {tokens}, but must be at least 1")
-        how = GREEDY if greedy else Sampling(temperature, top_k, top_p, repetition_penalty)
-        if greedy and repetition_penalty != 1.0:
-            how = Sampling(0.0, repetition_penalty=repetition_penalty)
-        ids = [*start_of_text(self.tokenizer), *self.tokenizer.encode(prompt)]
-        if not ids:
-            raise SettingError("this model's tokenizer has no START: give it a prompt to go on from")
+        if seed < 0:
+            raise SettingError(f"--seed is {seed}, but must be at least 0")
+        how = Sampling(0.0 if greedy else temperature, top_k, top_p, repetition_penalty)
+        ids = self._ids(prompt)
         if self.tokenizer.unk is not None and (unknown := ids.count(self.tokenizer.unk)):
             say(f"{unknown} of the prompt's {len(ids) - 1} tokens are unknown to this model")
-        written = Stream(self.tokenizer)
-        held = Stops(stop)
         end = self.tokenizer.end
         never = [id for id in self.tokenizer.specials if id != end]
-        for (token,) in generate(self.model, [ids], how, most=tokens, end=end, never=never, seed=seed, say=say):
+        chosen = generate(self.model, [ids], how, most=tokens, end=end, never=never, seed=seed, say=say)
+        return self._written((token for (token,) in chosen), Stops(stop))
+
+    def _written(self, tokens: Iterator[int | None], stops: "Stops") -> Iterator[str]:
+        """Tokens as text, up to END or the first stop string."""
+        text = Stream(self.tokenizer)
+        for token in tokens:
             if token is None:
                 break
-            if text := held.push(written.push(token)):
-                yield text
-            if held.found:
+            if piece := stops.push(text.push(token)):
+                yield piece
+            if stops.found:
                 return
-        if text := held.push(written.end()) + held.end():
-            yield text
+        if piece := stops.push(text.end()) + stops.end():
+            yield piece
+
+    def _ids(self, text: str) -> list[int]:
+        ids = [*start_of_text(self.tokenizer), *self.tokenizer.encode(text)]
+        if not ids:
+            raise SettingError("this model's tokenizer has no START: give it a prompt to go on from")
+        return ids
 
     def generate(self, prompt: str = "", **how: object) -> str:
         """The whole text that follows the prompt. Takes what `stream` takes."""
@@ -88,9 +96,7 @@ class Writer:
 
     def probabilities(self, text: str, k: int = 5) -> list[Likely]:
         """For each token of a text, how likely it was, and the k likeliest; of a long text, its end."""
-        start = start_of_text(self.tokenizer)
-        ids = [*start, *self.tokenizer.encode(text)]
-        ids = ids[-self.model.context - 1 :]
+        ids = self._ids(text)[-self.model.context :]
         guesses = likeliest(self.model, ids, self.tokenizer.vocab_size)
         out = []
         for place, guess in enumerate(guesses):
@@ -113,10 +119,10 @@ class Stops:
     def push(self, text: str) -> str:
         """The text that is safe to show: none of it can belong to a stop string any more."""
         self._held += text
-        places = [place for stop in self.stops if (place := self._held.find(stop)) >= 0]
-        if places:
+        found = [(place + len(stop), place) for stop in self.stops if (place := self._held.find(stop)) >= 0]
+        if found:  # the one that is complete first ends the text, however it comes in pieces
             self.found = True
-            shown, self._held = self._held[: min(places)], ""
+            shown, self._held = self._held[: min(found)[1]], ""
             return shown
         keep = 0
         for stop in self.stops:

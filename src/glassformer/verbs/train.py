@@ -1,5 +1,6 @@
 """Train a model on a text: from settings to a finished run."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from glassformer.models.language_model import LanguageModel
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run, environment
 from glassformer.training.device import choose_device
-from glassformer.training.events import Checkpointed, Ended, Event, Listener, Noted, Sampled, Stepped, Validated
+from glassformer.training.events import Ended, Event, Listener, Noted, Sampled, Stepped, Validated
 from glassformer.training.keeper import RunKeeper, restore
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
@@ -102,35 +103,37 @@ def train(
     `settings` are the short names of the command line (`model="lstm"`, `steps=500`), dotted keys
     (`**{"model.layers": 2}`) or whole sections (`training={"lr": 0.001}`).
     """
-    say = _teller(listen)
     flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
-    processes = Processes.from_environment()
-    if resume:
-        run = Run.open(out or "last")
+    run = Run.open(out or "last") if resume else None
+    if run is not None:
         resolved = _resumed_config(run, flags)
-        snapshot = _snapshot(run, say)
-        prepared = prepare(resolved, say, run.tokenizer())
-        _same_data(run, prepared)
     else:
-        resolved = resolve(read_config(config) if config else {}, flags)
-        path = Path(out) if out else Run.next_name(resolved.data.path or "data", resolved.model.encoder)
-        Run.check_free(path, overwrite=overwrite)
-        snapshot = None
-        resolved = _with_whole_path(resolved)
-        prepared = prepare(resolved, say)
-    model = build_language_model(resolved.model, vocab=prepared.tokenizer.vocab_size, seed=resolved.training.seed)
+        resolved = _with_whole_path(resolve(read_config(config) if config else {}, flags))
+    processes = Processes.from_environment()
     device = choose_device(resolved.training.device, processes.local_rank)
     processes.join(device)
     try:
-        if not resume and processes.first:
-            run = Run.create(path, overwrite=overwrite)
-            prepared.tokenizer.save(run.path / "tokenizer.json")
-            run.write_card(_first_card(resolved, prepared, model, command))
+        say = _teller(listen)
+        if run is not None:
+            prepared = prepare(resolved, say, run.tokenizer())
+            _same_data(run, prepared)
+            snapshot = _snapshot(run, say)
+        else:
+            name = str(out or Run.next_name(resolved.data.path or "data", resolved.model.encoder))
+            path = Path(processes.word_of_first(name))
+            Run.check_free(path, overwrite=overwrite)
+            prepared = prepare(resolved, say)
+            snapshot = None
+        model = build_language_model(resolved.model, vocab=prepared.tokenizer.vocab_size, seed=resolved.training.seed)
+        processes.wait()  # so that nobody still looks whether the folder is free
+        if run is None:
+            run = Run.create(path, overwrite=overwrite) if processes.first else Run(path)
+            card = _card(resolved, prepared, model, command)
+        else:
+            card = _card(resolved, prepared, model, run.card().get("command"))
+        if processes.first:
+            _begin(run, card, prepared, snapshot)
         processes.wait()
-        run = run if resume or processes.first else Run.open(path)
-        if resume and processes.first:
-            run.rewind_metrics(snapshot.progress.step if snapshot else 0)
-            run.update_card(config=resolved.to_dict(), status="training")
         return _train(run, resolved, prepared, model, device, processes, snapshot, listen)
     finally:
         processes.leave()
@@ -146,14 +149,14 @@ def _train(
     snapshot: Snapshot | None,
     listen: Listener,
 ) -> Trained:
-    recorder = _Recorder(run, model, prepared, config, listen) if processes.first else _silent
+    recorder = _Recorder(run, model, prepared, config, listen)
     trainer = Trainer(
         model,
         prepared.task,
         config.training,
         device=device,
-        keeper=RunKeeper(run, keep=config.training.keep_checkpoints),
-        listen=recorder,
+        keeper=RunKeeper(run, keep=config.training.keep_checkpoints, first=recorder.flush),
+        listen=recorder if processes.first else _silent,
         processes=processes,
         resume=snapshot,
     )
@@ -161,7 +164,8 @@ def _train(
         ended = trainer.run()
     except GlassformerError:
         if processes.first:
-            run.update_card(status="failed")
+            with contextlib.suppress(GlassformerError):  # on a full disk this fails too; what was first is what to say
+                run.update_card(status="failed")
         raise
     validation: dict[str, float] = {}
     test = None
@@ -203,7 +207,7 @@ class _Recorder:
     def __init__(self, run: Run, model: LanguageModel, prepared: Prepared, config: Config, listen: Listener) -> None:
         self.run = run
         self.writer = Writer(model, prepared.tokenizer)
-        self.samples = config.training.samples
+        self.samples = config.training.samples and prepared.tokenizer.start is not None  # they begin with START
         self.listen = listen
         self.lines: list[dict[str, Any]] = []
         self.flushed = time.monotonic()
@@ -220,9 +224,12 @@ class _Recorder:
                 text = self.writer.generate(tokens=120, temperature=0.8, seed=event.step)
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(Sampled(event.step, text))
-        if isinstance(event, (Checkpointed, Ended)) or time.monotonic() - self.flushed > 1:
-            self.run.add_metrics(*self.lines)
-            self.lines, self.flushed = [], time.monotonic()
+        if isinstance(event, Ended) or time.monotonic() - self.flushed > 1:
+            self.flush()
+
+    def flush(self) -> None:
+        self.run.add_metrics(*self.lines)
+        self.lines, self.flushed = [], time.monotonic()
 
 
 def _teller(listen: Listener) -> Callable[[str], None]:
@@ -239,7 +246,7 @@ def _with_whole_path(config: Config) -> Config:
     return resolve(config.to_dict(), whole)
 
 
-def _first_card(config: Config, prepared: Prepared, model: LanguageModel, command: str | None) -> dict[str, Any]:
+def _card(config: Config, prepared: Prepared, model: LanguageModel, command: str | None) -> dict[str, Any]:
     return {
         "glassformer": VERSION,
         "status": "training",
@@ -263,17 +270,26 @@ def _first_card(config: Config, prepared: Prepared, model: LanguageModel, comman
     }
 
 
+def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapshot | None) -> None:
+    """The folder as it stands before the next step: a new run's first files, or a run's log up to its checkpoint."""
+    if snapshot is None:
+        prepared.tokenizer.save(run.path / "tokenizer.json")
+    run.rewind_metrics(snapshot.progress.step if snapshot else 0)
+    run.write_card(card)
+
+
 # --- going on with a run ---
 
 
 def _resumed_config(run: Run, flags: dict[str, Any]) -> Config:
-    """The run's own settings; only how to train may be changed."""
-    saved = run.card().get("config", {})
+    """The run's own settings; only how to train may be changed, and not the optimiser, which has a memory."""
+    saved = run.config().to_dict()
     before = flatten(saved)
     for key, value in flags.items():
         if key == "data.path" and Path(str(value)).exists():
             value = str(Path(str(value)).resolve())
-        if not key.startswith("training.") and before.get(key) != value:
+        fixed = not key.startswith("training.") or key == "training.optimizer"
+        if fixed and before.get(key) != value:
             raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
     return resolve(saved, {key: value for key, value in flags.items() if key.startswith("training.")})
 

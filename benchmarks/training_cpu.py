@@ -1,0 +1,58 @@
+"""A training step on the CPU beside Hugging Face's GPT-2 of the same shape, measured in turns in one run.
+
+python benchmarks/training_cpu.py [--rounds 60]
+"""
+
+import argparse
+
+import torch
+from common import alternating, trainer
+from transformers import GPT2Config, GPT2LMHeadModel
+
+VOCAB, CONTEXT, BATCH = 65, 64, 12
+SHAPE = {"model.context": CONTEXT, "batch_size": BATCH, "steps": 10**6, "size": "tiny"}
+
+
+def ours(**flags):
+    made = trainer(VOCAB, "cpu", **SHAPE, **flags)
+    made.done = 0.0
+    return made._step
+
+
+def hugging_face():
+    config = GPT2Config(vocab_size=VOCAB, n_positions=CONTEXT, n_embd=128, n_layer=4, n_head=4, resid_pdrop=0,
+                        embd_pdrop=0, attn_pdrop=0, use_cache=False)  # fmt: skip
+    model = GPT2LMHeadModel(config)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    ids = torch.randint(0, VOCAB, (BATCH, CONTEXT))
+
+    def step():
+        model(input_ids=ids, labels=ids).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    return step
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=60)
+    options = parser.parse_args()
+    contestants = {
+        "Hugging Face GPT-2, AdamW": hugging_face(),
+        "glassformer gpt2 style, AdamW": ours(style="gpt2", optimizer="adamw"),
+        "glassformer default, AdamW": ours(optimizer="adamw"),
+        "glassformer default, Muon": ours(),
+        "glassformer lstm, Muon": ours(model="lstm"),
+    }
+    alternating(contestants, 5)
+    seconds = alternating(contestants, options.rounds)
+    reference = seconds["Hugging Face GPT-2, AdamW"]
+    print(f"{torch.get_num_threads()} threads, {BATCH}×{CONTEXT} tokens, tiny (4 layers, 4 heads, width 128)")
+    for name, value in seconds.items():
+        print(f"{name:34} {1000 * value:7.1f} ms   {value / reference:5.2f} × Hugging Face")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""What people get wrong: one line that says what to change, the right exit code, no traceback, nothing lost."""
+
+from pathlib import Path
+
+import pytest
+
+from running import TINY, Command
+
+WRONG = {
+    "missing file": (["train", "nope.txt"], 2, ["nope.txt", "docstrings"]),
+    "nearly a data set": (["train", "docstring"], 2, ["did you mean docstrings"]),
+    "empty": (["train", "empty.txt"], 2, ["empty.txt", "empty"]),
+    "blank": (["train", "blank.txt"], 2, ["blank.txt", "empty"]),
+    "empty folder": (["train", "folder"], 2, ["folder"]),
+    "random bytes": (["train", "random.txt"], 2, ["random.txt", "position"]),
+    "NUL": (["train", "nul.txt"], 2, ["nul.txt", "NUL", "position 1"]),
+    "encoding": (["train", "latin.txt"], 2, ["latin.txt", "0xE9", "line 1", "--data.encoding latin-1"]),
+    "no such encoding": (["train", "good.txt", "--data.encoding", "utf-9"], 2, ["utf-9"]),
+    "torn gzip": (["train", "torn.txt.gz"], 2, ["torn.txt.gz"]),
+    "not JSON": (["train", "bad.jsonl"], 2, ["bad.jsonl", "2"]),
+    "no such field": (["train", "other.jsonl"], 2, ["other.jsonl", "body"]),
+    "context too long": (["train", "short.txt"], 2, ["context 128", "129 tokens", "--model.context"]),
+    "vocabulary too small": (["train", "good.txt", "--vocab-size", "10"], 2, ["10", "260"]),
+    "heads": (["train", "good.txt", "--model.heads", "3"], 2, ["heads 3", "width 128", "head_width"]),
+    "model": (["train", "good.txt", "--model", "lsmt"], 2, ["did you mean lstm"]),
+    "size": (["train", "good.txt", "--size", "tinny"], 2, ["did you mean tiny"]),
+    "style": (["train", "good.txt", "--style", "gtp2"], 2, ["did you mean gpt2"]),
+    "choice": (["train", "good.txt", "--model.positions", "rotory"], 2, ["did you mean rotary"]),
+    "option": (["train", "good.txt", "--model.widht", "3"], 2, ["did you mean --model.width"]),
+    "abbreviation": (["train", "good.txt", "--step", "3"], 2, ["did you mean --steps"]),
+    "unused": (["train", "good.txt", "--model", "lstm", "--model.heads", "2"], 2, ["heads", "lstm", "transformer"]),
+    "not a number": (["train", "good.txt", "--steps", "ten"], 2, ["training.steps", "whole number", "ten"]),
+    "out of range": (["train", "good.txt", "--dropout", "1.5"], 2, ["model.dropout", "1.5"]),
+    "two budgets": (["train", "good.txt", "--steps", "3", "--epochs", "1"], 2, ["steps", "epochs"]),
+    "both ways": (["train", "good.txt", "--model", "lstm", "--model.bidirectional", "true"], 2, ["future"]),
+    "nothing held out": (["train", "good.txt", "--data.validation_fraction", "0"], 2, ["validation_fraction"]),
+    "device": (["train", "good.txt", "--device", "tpu"], 2, ["tpu", "cuda"]),
+    "accumulate": (["train", "good.txt", "--training.accumulate", "5"], 2, ["accumulate 5", "32"]),
+    "task": (["train", "good.txt", "--task", "languagemodel"], 2, ["did you mean language-model"]),
+    "no config": (["train", "--config", "nope.yaml"], 2, ["nope.yaml"]),
+    "config": (["train", "good.txt", "--config", "bad.yaml"], 2, ["bad.yaml", "line"]),
+    "config key": (["train", "good.txt", "--config", "unknown.yaml"], 2, ["did you mean model.width"]),
+    "config kind": (["train", "good.txt", "--config", "list.yaml"], 2, ["list.yaml", "sections"]),
+    "no data": (["train"], 2, ["DATA"]),
+    "too many": (["train", "good.txt", "more"], 2, ["more"]),
+    "resume and overwrite": (["train", "--resume", "--overwrite"], 2, ["--resume", "--overwrite"]),
+    "out is a file": (["train", "good.txt", "--out", "short.txt"], 2, ["short.txt"]),
+    "out is in use": (["train", "good.txt", "--out", "."], 2, ["not empty"]),
+    "verb": (["trian"], 2, ["did you mean train"]),
+    "no run": (["evaluate", "nope"], 2, ["nope"]),
+    "no last run": (["generate", "last"], 2, ["train"]),
+    "data for a run": (["generate", "good.txt"], 2, ["good.txt", "not a run"]),
+    "action": (["tokenizer", "shwo"], 2, ["did you mean show"]),
+    "kind": (["tokenizer", "compare", "good.txt", "--kinds", "bpp:400"], 2, ["did you mean bpe"]),
+    "kind's size": (["tokenizer", "compare", "good.txt", "--kinds", "bpe:x"], 2, ["bpe:x"]),
+    "no text": (["tokenizer", "show", "good.txt"], 2, ["TEXT"]),
+    "parameter": (["data", "show", "recall:distnce=3"], 2, ["did you mean distance"]),
+    "batch": (["data", "show", "reverse", "--batch", "-1"], 2, ["--batch"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_one_line_that_says_what_is_wrong(name: str, command: Command, files: Path) -> None:
+    words, code, said = WRONG[name]
+    before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
+    got, out, err = command(*words)
+    last = err.strip().splitlines()[-1]
+    assert got == code
+    assert last.startswith("glassformer: ")
+    for part in said:
+        assert part in last
+    assert "Traceback" not in err
+    assert out == ""
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (files / "runs").exists()
+
+
+@pytest.fixture
+def trained(command: Command, files: Path) -> Path:
+    code, _, err = command("train", "good.txt", *TINY, "--out", "run")
+    assert code == 0, err
+    return files / "run"
+
+
+def test_a_run_is_not_overwritten_unasked(command: Command, trained: Path) -> None:
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    code, _, err = command("train", "good.txt", *TINY, "--out", "run")
+    assert code == 2
+    assert "--resume" in err
+    assert "--overwrite" in err
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_overwrite_loses_nothing_when_the_data_is_bad(command: Command, trained: Path) -> None:
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    code, _, _ = command("train", "latin.txt", *TINY, "--out", "run", "--overwrite")
+    assert code == 2
+    assert {path: path.read_bytes() for path in before} == before
+    code, _, _ = command("train", "good.txt", *TINY, "--seed", "5", "--out", "run", "--overwrite")
+    assert code == 0
+    assert (trained / "model.safetensors").read_bytes() != before[trained / "model.safetensors"]
+
+
+def test_a_run_where_data_is_wanted(command: Command, trained: Path) -> None:
+    code, _, err = command("train", "run")
+    assert code == 2
+    assert "run" in err.splitlines()[-1]
+    assert "data is wanted" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tokens", "0"], "--tokens"),
+        (["--temperature", "-1"], "--temperature"),
+        (["--top-k", "0"], "--top-k"),
+        (["--top-p", "1.5"], "--top-p"),
+        (["--repetition-penalty", "0"], "--repetition-penalty"),
+        (["--greedy", "--top-k", "3"], "--greedy"),
+        (["--seed", "-1"], "--seed"),
+        (["--file", "nope.txt"], "nope.txt"),
+        (["--device", "cuda:99"], "cuda"),
+    ],
+)
+def test_generating_wrongly(words: list[str], said: str, command: Command, trained: Path) -> None:
+    code, out, err = command("generate", "run", *([] if "--file" in words else ["the"]), *words)
+    assert code in (1, 2)
+    assert said in err.splitlines()[-1]
+    assert out == ""
+
+
+def test_evaluating_wrongly(command: Command, trained: Path) -> None:
+    for words in (["--stride", "0"], ["--stride", "9"], ["latin.txt"], ["run"], ["--part", "test"]):
+        code, out, err = command("evaluate", "run", *words)
+        assert (code, out) == (2, ""), words
+        assert err.splitlines()[-1].startswith("glassformer: ")
+
+
+def test_data_that_changed_is_noticed(command: Command, trained: Path, files: Path) -> None:
+    (files / "good.txt").write_text("something else\n" * 50)
+    code, _, err = command("evaluate", "run")
+    assert code == 2
+    assert "fingerprint" in err
+    code, _, err = command("train", "--resume", "--out", "run", "--steps", "4")
+    assert code == 2
+    assert "not what this run began with" in err
+    (files / "good.txt").unlink()
+    code, _, err = command("evaluate", "run")
+    assert code == 2
+    assert "name the data" in err
+
+
+def test_settings_that_cannot_change_on_resuming(command: Command, trained: Path) -> None:
+    code, _, err = command("train", "--resume", "--out", "run", "--model.width", "24")
+    assert code == 2
+    assert "model.width" in err

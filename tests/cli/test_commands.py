@@ -1,0 +1,131 @@
+"""The command line as a person uses it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli.main import VERBS
+from running import TINY, Command
+
+
+def run_apart(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-m", "glassformer.cli.main", *words], capture_output=True, text=True)
+
+
+def test_help_lists_every_verb_and_model_without_torch() -> None:
+    code = "import sys; from glassformer.cli.main import main; main(['--help']); main(['train', '--help']); "
+    code += "import glassformer; sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for word in (*VERBS, "transformer", "lstm", "--model.positions", "rotary"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[verb] for verb in VERBS] + [["tokenizer", "show"], ["tokenizer", "compare"], ["data", "show"]],
+    ids=" ".join,
+)
+def test_every_verb_has_help_with_an_example(words: list[str]) -> None:
+    done = run_apart(*words, "--help")
+    assert done.returncode == 0
+    assert "example:\n  glassformer " in done.stdout
+    assert done.stderr == ""
+
+
+def test_from_text_to_writing(command: Command, files: Path) -> None:
+    code, out, err = command("train", "--out", "run", "good.txt", *TINY, "--json", "--data.test_fraction", "0.1")
+    assert code == 0, err
+    trained = json.loads(out.splitlines()[-1])
+    assert {"run", "task", "model", "parameters", "steps", "seconds", "validation", "best", "test"} <= trained.keys()
+    assert (trained["steps"], trained["task"], trained["model"]) == (2, "language-model", "transformer")
+    assert "next: glassformer generate" in err
+
+    code, out, _ = command("evaluate", "run", "--json")
+    evaluated = json.loads(out)
+    assert evaluated.keys() == {"loss", "perplexity", "bits_per_byte", "tokens"}
+    assert evaluated == pytest.approx(trained["test"])
+    code, out, _ = command("evaluate", "run", "--part", "validation", "--json")
+    assert json.loads(out) == pytest.approx(trained["validation"])
+    code, out, err = command("evaluate", "run", "good.txt", "--stride", "3", "--json")
+    assert json.loads(out)["tokens"] == len((files / "good.txt").read_text()) + 1  # and END
+    assert "3 apart" in err
+
+    code, first, _ = command("generate", "run", "the", "--tokens", "20", "--seed", "3")
+    code, again, _ = command("generate", "--seed", "3", "--tokens", "20", "run", "the")
+    code, other, _ = command("generate", "run", "the", "--tokens", "20", "--seed", "4")
+    assert code == 0
+    assert first == again != other
+    assert first.startswith("the")
+    code, out, _ = command("generate", "run", "the", "--tokens", "5", "--greedy", "--probabilities", "--json")
+    generated = json.loads(out)
+    places = generated["probabilities"]
+    text = generated["prompt"] + generated["text"]
+    assert len(places) == min(8, len(text) + 1)
+    assert all(len(place["expected"]) == 5 for place in places)
+    # greedy: the token that was written is the likeliest one at its place
+    assert all(place["token"] == place["expected"][0][0] for place in places[-1 - len(generated["text"]) : -1])
+    code, out, err = command("generate", "run", "the", "--tokens", "30", "--greedy", "--probabilities")
+    assert "the five likeliest" in out
+    assert "context of 8 tokens" in err
+    (files / "prompts.txt").write_text("the\nfox\n")
+    code, out, _ = command("generate", "run", "--file", "prompts.txt", "--tokens", "3", "--json")
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["the", "fox"]
+    code, out, err = command("generate", "run", "§the", "--tokens", "3")
+    assert "1 of the prompt's 4 tokens are unknown" in err
+
+
+def test_config_file_and_flags(command: Command, files: Path) -> None:
+    (files / "recipe.yaml").write_text(
+        "data: {path: good.txt}\ntokenizer: {kind: char}\n"
+        "model: {encoder: lstm, size: nano, context: 8}\ntraining: {steps: 50, batch_size: 2}\n"
+    )
+    code, out, err = command("train", "--config", "recipe.yaml", "--steps", "2", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert (result["model"], result["steps"]) == ("lstm", 2)
+    assert result["run"] == "runs/good-lstm-1"
+    code, out, err = command("train", "--config", "runs/good-lstm-1/glassformer.json", "--seed", "4", "--json")
+    assert json.loads(out)["run"] == "runs/good-lstm-2"
+    code, out, _ = command("generate", "last", "--tokens", "2")
+    assert code == 0
+
+
+def test_data_and_tokenizer_verbs(command: Command, files: Path) -> None:
+    code, out, _ = command("data", "--json")
+    assert "docstrings" in {row["name"] for row in json.loads(out)["datasets"]}
+    code, out, _ = command("data", "describe", "good.txt", "--json")
+    parts = json.loads(out)["parts"]
+    assert sum(part["characters"] for part in parts.values()) == len((files / "good.txt").read_text())
+    code, out, _ = command(
+        "data", "show", "reverse", "--batch", "3", "--tokenizer.kind", "char", "--model.context", "9"
+    )
+    assert "batch 3: 32 rows of 9 tokens" in out
+    assert "→" in out
+    code, out, _ = command("data", "show", "reverse", "--tokenizer.kind", "char", "--model.context", "9", "--json")
+    shown = json.loads(out)
+    assert shown["pairs"][2] == ["".join(shown["rows"][0][:3]), shown["rows"][0][3]]
+    code, out, _ = command("tokenizer", "train", "good.txt", "--vocab-size", "290", "--out", "tokens.json", "--json")
+    assert json.loads(out)["vocab_size"] <= 290
+    assert command("tokenizer", "train", "good.txt", "--out", "tokens.json")[0] == 2
+    code, out, _ = command("tokenizer", "show", "tokens.json", "the lazy fox", "--merges")
+    assert "merge 1" in out
+    assert "tokens for 12 characters" in out
+    code, out, _ = command("tokenizer", "show", "tokens.json", "--merges")
+    assert len(out.splitlines()) == json.loads((files / "tokens.json").read_text())["model"]["merges"].__len__()
+    code, out, _ = command("tokenizer", "compare", "good.txt", "--kinds", "char,word,bpe:280", "--json")
+    assert [row["kind"] for row in json.loads(out)["tokenizers"]] == ["char", "word", "bpe"]
+    code, _, err = command("train", "good.txt", *TINY[:-2], "--tokenizer.file", "tokens.json", "--out", "with-file")
+    assert code == 0, err
+    assert (files / "with-file" / "tokenizer.json").read_text() == (files / "tokens.json").read_text()
+
+
+def test_demo_runs(command: Command, files: Path) -> None:
+    code, out, err = command("demo", "--minutes", "0.02", "--out", "demo")
+    assert code == 0, err
+    assert "bits per byte" in out
+    assert "demo/" in out.splitlines()[-1]
+    assert (files / "demo" / "transformer" / "curves.png").read_bytes()[:4] == b"\x89PNG"

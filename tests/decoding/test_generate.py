@@ -1,0 +1,219 @@
+"""The one decoding loop, against one that computes everything again for each token."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.config.presets import STYLES
+from glassformer.config.resolve import resolve
+from glassformer.decoding.generate import generate, likeliest
+from glassformer.decoding.sampling import GREEDY, Sampling, choose
+from glassformer.models.build import build_language_model
+from glassformer.models.language_model import LanguageModel
+from running import CAUSAL, tiny
+from support import ready, same, softmax, tokens
+
+VOCAB, CONTEXT = 13, 16
+
+VARIANTS: list[dict[str, Any]] = [
+    *({"encoder": name} for name in CAUSAL),
+    *({"encoder": "transformer", "model__style": style} for style in STYLES),
+    {"encoder": "transformer", "model__positions": "onehot"},
+    {"encoder": "lstm", "model__cells": 9},
+    {"encoder": "window", "model__window": 20},
+]
+every_model = pytest.mark.parametrize("flags", VARIANTS, ids=lambda flags: "-".join(map(str, flags.values())))
+
+
+def model_of(encoder: str = "transformer", **flags: Any) -> LanguageModel:
+    """With strong opinions: a model that always says the same would show little."""
+    settings = resolve({}, tiny(encoder, **flags)).model
+    assert settings.context == CONTEXT
+    model = ready(build_language_model(settings, vocab=VOCAB), seed=7)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2 if weight.dim() > 1 else 1)
+    return model
+
+
+def prompt_of(length: int, seed: int = 0) -> list[int]:
+    return tokens(length, vocab=VOCAB, seed=seed).tolist()
+
+
+def by_hand(
+    model: LanguageModel,
+    prompt: Sequence[int],
+    how: Sampling,
+    most: int,
+    *,
+    end: int | None = None,
+    never: Sequence[int] = (),
+    seed: int = 0,
+) -> list[int]:
+    """Every token from the whole text before it, computed anew. Where the encoder holds only so many tokens, and the
+    text has become longer, its last half of that many is what it reads from then on.
+    """
+    text = list(prompt)
+    limit = model.encoder.limit
+    first = 0 if limit is None or len(text) <= limit else len(text) - limit // 2
+    generator = torch.Generator().manual_seed(seed)
+    while len(text) < len(prompt) + most:
+        if limit is not None and len(text) - first > limit:
+            first = len(text) - limit // 2
+        with torch.no_grad():
+            scores = model(torch.tensor([text[first:]]))[:, -1]
+        scores[:, list(never)] = -torch.inf
+        seen = torch.zeros(1, VOCAB, dtype=torch.bool)
+        seen[0, text] = True
+        text.append(int(choose(scores, how, generator, seen)))
+        if text[-1] == end:
+            break
+    return text[len(prompt) :]
+
+
+def written(model: LanguageModel, prompts: Sequence[Sequence[int]], how: Sampling, **more: Any) -> list[list[int]]:
+    """What comes out for each prompt, up to the end of each."""
+    steps = list(generate(model, prompts, how, **more))
+    rows = [[step[row] for step in steps] for row in range(len(prompts))]
+    for row in rows:
+        ended = [token is None for token in row]
+        assert ended == sorted(ended)  # ended once is ended for good
+    return [[token for token in row if token is not None] for row in rows]
+
+
+SAMPLED = Sampling(0.9, top_k=8, top_p=0.95, repetition_penalty=1.2)
+
+
+@every_model
+@pytest.mark.parametrize("how", [GREEDY, Sampling(), SAMPLED], ids=["greedy", "sampled", "shaped"])
+def test_a_state_gives_what_computing_the_past_again_gives(flags: dict[str, Any], how: Sampling) -> None:
+    model = model_of(**flags)
+    chosen = set()
+    for length, most in ((1, 15), (5, 12), (9, 7)):  # as much as fits into the context
+        prompt = prompt_of(length, seed=length)
+        (got,) = written(model, [prompt], how, most=most, seed=3)
+        assert got == by_hand(model, prompt, how, most, seed=3)
+        assert len(got) == most
+        chosen |= set(got)
+    assert len(chosen) > 1, "a model that repeats itself shows little"
+
+
+@every_model
+def test_past_the_context(flags: dict[str, Any]) -> None:
+    """More than twice over; said once. An encoder whose state does not grow just goes on."""
+    model = model_of(**flags)
+    for length in (3, CONTEXT, CONTEXT + 1, 3 * CONTEXT) if model.encoder.limit else (3,):
+        prompt = prompt_of(length)
+        said: list[str] = []
+        (got,) = written(model, [prompt], SAMPLED, most=30, seed=2, say=said.append)
+        assert got == by_hand(model, prompt, SAMPLED, 30, seed=2)
+        if model.encoder.limit is None:
+            assert said == []
+        else:
+            assert len(said) == 1
+            assert "context of 16 tokens" in said[0]
+
+
+def test_nothing_is_said_while_it_fits() -> None:
+    said: list[str] = []
+    written(model_of(), [prompt_of(6), prompt_of(2)], GREEDY, most=10, say=said.append)
+    assert said == []
+
+
+@every_model
+def test_prompts_together_are_each_alone(flags: dict[str, Any]) -> None:
+    model = model_of(**flags)
+    prompts = [prompt_of(length, seed=length) for length in (4, 1, 7, 4, 2)]
+    together = written(model, prompts, GREEDY, most=9)
+    assert together == [by_hand(model, prompt, GREEDY, 9) for prompt in prompts]
+    assert len({tuple(row) for row in together}) > 1, "models that do not care for their prompt show little"
+
+
+@pytest.mark.parametrize("flags", [{}, *({"model__style": style} for style in STYLES)], ids=str)
+def test_prompts_together_are_each_alone_past_the_context_too(flags: dict[str, Any]) -> None:
+    """A short one forgets nothing only because a long one beside it must."""
+    model = model_of(**flags)
+    assert model.encoder.limit == CONTEXT
+    prompts = [prompt_of(length, seed=length) for length in (4, 1, 16, 13, 25)]
+    together = written(model, prompts, GREEDY, most=20)
+    assert together == [by_hand(model, prompt, GREEDY, 20) for prompt in prompts]
+
+
+def test_end_stops_a_row_and_the_others_go_on() -> None:
+    model = model_of("lstm")
+    prompts = [prompt_of(3, seed=seed) for seed in range(6)]
+    alone = [by_hand(model, prompt, GREEDY, 12) for prompt in prompts]
+    end = alone[0][4]  # let a token that some of them come to mean the end
+    expected = [row[: row.index(end)] if end in row else row for row in alone]
+    assert len({len(row) for row in expected}) > 1
+    assert written(model, prompts, GREEDY, most=12, end=end) == expected
+    steps = list(generate(model, prompts[:1], GREEDY, most=12, end=end))
+    assert steps[-1] == [None]
+    assert len(steps) == len(expected[0]) + 1  # nothing is computed once all have ended
+
+
+def test_what_must_never_appear_does_not() -> None:
+    model = model_of()
+    never = [0, 3, 4, 8, 11]
+    for how in (GREEDY, Sampling(5.0), Sampling(0.0, repetition_penalty=3.0)):
+        (got,) = written(model, [prompt_of(4)], how, most=25, never=never, seed=1)
+        assert not set(got) & set(never)
+        assert got == by_hand(model, prompt_of(4), how, 25, never=never, seed=1)
+    (free,) = written(model, [prompt_of(4)], Sampling(5.0), most=60, seed=1)
+    assert set(free) & set(never)
+
+
+def test_the_penalty_remembers_prompt_and_text() -> None:
+    """Without mercy: a token that was there before scores next to 0 or far below it; a new one above 0 wins."""
+    for encoder in ("gru", "transformer"):
+        model, prompt = model_of(encoder), [1, 2, 3]
+        (got,) = written(model, [prompt], Sampling(0.0, repetition_penalty=1e6), most=8)
+        assert got == by_hand(model, prompt, Sampling(0.0, repetition_penalty=1e6), 8)
+        (free,) = written(model, [prompt], GREEDY, most=8)
+        assert len(set(got)) > len(set(free))
+        assert got[0] not in prompt
+
+
+def test_seeds_reproduce_and_leave_others_random_numbers_alone() -> None:
+    model = model_of()
+    before = torch.random.get_rng_state()
+    one, again, other = (written(model, [prompt_of(3)], Sampling(), most=12, seed=seed) for seed in (1, 1, 2))
+    assert one == again != other
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_generating_changes_nothing() -> None:
+    model = model_of()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    written(model, [prompt_of(3)], Sampling(), most=30)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_context_of_one() -> None:
+    settings = resolve({}, {**tiny(), "model.context": 1}).model
+    model = ready(build_language_model(settings, vocab=VOCAB))
+    text = [5]
+    for _ in range(6):
+        text.append(int(model(torch.tensor([text[-1:]]))[0, -1].argmax()))
+    assert written(model, [[5]], GREEDY, most=6) == [text[1:]]
+
+
+@every_model
+def test_the_likeliest(flags: dict[str, Any]) -> None:
+    model = model_of(**flags)
+    ids = prompt_of(CONTEXT)
+    with torch.no_grad():
+        probabilities = softmax(model(torch.tensor([ids]))[0].numpy())
+    guesses = likeliest(model, ids, VOCAB)
+    assert len(guesses) == CONTEXT
+    for guess, row in zip(guesses, probabilities, strict=True):
+        assert sum(value for _, value in guess) == pytest.approx(1, abs=1e-5)
+        values = [value for _, value in guess]
+        assert values == sorted(values, reverse=True)
+        same(torch.tensor(values), [row[token] for token, _ in guess], 1e-5)
+    assert [[token for token, _ in guess] for guess in likeliest(model, ids, 3)] == [
+        [token for token, _ in guess[:3]] for guess in guesses
+    ]
+    assert len(likeliest(model, ids[:1], 500)[0]) == VOCAB

@@ -1,0 +1,139 @@
+"""Real trainings of tiny models: in this process through the verb, or in one of their own through the command line."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from glassformer.config.presets import ENCODERS
+from glassformer.config.resolve import used_keys
+from glassformer.runs.checkpoints import list_checkpoints
+from glassformer.runs.run import Run
+from glassformer.training.events import Event, Stepped
+from glassformer.verbs.train import Trained, train
+
+DATA = "reverse:rows=300"
+CAUSAL = [name for name, info in ENCODERS.items() if info.causal]
+SMALL = {"layers": 2, "heads": 2, "width": 8, "hidden": 11, "window": 3, "kernel": 3, "context": 16}
+QUICK = {"tokenizer.kind": "char", "training.batch_size": 4, "training.samples": False}
+
+TINY = ["--size", "nano", "--steps", "2", "--batch-size", "2", "--model.context", "8", "--tokenizer.kind", "char"]
+
+Settings = Mapping[str, Any]
+Command = Callable[..., tuple[int, str, str]]
+"""Words of the command line → exit code, stdout, stderr."""
+
+
+def tiny(encoder: str = "transformer", **more: Any) -> dict[str, Any]:
+    """Settings of a model that trains in milliseconds; `more` by dotted key, with __ for the dot."""
+    used = used_keys(encoder)
+    sizes = {f"model.{key}": value for key, value in SMALL.items() if key in used}
+    return {
+        "model.encoder": encoder,
+        **sizes,
+        **QUICK,
+        **{key.replace("__", "."): value for key, value in more.items()},
+    }
+
+
+def train_here(out: Path, settings: Settings, **more: Any) -> Trained:
+    return train(DATA, out=out, **more, **settings)
+
+
+def flags(settings: Settings) -> list[str]:
+    """The same settings as words of the command line."""
+    return [word for key, value in settings.items() for word in (f"--{key}", str(value).lower())]
+
+
+def begin(*words: str, world: int = 1, **more: Any) -> "subprocess.Popen[str]":
+    """`glassformer …` in a process of its own, or in several through torchrun."""
+    python = [sys.executable, "-m"]
+    if world > 1:
+        python += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(world), "-m"]
+    return subprocess.Popen(
+        [*python, "glassformer.cli.main", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        **more,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    """Exit code, stdout and stderr, without waiting forever."""
+    try:
+        out, err = process.communicate(timeout=100)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, out, err
+
+
+def command(*words: str, **more: Any) -> tuple[int, str, str]:
+    return finish(begin(*words, **more))
+
+
+def wait_for(true: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    """Until something is true of what a process does."""
+    give_up = time.monotonic() + 60
+    while not true():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < give_up, "waited a minute"
+        time.sleep(0.002)
+
+
+class StopAfter:
+    """A listener that sends this process a real signal after a step, as Ctrl-C or a cluster would; keeps all events."""
+
+    def __init__(self, step: int, number: int = signal.SIGTERM) -> None:
+        self.step = step
+        self.number = number
+        self.events: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Stepped) and event.step == self.step:
+            os.kill(os.getpid(), self.number)
+
+
+def steps_saved(run: Path) -> list[int]:
+    return [int(path.name.removeprefix("step-")) for path in list_checkpoints(run / "checkpoints")]
+
+
+def tensors_of(run: Path) -> dict[str, Tensor]:
+    """Every number that a run leaves: the best weights, and the newest checkpoint's weights and optimiser state."""
+    newest = list_checkpoints(run / "checkpoints")[-1]
+    files = [run / "model.safetensors", newest / "weights.safetensors", newest / "optimiser.safetensors"]
+    return {f"{file.name}: {name}": value for file in files for name, value in load_file(file).items()}
+
+
+def log_of(run: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl, without what depends on the clock."""
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in Run(run).read_metrics()]
+
+
+def losses_of(run: Path) -> list[float]:
+    return [line["loss"] for line in log_of(run) if line["event"] == "step"]
+
+
+def identical(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
+    """Bit for bit."""
+    assert one.keys() == other.keys()
+    different = [name for name in one if not torch.equal(one[name], other[name])]
+    assert not different, f"{len(different)} of {len(one)} differ: {different[:3]}"
+
+
+def same_run(one: Path, other: Path) -> None:
+    """Two runs that cannot be told apart, but for the time they took."""
+    assert steps_saved(one)[-1] == steps_saved(other)[-1]
+    identical(tensors_of(one), tensors_of(other))
+    assert log_of(one) == log_of(other)

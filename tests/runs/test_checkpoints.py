@@ -1,0 +1,227 @@
+"""Checkpoints: whole or not there, whatever happens to the process that writes them or to the disk afterwards."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.config.errors import RunError
+from glassformer.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from glassformer.runs.run import Run
+from running import identical, steps_saved
+from support import numbers
+
+
+def contents(step: int, size: int = 7) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+    weights = {"embed.weight": numbers(size, 3, seed=step, dtype=torch.float32), "norm": torch.full((5,), float(step))}
+    optimiser = {"embed.weight/average": numbers(size, 3, seed=step + 1), "embed.weight/step": torch.tensor(step)}
+    return weights, optimiser, {"step": step, "best_score": step + 0.5, "best_step": 0}
+
+
+def save(run: Path, step: int, keep: int = 2, size: int = 7) -> Path:
+    return save_checkpoint(run / "checkpoints", step, *contents(step, size), keep)
+
+
+def newest(run: Path) -> tuple[int | None, list[str]]:
+    """The step of the newest whole checkpoint, its content checked; and what was said on the way."""
+    said: list[str] = []
+    found = Run(run).newest_checkpoint(said.append)
+    if found is None:
+        return None, said
+    weights, optimiser, state = contents(found[2]["step"], len(found[0]["embed.weight"]))
+    identical(found[0], weights)
+    identical(found[1], optimiser)
+    assert found[2] == state
+    return state["step"], said
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    path = save(tmp_path, 4)
+    assert path == tmp_path / "checkpoints" / "step-4"
+    weights, optimiser, state = load_checkpoint(path)
+    identical(weights, contents(4)[0])
+    identical(optimiser, contents(4)[1])
+    assert state == contents(4)[2]
+    assert newest(tmp_path) == (4, [])
+
+
+def test_the_newest_are_kept_and_nothing_is_left_lying(tmp_path: Path) -> None:
+    for step in (1, 5, 9, 10, 100):
+        save(tmp_path, step)
+    assert steps_saved(tmp_path) == [10, 100]  # by number, not by name
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-10", "step-100"]
+    save(tmp_path, 101, keep=1)
+    assert steps_saved(tmp_path) == [101]
+
+
+def test_a_checkpoint_written_again_replaces_the_old_one(tmp_path: Path) -> None:
+    save(tmp_path, 3)
+    (tmp_path / "checkpoints" / "step-3" / "weights.safetensors").write_bytes(b"torn")
+    save(tmp_path, 3)
+    assert newest(tmp_path) == (3, [])
+
+
+def test_none_yet(tmp_path: Path) -> None:
+    assert newest(tmp_path) == (None, [])
+    assert list_checkpoints(tmp_path / "checkpoints") == []
+
+
+def test_others_may_read_them(tmp_path: Path) -> None:
+    """As readable as any file that is made here: a run may be given to a colleague."""
+    before = os.umask(0o022)
+    try:
+        path = save(tmp_path, 1)
+        Run(tmp_path).write_weights(contents(1)[0])
+    finally:
+        os.umask(before)
+    for file in (*path.iterdir(), tmp_path / "model.safetensors"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o644, file
+
+
+# --- torn ---
+
+FILES = ("weights.safetensors", "optimiser.safetensors", "state.json")
+
+
+def truncated(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def removed(file: Path) -> None:
+    file.unlink()
+
+
+def lengthened(file: Path) -> None:
+    file.write_bytes(file.read_bytes() + b"}")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", [truncated, emptied, removed, lengthened])
+def test_a_torn_checkpoint_is_passed_over_and_said(tmp_path: Path, name: str, damage: Any) -> None:
+    save(tmp_path, 3)
+    torn = save(tmp_path, 6)
+    damage(torn / name)
+    step, said = newest(tmp_path)
+    assert step == 3
+    assert len(said) == 1
+    assert "step-6" in said[0]
+    assert name in said[0]
+    assert "\n" not in said[0]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_flipped_bit_anywhere_is_noticed(tmp_path: Path, name: str) -> None:
+    """In the numbers, in their names, in the digests, in the state itself. (Only one blank for another passes.)"""
+    save(tmp_path, 3)
+    file = save(tmp_path, 6) / name
+    whole = file.read_bytes()
+    places = range(len(whole)) if name == "state.json" else random.Random(0).sample(range(len(whole)), 60)
+    for place in places:
+        for bit in (0, place % 8):
+            torn = bytearray(whole)
+            torn[place] ^= 1 << bit
+            file.write_bytes(torn)
+            step, said = newest(tmp_path)
+            blank = whole[place : place + 1].isspace() and torn[place : place + 1].isspace()
+            assert step == 3 or blank, f"bit {bit} of byte {place}, {whole[place : place + 1]!r}"
+            assert blank or "step-6" in said[0]
+
+
+def test_a_folder_of_checkpoints_all_torn(tmp_path: Path) -> None:
+    for step in (3, 6):
+        truncated(save(tmp_path, step) / "weights.safetensors")
+    step, said = newest(tmp_path)
+    assert step is None
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_a_torn_one_is_never_kept_in_place_of_a_whole_one(tmp_path: Path, keep: int) -> None:
+    """Step 100 is torn, so the run goes on from 50: what it saves from there on must stay."""
+    save(tmp_path, 50, keep=2)
+    truncated(save(tmp_path, 100, keep=2) / "weights.safetensors")
+    for step in (60, 70, 80):
+        save(tmp_path, step, keep=keep)
+        assert newest(tmp_path)[0] == step
+    assert steps_saved(tmp_path) == [50, 60, 70, 80][-keep:]
+
+
+def test_loading_says_what_is_wrong(tmp_path: Path) -> None:
+    path = save(tmp_path, 6)
+    lengthened(path / "optimiser.safetensors")
+    with pytest.raises(RunError, match=r"step-6/optimiser\.safetensors is not as it was written"):
+        load_checkpoint(path)
+    (path / "state.json").write_text(json.dumps([1]))
+    with pytest.raises(RunError, match=r"step-6/state\.json"):
+        load_checkpoint(path)
+
+
+def test_a_write_that_fails_leaves_the_older_ones(tmp_path: Path) -> None:
+    save(tmp_path, 3)
+    folder = tmp_path / "checkpoints"
+    (folder / ".step-6.part").write_text("a file where a folder should be made")
+    with pytest.raises(RunError, match=r"cannot write .*step-6"):
+        save(tmp_path, 6)
+    assert newest(tmp_path) == (3, [])
+
+
+# --- killed ---
+
+
+def writes_until_killed(run: Path, keep: int, first: int, pipe: int) -> None:
+    """In a process of its own: checkpoint after checkpoint, and each told when it is there."""
+    step = first
+    while True:
+        save(run, step, keep, size=30_000)
+        os.write(pipe, step.to_bytes(4, "big"))
+        step += 1
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_killed_at_any_moment_there_is_a_whole_checkpoint(tmp_path: Path, keep: int) -> None:
+    """SIGKILL, again and again; each time the last checkpoint that was told of, or a newer one, is whole."""
+    drawn = random.Random()
+    last = 0
+    save(tmp_path, 0, keep, size=30_000)
+    interrupted = 0
+    for _ in range(25):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.close(reader)
+                writes_until_killed(tmp_path, keep, last + 1, writer)
+            finally:
+                os._exit(1)
+        os.close(writer)
+        time.sleep(drawn.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        told = b""
+        while part := os.read(reader, 4096):
+            told += part
+        os.close(reader)
+        last = int.from_bytes(told[-4:], "big") if told else last
+        interrupted += any(path.name.startswith(".") for path in (tmp_path / "checkpoints").iterdir())
+        step, said = newest(tmp_path)
+        assert step is not None
+        assert step >= last
+        assert said == []  # renamed as a whole: never half there
+        last = step
+    assert interrupted > 3, "hardly ever killed while writing: this test shows nothing"
+    save(tmp_path, last + 1, keep)
+    assert len(steps_saved(tmp_path)) <= keep
+    shutil.rmtree(tmp_path / "checkpoints")

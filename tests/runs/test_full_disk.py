@@ -1,0 +1,83 @@
+"""A disk that is full, or a file that may not grow: one line, exit 1, and what was there before still serves."""
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from glassformer.config.errors import RunError
+from glassformer.runs.run import Run
+from glassformer.verbs.load import load
+from glassformer.verbs.train import train
+from running import command, identical, losses_of, same_run, steps_saved, tensors_of, tiny, train_here
+
+SETTINGS = tiny(training__steps=8, training__checkpoint_every=1, training__validate_every=8, model__dropout=0.1)
+
+
+def test_files_that_may_not_grow(tmp_path: Path) -> None:
+    """The system refuses every byte beyond the limit: enough for the log, too little for the weights."""
+    out = tmp_path / "run"
+    train_here(out, {**SETTINGS, "training.steps": 4})
+    before = tensors_of(out)
+    weights = (out / "model.safetensors").stat().st_size
+    small = max(path.stat().st_size for path in (out / "metrics.jsonl", out / "glassformer.json"))
+    limit = (small + weights) // 2
+    assert small + 1000 < limit < weights - 1000
+
+    code, stdout, stderr = command(
+        *("train", "--resume", "--out", str(out), "--steps", "8"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert code == 1
+    assert stdout == ""
+    told = stderr.splitlines()[-1]
+    assert told.startswith(f"glassformer: cannot write {out / 'checkpoints' / 'step-5'}: ")
+    assert "File too large" in told
+    assert "Traceback" not in stderr
+    assert Run(out).card()["status"] == "failed"
+    identical(tensors_of(out), before)
+    assert not list(out.rglob(".*"))
+    assert load(out)
+
+    assert train(out=out, resume=True).steps == 8  # the limit is gone
+    assert len(losses_of(out)) == 8
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 300 kB, in memory."""
+    mount = shutil.which("mount")
+    if os.geteuid() != 0 or mount is None:
+        pytest.skip("only root may mount a disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run([mount, "-t", "tmpfs", "-o", "size=300k", "none", disk], capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
+    """Checkpoints are kept until nothing fits any more; with more room, the run goes on as if nothing had been."""
+    settings = {**SETTINGS, "training.steps": 40, "training.keep_checkpoints": 100, "training.validate_every": 1}
+    train_here(tmp_path / "whole", settings)
+    out = small_disk / "run"
+    with pytest.raises(RunError, match=r"^cannot write .*: No space left on device.*what was there before is kept$"):
+        train_here(out, settings)
+    saved = steps_saved(out)
+    assert saved == list(range(1, len(saved) + 1))
+    assert 2 <= len(saved) < 40
+    said: list[str] = []
+    found = Run(out).newest_checkpoint(said.append)
+    assert said == []
+    assert found is not None
+    assert found[2]["step"] == saved[-1]
+    assert load(out)
+    assert not list(out.rglob("*.part"))
+    subprocess.run(["mount", "-o", "remount,size=20m", small_disk], check=True)
+    assert train(out=out, resume=True).steps == 40
+    same_run(out, tmp_path / "whole")

@@ -1,0 +1,41 @@
+"""Every command in the documents is run as written; every link in them leads somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(document: Path) -> list[tuple[str, str]]:
+    """(language, code) of each fenced block that can be run."""
+    return re.findall(r"^```(sh|python)\n(.*?)^```", document.read_text(), re.M | re.S)
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if blocks(path)], ids=lambda path: path.name)
+def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "GLASSFORMER_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    for language, code in blocks(document):
+        command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, f"{code}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        assert "Traceback" not in done.stderr
+        assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_every_script_named_exists() -> None:
+    for document in DOCUMENTS:
+        for script in re.findall(r"`(benchmarks/\w+\.py)`", document.read_text()):
+            assert (ROOT / script).is_file(), script

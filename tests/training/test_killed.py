@@ -1,0 +1,68 @@
+"""Real processes, stopped by SIGTERM, by Ctrl-C, and killed without warning; then resumed to the very same end."""
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+from glassformer.training.events import Event, Started
+from glassformer.verbs.train import train
+from running import DATA, begin, finish, flags, same_run, steps_saved, tiny, train_here, wait_for
+
+SETTINGS = tiny(
+    training__steps=200,
+    training__validate_every=40,
+    training__checkpoint_every=5,
+    model__dropout=0.2,
+)
+
+
+def test_stopped_three_ways_and_resumed_is_never_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "a run"
+    train_here(tmp_path / "whole", SETTINGS)
+
+    def progressed(further: int) -> None:
+        """Until the process has saved this many steps more than it began with."""
+        before = max(steps_saved(out), default=0)
+        wait_for(lambda: max(steps_saved(out), default=0) >= before + further, process)
+
+    process = begin("train", DATA, "--out", str(out), *flags(SETTINGS))
+    progressed(10)
+    process.send_signal(signal.SIGTERM)
+    code, stdout, stderr = finish(process)
+    first = steps_saved(out)[-1]
+    assert code == 1
+    assert stdout == ""
+    assert stderr.splitlines()[-1] == (
+        f"stopped after step {first} and saved; go on with: glassformer train --resume --out '{out}'"
+    )
+    assert "Traceback" not in stderr
+    assert json.loads((out / "glassformer.json").read_text())["status"] == "interrupted"
+
+    process = begin("train", "--resume", "--out", str(out))
+    progressed(10)
+    process.send_signal(signal.SIGINT)
+    code, stdout, stderr = finish(process)
+    second = steps_saved(out)[-1]
+    assert code == 1
+    assert f"going on after {first}" in stderr
+    assert stderr.splitlines()[-1].startswith(f"stopped after step {second} and saved; go on with:")
+    assert "Traceback" not in stderr
+
+    process = begin("train", "--resume", "--out", str(out))
+    progressed(5)
+    moment = random.uniform(0, 0.3)
+    time.sleep(moment)
+    process.kill()
+    code, stdout, stderr = finish(process)
+    killed = steps_saved(out)[-1]
+    assert code == -signal.SIGKILL
+    assert second < killed < 200, f"killed after {moment} s"
+
+    events: list[Event] = []
+    assert train(out=out, resume=True, listen=events.append).steps == 200
+    assert next(event for event in events if isinstance(event, Started)).step == killed
+    same_run(out, tmp_path / "whole")
+    hidden = list(out.rglob(".*"))
+    assert len(hidden) <= 1, hidden  # at most what the killed process was writing

@@ -1,0 +1,96 @@
+"""Two processes, as torchrun starts them, against one with the whole batch: the same to rounding."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from fitting import Fit, Memory, linear
+
+from glassformer.config.errors import SettingError
+from glassformer.config.sections import TrainingSettings
+from glassformer.training.loop import Trainer
+from glassformer.training.processes import Processes
+from running import DATA, begin, finish, flags, log_of, losses_of, steps_saved, tensors_of, tiny, train_here, wait_for
+
+
+def close(one: Path, other: Path, tolerance: float) -> None:
+    """Weights, optimiser and losses of two runs, equal to rounding; and they did learn something."""
+    assert losses_of(one) == pytest.approx(losses_of(other), rel=1e-5)
+    mine, theirs = tensors_of(one), tensors_of(other)
+    assert mine.keys() == theirs.keys()
+    for name, value in mine.items():
+        far = (value - theirs[name]).abs().max()
+        assert far <= tolerance * (1 + theirs[name].abs().max()), name
+    assert losses_of(one)[-1] < losses_of(one)[0] - 0.05
+
+
+def workers() -> dict[int, int]:
+    """Process ids of the training processes by rank, from what torchrun has put into their environment."""
+    found = {}
+    for process in Path("/proc").iterdir():
+        try:
+            command = (process / "cmdline").read_bytes()
+            settings = (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        ranks = [int(value.split(b"=")[1]) for value in settings if value.startswith(b"RANK=")]
+        if ranks and b"glassformer.cli.main" in command and f"MARK={os.getpid()}".encode() in settings:
+            found[ranks[0]] = int(process.name)
+    return found
+
+
+def test_two_processes_are_one_and_stop_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch shared by two, each share in two pieces. One of the two is told to stop: both do, at the same step,
+    with one checkpoint. Two go on, without pieces now, to where one process with whole batches would have come.
+    """
+    out = tmp_path / "two"
+    settings = tiny(
+        "lstm",
+        training__steps=100,
+        training__batch_size=8,
+        training__accumulate=2,
+        training__optimizer="momentum",
+        training__lr=0.2,
+        training__l2=0.0001,
+        training__label_smoothing=0.1,
+        training__checkpoint_every=5,
+        training__validate_every=50,
+    )
+    monkeypatch.setenv("MARK", str(os.getpid()))
+    process = begin("train", DATA, "--out", str(out), *flags(settings), world=2)
+    wait_for(lambda: bool(steps_saved(out)), process)
+    os.kill(workers()[1], signal.SIGTERM)
+    code, stdout, stderr = finish(process)
+    stopped = steps_saved(out)[-1]
+    assert code == 1
+    assert stdout == ""
+    assert "2 processes" in stderr
+    assert stderr.count(f"stopped after step {stopped} and saved; go on with:") == 1
+    assert 5 <= stopped < 100
+    assert json.loads((out / "glassformer.json").read_text())["status"] == "interrupted"
+
+    words = ["train", "--resume", "--out", str(out), "--training.accumulate", "1", "--json"]
+    code, stdout, stderr = finish(begin(*words, world=2))
+    assert code == 0, stderr
+    assert f"going on after {stopped}" in stderr
+    assert len(stdout.splitlines()) == 1  # only the first process speaks
+    one = train_here(tmp_path / "one", {**settings, "training.accumulate": 1})
+    close(out, tmp_path / "one", 1e-5)
+    assert json.loads(stdout)["validation"]["loss"] == pytest.approx(one.validation["loss"], rel=1e-6)
+    assert [line["step"] for line in log_of(out) if line["event"] == "step"] == list(range(1, 101))
+
+
+def test_a_batch_that_cannot_be_shared() -> None:
+    with pytest.raises(SettingError, match="batch_size 8 cannot be shared evenly by 3 processes"):
+        Trainer(
+            linear(),
+            Fit(8),
+            TrainingSettings(batch_size=8),
+            device=torch.device("cpu"),
+            keeper=Memory(),
+            listen=lambda event: None,
+            processes=Processes(0, 3),
+        )

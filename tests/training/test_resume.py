@@ -1,0 +1,207 @@
+"""Interrupted and resumed is never having been interrupted: bit for bit, whoever trains whatever."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.training.events import Checkpointed, Event, Noted, Sampled, Started, Stepped, Validated
+from glassformer.verbs.train import train
+from running import CAUSAL, StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
+
+
+def stopped_and_resumed(out: Path, settings: dict[str, Any], *steps: int) -> Path:
+    """A run that was told to stop after each of these steps, and then went on to its end."""
+    for number, step in enumerate(steps):
+        stopper = StopAfter(step)
+        trained = train_here(out, settings, listen=stopper, resume=number > 0)
+        assert (trained.reason, trained.steps) == ("interrupted", step)
+        assert steps_saved(out)[-1] == step
+    events: list[Event] = []
+    train_here(out, settings, listen=events.append, resume=True)
+    started = next(event for event in events if isinstance(event, Started))
+    assert started.step == steps[-1]
+    assert next(event.step for event in events if isinstance(event, Stepped)) == steps[-1] + 1
+    return out
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw", "momentum", "sgd"])
+@pytest.mark.parametrize("encoder", ["transformer", "lstm"])
+def test_every_optimiser(tmp_path: Path, encoder: str, optimizer: str) -> None:
+    settings = tiny(
+        encoder,
+        training__optimizer=optimizer,
+        training__steps=9,
+        training__validate_every=3,
+        training__accumulate=2,
+        model__dropout=0.3,
+    )
+    train_here(tmp_path / "whole", settings)
+    same_run(stopped_and_resumed(tmp_path / "again", settings, 4), tmp_path / "whole")
+    optimiser = [name for name in tensors_of(tmp_path / "whole") if name.startswith("optimiser")]
+    assert bool(optimiser) == (optimizer != "sgd")
+
+
+@pytest.mark.parametrize("settings", [
+    *({"encoder": name} for name in CAUSAL if name not in ("transformer", "lstm")),
+    {"encoder": "cnn", "model__norm": "batch"},
+    {"encoder": "transformer", "model__style": "gpt2"},
+    {"encoder": "transformer", "model__style": "classic", "model__tied": False},
+    {"encoder": "lstm", "model__cells": 9, "model__embed": "onehot"},
+], ids=lambda settings: "-".join(map(str, settings.values())))  # fmt: skip
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+def test_every_encoder(tmp_path: Path, settings: dict[str, Any]) -> None:
+    settings = tiny(**settings, training__steps=4, model__dropout=0.2, training__validate_every=2)
+    train_here(tmp_path / "whole", settings)
+    same_run(stopped_and_resumed(tmp_path / "again", settings, 3), tmp_path / "whole")
+
+
+def test_stopped_after_every_single_step(tmp_path: Path) -> None:
+    settings = tiny(training__steps=6, model__dropout=0.2, training__schedule="cosine", training__label_smoothing=0.1)
+    train_here(tmp_path / "whole", settings)
+    same_run(stopped_and_resumed(tmp_path / "again", settings, 1, 2, 3, 4, 5), tmp_path / "whole")
+
+
+def test_epochs(tmp_path: Path) -> None:
+    settings = tiny(training__epochs=0.15, model__dropout=0.2)
+    steps = train_here(tmp_path / "whole", settings).steps
+    assert steps > 6
+    same_run(stopped_and_resumed(tmp_path / "again", settings, 5), tmp_path / "whole")
+
+
+def test_patience(tmp_path: Path) -> None:
+    """A rate far too high: the loss soon rises, and the best weights are those of the first validations."""
+    settings = tiny(
+        training__steps=60, training__validate_every=3, training__patience=3, training__lr=0.8, training__warmup=0
+    )
+    whole = train_here(tmp_path / "whole", settings)
+    assert whole.reason == "patience"
+    assert whole.steps == whole.best["step"] + 9
+    same_run(stopped_and_resumed(tmp_path / "again", settings, 2, whole.steps - 1), tmp_path / "whole")
+    card = json.loads((tmp_path / "again" / "glassformer.json").read_text())
+    assert card["status"] == "stopped early"
+    again = train_here(tmp_path / "again", settings, resume=True)  # once more changes nothing
+    assert (again.reason, again.steps) == ("patience", whole.steps)
+    same_run(tmp_path / "again", tmp_path / "whole")
+
+
+def test_a_finished_run_has_nothing_to_do_and_may_be_given_more(tmp_path: Path) -> None:
+    settings = tiny(training__steps=4, training__schedule="constant", training__warmup=1)
+    train_here(tmp_path / "again", settings)
+    before = tensors_of(tmp_path / "again")
+    events: list[Event] = []
+    assert train(out=tmp_path / "again", resume=True, listen=events.append).steps == 4
+    assert any(isinstance(event, Noted) and "this run had finished" in event.text for event in events)
+    assert not [event for event in events if isinstance(event, Stepped)]
+    identical(tensors_of(tmp_path / "again"), before)
+    assert train(out=tmp_path / "again", resume=True, steps=6).steps == 6
+    train_here(tmp_path / "whole", {**settings, "training.steps": 6})
+    one, other = tensors_of(tmp_path / "again"), tensors_of(tmp_path / "whole")
+    identical(one, other)
+
+
+# --- checkpoints gone wrong ---
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) * 2 // 3] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "state.json"])
+def test_a_torn_checkpoint_falls_back_to_the_one_before(
+    interrupted: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    out = Path(shutil.copytree(interrupted.parent, tmp_path / "runs"))
+    damage(out / "again" / "checkpoints" / "step-6" / name)
+    events: list[Event] = []
+    train(out=out / "again", resume=True, listen=events.append)
+    said = [event.text for event in events if isinstance(event, Noted) and "step-6" in event.text]
+    assert len(said) == 1
+    assert name in said[0] or damage is flip  # it may hit the digest of another file
+    assert "going back to the checkpoint before it" in said[0]
+    assert next(event for event in events if isinstance(event, Started)).step == 4
+    same_run(out / "again", out / "whole")
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run stopped after step 6, with checkpoints of 4 and 6; beside it the one that was never stopped."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    settings = tiny(training__steps=9, model__dropout=0.2, training__checkpoint_every=2, training__validate_every=8)
+    train_here(folder / "whole", settings)
+    train_here(folder / "again", settings, listen=StopAfter(6))
+    assert steps_saved(folder / "again") == [4, 6]
+    return folder / "again"
+
+
+def test_without_any_checkpoint_it_starts_again(interrupted: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(interrupted.parent, tmp_path / "runs"))
+    shutil.rmtree(out / "again" / "checkpoints")
+    events: list[Event] = []
+    train(out=out / "again", resume=True, listen=events.append)
+    assert any(isinstance(event, Noted) and "no checkpoint to go on from" in event.text for event in events)
+    same_run(out / "again", out / "whole")
+
+
+def test_what_a_checkpoint_stands_for_is_logged_before_it_is_there(tmp_path: Path) -> None:
+    """Else a run killed in between would go on with a hole in its log."""
+    out = tmp_path / "run"
+    holes = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Checkpointed):
+            logged = [line["step"] for line in log_of(out) if line["event"] == "step"]
+            if logged != list(range(1, event.step + 1)):
+                holes.append(event.step)
+
+    train_here(out, tiny(training__steps=6, training__checkpoint_every=1, training__validate_every=4), listen=listen)
+    assert holes == []
+
+
+# --- looking on ---
+
+
+def test_samples_and_listeners_disturb_nothing(tmp_path: Path) -> None:
+    settings = tiny(training__steps=6, model__dropout=0.3, training__validate_every=2)
+    train_here(tmp_path / "quiet", settings)
+    heard: list[Event] = []
+
+    def listen(event: Event) -> None:
+        torch.rand(3)
+        heard.append(event)
+
+    train_here(tmp_path / "talking", {**settings, "training.samples": True}, listen=listen)
+    assert len([event for event in heard if isinstance(event, Sampled)]) == 3
+    assert len([event for event in heard if isinstance(event, Validated)]) == 3
+    identical(tensors_of(tmp_path / "talking"), tensors_of(tmp_path / "quiet"))
+    log = [line for line in log_of(tmp_path / "talking") if line["event"] != "sample"]
+    assert log == log_of(tmp_path / "quiet")
+
+
+def test_validating_more_often_disturbs_nothing(tmp_path: Path) -> None:
+    settings = tiny("cnn", training__steps=6, model__dropout=0.3, model__norm="batch")
+    for name, every in (("seldom", 6), ("often", 1)):
+        train_here(tmp_path / name, {**settings, "training.validate_every": every})
+    one, other = tensors_of(tmp_path / "seldom"), tensors_of(tmp_path / "often")
+    last = [name for name in one if not name.startswith("model")]  # which were the best may well differ
+    identical({name: one[name] for name in last}, {name: other[name] for name in last})
+
+
+def test_the_same_seed_gives_the_same_run_and_another_another(tmp_path: Path) -> None:
+    settings = tiny(training__steps=3, model__dropout=0.3)
+    for name, seed in (("one", 7), ("two", 7), ("three", 8)):
+        torch.rand(5)
+        train_here(tmp_path / name, settings, seed=seed)
+    same_run(tmp_path / "one", tmp_path / "two")
+    assert log_of(tmp_path / "one")[0]["loss"] != log_of(tmp_path / "three")[0]["loss"]
