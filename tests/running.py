@@ -134,6 +134,11 @@ def identical(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
 
 def same_run(one: Path, other: Path) -> None:
     """Two runs that cannot be told apart, but for the time they took."""
+    mine, theirs = (
+        {key: value for key, value in Run(run).card().items() if key not in ("seconds", "command")}
+        for run in (one, other)
+    )
+    assert mine == theirs
     assert steps_saved(one)[-1] == steps_saved(other)[-1]
     identical(tensors_of(one), tensors_of(other))
     assert log_of(one) == log_of(other)

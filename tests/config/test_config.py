@@ -389,7 +389,7 @@ def test_a_saved_configuration_is_read_back_as_it_was(flags: dict[str, Any]) -> 
     saved = json.loads(json.dumps(config.to_dict()))
     assert resolve(saved, {}) == config
     assert resolve(saved, {}).to_dict() == saved
-    assert set(saved["model"]) == set(used_keys(config.model.encoder))
+    assert set(saved["model"]) == {key for key in used_keys(config.model.encoder) if not config.idle(f"model.{key}")}
 
 
 def test_a_saved_configuration_can_be_changed_by_a_flag() -> None:
@@ -429,3 +429,20 @@ def test_configuration_needs_no_torch() -> None:
 def test_swiglu_needs_a_gate(encoder: str) -> None:
     with pytest.raises(SettingError, match=f"{encoder} has no gate"):
         resolve({}, {"model": encoder, "model.activation": "swiglu"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"training.momentum": 0.5}, "training.optimizer momentum"),
+        ({"optimizer": "sgd", "training.beta1": 0.5}, "muon or adamw"),
+        ({"training.schedule": "constant", "training.lr_floor": 0.5}, "training.schedule cosine"),
+        ({"model.positions": "sine", "model.rotary_base": 100.0}, "model.positions rotary"),
+        ({"model.feed_forward": False, "model.feed_layers": 1}, "model.feed_forward true"),
+        ({"tokenizer.file": "x.json", "vocab_size": 300}, "tokenizer.file unset"),
+        ({"validation": "x.txt", "data.validation_fraction": 0.2}, "data.validation unset"),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused(flags: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingError, match=f"does nothing.*goes with {said}"):
+        resolve({}, flags)

@@ -1,17 +1,19 @@
 """Checkpoints: whole or not there, whatever happens to the process that writes them or to the disk afterwards."""
 
+import itertools
 import json
 import os
 import random
-import shutil
 import signal
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from glassformer.config.errors import RunError
@@ -181,40 +183,40 @@ def test_a_write_that_fails_leaves_the_older_ones(tmp_path: Path) -> None:
 # --- killed ---
 
 
-def writes_until_killed(run: Path, keep: int, first: int, pipe: int) -> None:
-    """In a process of its own: checkpoint after checkpoint, and each told when it is there."""
-    step = first
-    while True:
-        save(run, step, keep, size=30_000)
-        os.write(pipe, step.to_bytes(4, "big"))
-        step += 1
+def killed(work: Callable[[int], None]) -> int:
+    """Let a process of its own work, with a pipe to report to, until SIGKILL at a random moment; its last report."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)
+            work(writer)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    time.sleep(random.uniform(0, 0.03))
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    told = b""
+    while part := os.read(reader, 4096):
+        told += part
+    os.close(reader)
+    return int.from_bytes(told[-4:], "big")
 
 
 @pytest.mark.parametrize("keep", [1, 2])
 def test_killed_at_any_moment_there_is_a_whole_checkpoint(tmp_path: Path, keep: int) -> None:
-    """SIGKILL, again and again; each time the last checkpoint that was told of, or a newer one, is whole."""
-    drawn = random.Random()
-    last = 0
+    """Again and again; each time the last checkpoint that was reported, or a newer one, is whole."""
+    last = interrupted = 0
     save(tmp_path, 0, keep, size=30_000)
-    interrupted = 0
+
+    def work(pipe: int) -> None:
+        for step in itertools.count(last + 1):
+            save(tmp_path, step, keep, size=30_000)
+            os.write(pipe, step.to_bytes(4, "big"))
+
     for _ in range(25):
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                os.close(reader)
-                writes_until_killed(tmp_path, keep, last + 1, writer)
-            finally:
-                os._exit(1)
-        os.close(writer)
-        time.sleep(drawn.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL
-        told = b""
-        while part := os.read(reader, 4096):
-            told += part
-        os.close(reader)
-        last = int.from_bytes(told[-4:], "big") if told else last
+        last = max(last, killed(work))
         interrupted += any(path.name.startswith(".") for path in (tmp_path / "checkpoints").iterdir())
         step, said = newest(tmp_path)
         assert step is not None
@@ -224,4 +226,45 @@ def test_killed_at_any_moment_there_is_a_whole_checkpoint(tmp_path: Path, keep: 
     assert interrupted > 3, "hardly ever killed while writing: this test shows nothing"
     save(tmp_path, last + 1, keep)
     assert len(steps_saved(tmp_path)) <= keep
-    shutil.rmtree(tmp_path / "checkpoints")
+
+
+def test_who_reads_while_it_is_written_reads_the_old_file_to_its_end(tmp_path: Path) -> None:
+    """New files take the place of old ones whole; none is ever written into."""
+    run = Run(tmp_path)
+    for step in (1, 2):
+        run.write_weights({"weight": torch.full((7,), float(step))})
+        run.write_card({"step": step})
+        run.rewind_metrics(0)
+        if step == 1:
+            files = ("model.safetensors", "glassformer.json", "metrics.jsonl")
+            before = {name: ((tmp_path / name).open("rb"), (tmp_path / name).read_bytes()) for name in files}
+    for name, (file, content) in before.items():
+        with file:
+            assert file.read() == content
+            assert os.fstat(file.fileno()).st_ino != (tmp_path / name).stat().st_ino, name
+    assert run.card()["step"] == 2
+
+
+def test_killed_at_any_moment_weights_and_card_are_whole(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    last = interrupted = 0
+
+    def work(pipe: int) -> None:
+        for step in itertools.count(last + 1):
+            run.write_weights({"weight": torch.full((100_000,), float(step))})
+            run.write_card({"step": step, "long": [step] * 20_000})
+            os.write(pipe, step.to_bytes(4, "big"))
+
+    run.write_weights({"weight": torch.zeros(100_000)})
+    run.write_card({"step": 0, "long": [0] * 20_000})
+    for _ in range(25):
+        last = max(last, killed(work))
+        interrupted += any(path.name.startswith(".") for path in tmp_path.iterdir())
+        weight = load_file(tmp_path / "model.safetensors")["weight"]
+        card = run.card()
+        assert len(weight) == 100_000
+        assert (weight == weight[0]).all()
+        assert card["long"] == [card["step"]] * 20_000
+        assert last <= card["step"] <= weight[0] <= last + 2
+        last = card["step"]
+    assert interrupted > 3, "hardly ever killed while writing: this test shows nothing"

@@ -47,6 +47,36 @@ def test_files_that_may_not_grow(tmp_path: Path) -> None:
     assert len(losses_of(out)) == 8
 
 
+def test_no_room_to_begin_with(tmp_path: Path) -> None:
+    """What could not even begin is not in the way of trying again."""
+    out = tmp_path / "run"
+    settings = {**SETTINGS, "training.steps": 1}
+    train_here(tmp_path / "other", settings)  # so that the tokens are packed already
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(RunError, match=r"cannot write .*glassformer\.json: File too large"):
+            train_here(out, settings)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(out.iterdir()) == []
+    assert train_here(out, settings).steps == 1
+
+
+def test_killed_before_it_began(tmp_path: Path) -> None:
+    """A folder with nothing but its card is a run: it cannot be used, but replaced."""
+    out = tmp_path / "run"
+    settings = {**SETTINGS, "training.steps": 1}
+    train_here(out, settings)
+    for path in list(out.iterdir()):
+        if path.name != "glassformer.json":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for use in (load, lambda run: train(out=run, resume=True)):
+        with pytest.raises(RunError, match=r"tokenizer\.json is missing: the run is not complete"):
+            use(out)
+    assert train_here(out, settings, overwrite=True).steps == 1
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 300 kB, in memory."""

@@ -77,7 +77,7 @@ def test_end_is_asked_for_and_start_is_not() -> None:
 
 
 def test_without_start_everything_is_asked() -> None:
-    batch = task_of(documents(3, 3, 3), start=-1).batch(0)
+    batch = task_of(documents(3, 3, 3), start=None).batch(0)
     assert batch.count == batch.tokens
     assert (batch.tensors(CPU)[1] == batch.ids[:, 1:]).all()
 

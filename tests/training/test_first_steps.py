@@ -119,6 +119,7 @@ def test_a_tokenizer_without_start_trains_too(tmp_path: Path) -> None:
     pipeline = tokenizers.Tokenizer(tokenizers.models.BPE(letters, [], unk_token="?"))
     pipeline.save(str(tmp_path / "letters.json"))
     settings = tiny(tokenizer__file=str(tmp_path / "letters.json"), training__samples=True, training__steps=2)
+    del settings["tokenizer.kind"]
     trained = train_here(tmp_path / "run", settings)
     assert trained.steps == 2
     assert Run(tmp_path / "run").card()["tokenizer"]["vocab_size"] == len(letters)

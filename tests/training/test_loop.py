@@ -5,16 +5,23 @@ import math
 import os
 import signal
 import time
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from fitting import Fit, Training, linear, trained
+from fitting import CPU, Fit, Memory, Training, linear, trained
 from torch import nn
 
 from glassformer.config.errors import SettingError, TrainingFailed
+from glassformer.config.resolve import resolve
+from glassformer.config.sections import TrainingSettings
+from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Evaluation
+from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.events import Checkpointed, Ended, Event, Started, Stepped, Validated
+from glassformer.training.loop import Trainer
 from running import identical
 from support import same
 
@@ -108,6 +115,25 @@ def test_random_numbers_follow_from_seed_and_step() -> None:
     assert losses[0] == losses[1]
     other = [event.loss for event in trained(Noisy(), Fit(), steps=5, seed=5).told(Stepped)]
     assert other != losses[0]
+
+
+def test_random_numbers_are_new_in_every_step() -> None:
+    class Draws(nn.Linear):
+        drawn: list[float]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.training:
+                self.drawn.append(torch.rand(()).item())
+            return super().forward(x)
+
+    drawn = []
+    for seed in (4, 4, 5):
+        model = Draws(3, 2)
+        model.drawn = []
+        trained(model, Fit(), steps=6, seed=seed)
+        drawn.append(model.drawn)
+    assert drawn[0] == drawn[1]
+    assert len({*drawn[0], *drawn[2]}) == 12
 
 
 # --- when ---
@@ -256,13 +282,34 @@ def test_threads_are_kept() -> None:
     short = trained(linear(), Fit(), steps=1)
     assert short.kept.snapshots[-1].progress.threads == torch.get_num_threads() == 1
     short.kept.snapshots[-1].progress.threads = 2
-    try:
-        Training(linear(), Fit(), steps=1, resume=short.kept.snapshots[-1])
-        assert torch.get_num_threads() == 2
-        Training(linear(), Fit(), steps=1, threads=3)
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(1)
+    used = []
+    for more in ({"resume": short.kept.snapshots[-1], "steps": 2}, {"threads": 3, "steps": 1}):
+        training = Training(linear(), Fit(), **more)
+        tell = training.trainer.listen
+        training.trainer.listen = lambda event, tell=tell: (used.append(torch.get_num_threads()), tell(event))
+        training.run()
+    assert set(used) == {2, 3, 1}  # the last word, Ended, comes when they are given back
+    assert torch.get_num_threads() == 1
+
+
+def test_the_callers_random_numbers_are_left_alone() -> None:
+    model = Noisy()
+    torch.manual_seed(3)
+    expected = torch.rand(5)
+    torch.manual_seed(3)
+    trained(model, Fit(), steps=3)
+    assert torch.equal(torch.rand(5), expected)
+
+
+def test_a_batch_that_asks_for_nothing_changes_nothing() -> None:
+    model = build_language_model(resolve({}, {"size": "nano", "model.context": 1}).model, vocab=7)
+    ids = np.array([1, 5, 2, 1, 5, 2] * 3, dtype=np.uint16)
+    parts = {name: SimpleNamespace(ids=ids, bytes=6) for name in ("train", "validation")}
+    task = LanguageModelling(parts, context=1, batch_size=1, start=1)
+    assert any(task.batch(step).count == 0 for step in range(12))
+    settings = TrainingSettings(steps=12, batch_size=1)
+    Trainer(model, task, settings, device=CPU, keeper=Memory(), listen=lambda event: None).run()
+    assert all(torch.isfinite(weight).all() for weight in model.parameters())
 
 
 # --- asked to stop ---
@@ -361,6 +408,14 @@ def test_a_validation_that_is_not_finite_is_never_best() -> None:
         with pytest.raises(TrainingFailed, match=r"validation loss became (nan|inf) after step"):
             training.run()
         assert len(training.kept.bests) == len(finite)
+
+
+def test_a_parameter_that_is_not_finite() -> None:
+    last = nn.Linear(2, 2)
+    last.load_state_dict({"weight": torch.eye(2), "bias": torch.tensor([0.0, torch.nan])})
+    training = Training(nn.Sequential(linear(), last), Fit(), steps=9)
+    with pytest.raises(TrainingFailed, match=r"the loss became nan at step 1 .*not finite: parameter 1\.bias\)"):
+        training.run()
 
 
 def test_a_gradient_that_is_not_finite() -> None:

@@ -50,9 +50,11 @@ def test_inverse_square_root() -> None:
     assert factors(100, schedule="inverse-sqrt", warmup=0)[3] == pytest.approx(0.5)
 
 
-def test_where_time_decides_cosine_follows_the_time_and_warm_up_the_updates() -> None:
+def test_where_time_decides_cosine_follows_the_time_and_warm_up_lasts_a_tenth_of_it_at_most() -> None:
     settings = TrainingSettings(minutes=1, schedule="cosine", warmup=4, lr_floor=0.0)
-    assert rate_factor(settings, 1, 0.9, None) == 0.5
+    assert rate_factor(settings, 1, 0.01, None) == 0.5
+    assert rate_factor(settings, 0, 0.07, None) == pytest.approx(0.7)
+    assert rate_factor(settings, 1, 0.9, None) == 1
     assert rate_factor(settings, 4, 0.5, None) == pytest.approx(0.5)
 
 

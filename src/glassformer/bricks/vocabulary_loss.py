@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 SCORES_AT_ONCE = 2**28
-"""How many scores one piece may hold: 512 MB in bf16."""
+"""How many scores one piece may hold; a piece takes a few bytes a score when compiled, up to 16 when not."""
 
 
 def vocabulary_loss(
@@ -98,5 +98,5 @@ class _VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *by_total: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         by_features, by_weight = ctx.saved_tensors
-        scale = by_total[0]
-        return by_features * scale.to(by_features.dtype), by_weight * scale.to(by_weight.dtype), None, None, None
+        scale = by_total[0]  # a single float32, which leaves a tensor's own precision as it is
+        return by_features * scale, by_weight * scale, None, None, None

@@ -1,8 +1,10 @@
 """glassformer evaluate"""
 
+import argparse
 import shlex
 
-from glassformer.cli.options import Parser
+from glassformer.cli.options import Parser, settings_of
+from glassformer.config.resolve import flatten
 
 EXAMPLE = "glassformer evaluate last --stride 64 --json"
 
@@ -20,17 +22,27 @@ def parser() -> Parser:
     made.add_argument("--stride", type=int, metavar="N", help="tokens between windows (default: the context)")
     made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
     made.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    group = made.add_argument_group("how DATA is read (default: as the run's data was)")
+    for name in ("text", "encoding"):
+        group.add_argument(f"--data.{name}", dest=f"data.{name}", metavar="NAME", default=argparse.SUPPRESS)
     return made
 
 
 def run(words: list[str]) -> int:
     options = parser().read(words)
+    reading = {key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()}
 
     from glassformer.cli.show import print_json, results, say
     from glassformer.verbs.evaluate import evaluate
 
     evaluation = evaluate(
-        options.run, options.data, stride=options.stride, part=options.part, device=options.device, say=say
+        options.run,
+        options.data,
+        part=options.part,
+        stride=options.stride,
+        device=options.device,
+        reading=reading,
+        say=say,
     )
     metrics = evaluation.metrics
     if options.json:

@@ -7,7 +7,7 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.verbs.load import Likely
+    from glassformer.verbs.write import Likely
 
 EXAMPLE = 'glassformer generate last "To be, or" --tokens 100 --temperature 0.8'
 
@@ -56,7 +56,7 @@ def run(words: list[str]) -> int:
         "top_k": options.top_k,
         "top_p": options.top_p,
         "repetition_penalty": options.repetition_penalty,
-        "stop": [stop.encode().decode("unicode_escape") if "\\" in stop else stop for stop in options.stop],
+        "stop": [_unescaped(stop) for stop in options.stop],
         "seed": options.seed,
         "say": say,
     }
@@ -80,6 +80,11 @@ def run(words: list[str]) -> int:
     return 0
 
 
+def _unescaped(text: str) -> str:
+    """A newline or tab, as a shell lets one type it."""
+    return text.replace("\\n", "\n").replace("\\t", "\t")
+
+
 def _prompts(prompt: str | None, file: str | None) -> list[str]:
     if file is not None:
         try:
@@ -87,6 +92,8 @@ def _prompts(prompt: str | None, file: str | None) -> list[str]:
                 return [line.rstrip("\n") for line in lines]
         except UnicodeDecodeError:
             raise Misuse(f"{file} is not UTF-8") from None
+        except OSError as error:
+            raise Misuse(f"cannot read {file}: {error.strerror}") from None
     return [sys.stdin.read() if prompt == "-" else prompt or ""]
 
 
@@ -98,7 +105,7 @@ def _show_probabilities(rows: "list[Likely]") -> None:
     shown = table("token", "its probability", "the five likeliest at this place")
     shown.columns[2].justify = "left"
     for row in rows:
-        own = "" if row.token == "" else f"{row.probability:.1%}"
+        own = "" if row.probability is None else f"{row.probability:.1%}"
         best = "   ".join(f"{token!r} {value:.1%}" for token, value in row.expected)
-        shown.add_row(Text("(next)" if row.token == "" else repr(row.token)), own, Text(best))
+        shown.add_row(Text("(next)" if row.token is None else repr(row.token)), own, Text(best))
     results.print(shown)

@@ -19,6 +19,9 @@ VERBS: dict[str, str] = {
     "demo": "the main job on embedded data, in a few minutes",
 }
 
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+"""What torch says on a GPU and on a CPU, in plain RuntimeErrors."""
+
 HELP = f"""glassformer {VERSION}: build, train, compare and look inside sequence models, on your own text.
 
 usage: glassformer VERB …        (gf for short; each verb has --help with an example)
@@ -49,8 +52,13 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except MemoryError:
-        print("glassformer: out of memory: lower --batch-size, --model.context or the size", file=sys.stderr)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in OUT_OF_MEMORY):
+            raise
+        print(
+            "glassformer: out of memory: lower --batch-size, --model.context or --size, or raise --training.accumulate",
+            file=sys.stderr,
+        )
         return 1
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

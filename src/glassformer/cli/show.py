@@ -24,11 +24,11 @@ def say(text: str) -> None:
 
 def print_json(value: dict[str, Any]) -> None:
     """One object on one line, the last of stdout."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+def table(*columns: str) -> Table:
+    made = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         made.add_column(column, justify="left" if number == 0 else "right")
     return made

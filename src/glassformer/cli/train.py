@@ -46,7 +46,7 @@ def run(words: list[str]) -> int:
             config=options.config,
             resume=options.resume,
             overwrite=options.overwrite,
-            listen=watcher if first else lambda event: None,
+            listen=watcher,
             command=shlex.join(["glassformer", "train", *words]),
             **settings,
         )

@@ -49,14 +49,30 @@ class Config:
     model: ModelSettings
     training: TrainingSettings
 
+    def get(self, key: str) -> Any:
+        """A setting by its dotted key."""
+        section, name = key.split(".")
+        return getattr(getattr(self, section), name)
+
+    def idle(self, key: str) -> str | None:
+        """Why a setting does nothing here, if so."""
+        section, name = key.split(".")
+        if section == "model" and name not in used_keys(self.model.encoder):
+            users = [other for other, info in ENCODERS.items() if name in info.keys]
+            return f"{key} is not used by {self.model.encoder}; it belongs to {', '.join(users)}"
+        other, values = NEEDS.get(key, ("", ()))
+        if other in keys() and self.get(other) not in values:
+            wanted = " or ".join("unset" if value is None else str(value).lower() for value in values)
+            return f"{key} does nothing while {other} is {self.get(other)}; it goes with {other} {wanted}"
+        return None
+
     def to_dict(self) -> dict[str, Any]:
-        """What a run saves: every setting in use, and none that the chosen encoder ignores."""
-        out: dict[str, Any] = {"task": self.task}
-        for name in SECTIONS:
-            values = dataclasses.asdict(getattr(self, name))
-            if name == "model":
-                values = {key: value for key, value in values.items() if key in used_keys(self.model.encoder)}
-            out[name] = values
+        """What a run saves: every setting that does something."""
+        out: dict[str, Any] = {"task": self.task, **{name: {} for name in SECTIONS}}
+        for key in keys():
+            if self.idle(key) is None:
+                section, name = key.split(".")
+                out[section][name] = self.get(key)
         return out
 
 
@@ -94,10 +110,27 @@ def _put(flat: dict[str, Any], key: str, value: Any, known: list[str]) -> None:
 
 
 TASKS = ("language-model",)
+NEEDS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "tokenizer.kind": ("tokenizer.file", (None,)),
+    "tokenizer.vocab_size": ("tokenizer.file", (None,)),
+    "tokenizer.lowercase": ("tokenizer.file", (None,)),
+    "tokenizer.min_count": ("tokenizer.file", (None,)),
+    "tokenizer.sample_mb": ("tokenizer.file", (None,)),
+    "data.validation_fraction": ("data.validation", (None,)),
+    "data.test_fraction": ("data.test", (None,)),
+    "model.rotary_base": ("model.positions", ("rotary",)),
+    "model.feed_layers": ("model.feed_forward", (True,)),
+    "training.momentum": ("training.optimizer", ("momentum",)),
+    "training.beta1": ("training.optimizer", ("muon", "adamw")),
+    "training.beta2": ("training.optimizer", ("muon", "adamw")),
+    "training.lr_floor": ("training.schedule", ("cosine",)),
+}
+"""Settings that do something only where another one has certain values."""
+
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
 
 
-def resolve(file: Mapping[str, Any], flags: Mapping[str, Any], *, task: str | None = None) -> Config:
+def resolve(file: Mapping[str, Any], flags: Mapping[str, Any]) -> Config:
     """The configuration that a file and flags ask for.
 
     Keys that the chosen encoder does not use are errors, not decoration.
@@ -106,15 +139,10 @@ def resolve(file: Mapping[str, Any], flags: Mapping[str, Any], *, task: str | No
     if any(from_flags.get(budget) is not None for budget in BUDGETS):  # a flag's budget replaces the file's
         from_file = {key: value for key, value in from_file.items() if key not in BUDGETS}
     said = {**from_file, **from_flags}
-    task = said.pop("task", None) or task or "language-model"
+    task = said.pop("task", None) or "language-model"
     if task not in TASKS:
         raise SettingError(unknown("task", task, TASKS))
     encoder = said.get("model.encoder", ModelSettings.encoder)
-    used = used_keys(encoder)
-    for key in said:
-        section, name = key.split(".")
-        if section == "model" and name not in used:
-            raise SettingError(_unused(encoder, name))
     size = size_of(said.get("model.size", ModelSettings.size), encoder)
     style = style_of(said["model.style"]) if said.get("model.style") else {}
     under = {f"model.{key}": value for key, value in {**encoder_info(encoder).defaults, **size, **style}.items()}
@@ -123,9 +151,9 @@ def resolve(file: Mapping[str, Any], flags: Mapping[str, Any], *, task: str | No
         name: section(**{key.split(".")[1]: value for key, value in merged.items() if key.startswith(f"{name}.")})
         for name, section in SECTIONS.items()
     }
-    return Config(task=task, **sections)
-
-
-def _unused(encoder: str, name: str) -> str:
-    users = [other for other, info in ENCODERS.items() if name in info.keys]
-    return f"model.{name} is not used by {encoder}; it belongs to {', '.join(users)}"
+    config = Config(task=task, **sections)
+    for key in said:
+        why = config.idle(key)
+        if why is not None and (key in from_flags or key.startswith("model.")):
+            raise SettingError(why)
+    return config

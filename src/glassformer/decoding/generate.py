@@ -1,6 +1,7 @@
 """The one decoding loop: a prompt in one pass, then token after token over `extend`, for every causal encoder."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from glassformer.encoders.base import State
 from glassformer.models.language_model import LanguageModel
 
 
+@torch.inference_mode()
 def generate(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
@@ -30,7 +32,7 @@ def generate(
     device = model.head.weight.device
     generator = torch.Generator().manual_seed(seed)
     loop = _Loop(model, device, len(rows), most)
-    if loop.limit is not None and max(map(len, rows)) + most > loop.limit:
+    if loop.limit is not None and max(map(len, rows)) + most > loop.limit + 1:
         say(
             f"where the text grows past the model's context of {loop.limit} tokens, the last half of it is read again "
             "and what came before is forgotten"
@@ -38,23 +40,22 @@ def generate(
     seen = _seen(rows, model.head.weight.shape[0], device) if how.repetition_penalty != 1.0 else None
     open_rows = [True] * len(rows)
     forbidden = torch.tensor(list(never), dtype=torch.long, device=device)
-    with torch.inference_mode():
-        features = loop.read(rows)
-        for left in range(most, 0, -1):
-            scores = model.head(features)
-            if len(forbidden):
-                scores.index_fill_(-1, forbidden, -torch.inf)
-            tokens = choose(scores, how, generator, seen)
-            chosen = tokens.tolist()
-            if seen is not None:
-                seen[torch.arange(len(rows), device=device), tokens] = True
-            for row, token in enumerate(chosen):
-                rows[row].append(token)
-                open_rows[row] = open_rows[row] and token != end
-            yield [token if still else None for token, still in zip(chosen, open_rows, strict=True)]
-            if left == 1 or not any(open_rows):
-                return
-            features = loop.next(rows, tokens)
+    features = loop.read(rows)
+    for left in range(most, 0, -1):
+        scores = model.head(features)
+        if len(forbidden):
+            scores.index_fill_(-1, forbidden, -torch.inf)
+        tokens = choose(scores, how, generator, seen)
+        chosen = tokens.tolist()
+        if seen is not None:
+            seen[torch.arange(len(rows), device=device), tokens] = True
+        for row, token in enumerate(chosen):
+            rows[row].append(token)
+            open_rows[row] = open_rows[row] and token != end
+        yield [token if still else None for token, still in zip(chosen, open_rows, strict=True)]
+        if left == 1 or not any(open_rows):
+            return
+        features = loop.next(rows, tokens)
 
 
 def _seen(rows: list[list[int]], vocab: int, device: torch.device) -> Tensor:
@@ -106,12 +107,24 @@ class _Loop:
         return self.model.extend(tokens.unsqueeze(1), self.state)[:, -1]
 
 
+@dataclass(frozen=True)
+class Guess:
+    """What a model expects after a token."""
+
+    best: list[tuple[int, float]]
+    """The likeliest next tokens and their probabilities."""
+    following: float | None
+    """The probability of the token that really follows; None after the last."""
+
+
 @torch.inference_mode()
-def likeliest(model: LanguageModel, ids: Sequence[int], k: int = 5) -> list[list[tuple[int, float]]]:
-    """After each token, the k likeliest next ones and their probabilities, in one pass over at most the context."""
-    scores = model(torch.tensor([list(ids)], device=model.head.weight.device))[0].float()
-    best = scores.softmax(-1).topk(min(k, scores.shape[-1]), -1)
+def guesses(model: LanguageModel, ids: Sequence[int], k: int = 5) -> list[Guess]:
+    """What the model expects after each token, in one pass over at most the context."""
+    tokens = torch.tensor(list(ids), device=model.head.weight.device)
+    probabilities = model(tokens.unsqueeze(0))[0].float().softmax(-1)
+    best = probabilities.topk(min(k, probabilities.shape[-1]), -1)
+    following = probabilities[:-1].gather(-1, tokens[1:].unsqueeze(-1)).squeeze(-1).tolist()
     return [
-        list(zip(tokens, probabilities, strict=True))
-        for tokens, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        Guess(list(zip(chosen, values, strict=True)), real)
+        for chosen, values, real in zip(best.indices.tolist(), best.values.tolist(), [*following, None], strict=True)
     ]

@@ -48,11 +48,10 @@ def penalise(scores: Float[Tensor, "B V"], seen: Bool[Tensor, "B V"], penalty: f
 
 
 def keep_top_k(scores: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
-    """All but the k highest become −∞."""
-    if k >= scores.shape[-1]:
-        return scores
-    lowest = scores.topk(k, -1).values[:, -1:]
-    return scores.masked_fill(scores < lowest, -torch.inf)
+    """All but the k highest become −∞; of equal ones, too, only k stay."""
+    highest = scores.topk(min(k, scores.shape[-1]), -1).indices
+    kept = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, highest, True)
+    return scores.masked_fill(~kept, -torch.inf)
 
 
 def keep_top_p(scores: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
@@ -73,7 +72,7 @@ def distribution(
         scores = penalise(scores, seen, how.repetition_penalty)
     if how.greedy:
         return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
-    scores = scores / how.temperature
+    scores = (scores - scores.amax(-1, keepdim=True)) / how.temperature  # the highest is 0: no overflow
     if how.top_k is not None:
         scores = keep_top_k(scores, how.top_k)
     if how.top_p is not None:
@@ -88,11 +87,10 @@ def choose(
     seen: Bool[Tensor, "B V"] | None = None,
 ) -> Int[Tensor, "B"]:
     """One token for each row. The random numbers are drawn on the CPU: a seed gives the same text on any device."""
+    probabilities = distribution(scores, how, seen)
     if how.greedy:
-        if seen is not None and how.repetition_penalty != 1.0:
-            scores = penalise(scores.float(), seen, how.repetition_penalty)
-        return scores.argmax(-1)
-    cumulative = distribution(scores, how, seen).cumsum(-1)
+        return probabilities.argmax(-1)
+    cumulative = probabilities.cumsum(-1)
     draw = torch.rand(scores.shape[0], 1, generator=generator).to(scores.device)
     # The first place where the running total passes the draw; the total itself may miss 1 by rounding.
     return (cumulative <= draw * cumulative[:, -1:]).sum(-1).clamp(max=scores.shape[-1] - 1)

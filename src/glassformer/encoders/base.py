@@ -51,3 +51,9 @@ def no_memory(encoder: Encoder, memory: Memory | None) -> None:
     """For encoders that cannot attend to a second sequence."""
     if memory is not None:
         raise ValueError(f"{type(encoder).__name__} cannot attend to a memory")
+
+
+def only_causal(encoder: Encoder) -> None:
+    """For encoders that, once they read the future, cannot go piece by piece at all."""
+    if not encoder.causal:
+        raise ValueError(f"{type(encoder).__name__} was built to read the future: it cannot go piece by piece")

@@ -8,7 +8,7 @@ from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.residual import Residual
-from glassformer.encoders.base import Encoder, State, no_memory
+from glassformer.encoders.base import Encoder, State, no_memory, only_causal
 
 
 class RecentInputs(State):
@@ -69,6 +69,7 @@ class WindowEncoder(Encoder):
 
     def start(self, batch: int, room: int, memory: Memory | None = None) -> RecentInputs:
         no_memory(self, memory)
+        only_causal(self)
         return RecentInputs([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
 
     def extend(
@@ -103,6 +104,7 @@ class CnnEncoder(Encoder):
 
     def start(self, batch: int, room: int, memory: Memory | None = None) -> RecentInputs:
         no_memory(self, memory)
+        only_causal(self)
         like = next(self.parameters())
         return RecentInputs([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.recurrent import Hidden, Recurrent
-from glassformer.encoders.base import Encoder, State, no_memory
+from glassformer.encoders.base import Encoder, State, no_memory, only_causal
 
 
 class RecurrentState(State):
@@ -35,6 +35,7 @@ class RecurrentEncoder(Encoder):
 
     def start(self, batch: int, room: int, memory: Memory | None = None) -> RecurrentState:
         no_memory(self, memory)
+        only_causal(self)
         return RecurrentState(self.layers.start(batch))
 
     def extend(

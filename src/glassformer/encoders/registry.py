@@ -41,6 +41,8 @@ def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Bu
     def register(build: Build) -> Build:
         if info is not None:
             ENCODERS[name] = info
+        elif name not in ENCODERS:
+            raise ValueError(f"register_encoder('{name}') needs an EncoderInfo: what can it do, which settings has it?")
         BUILDERS[name] = build
         return build
 

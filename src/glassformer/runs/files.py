@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -42,7 +41,9 @@ def aside(path: Path) -> Iterator[Path]:
 
 def flush(path: Path) -> None:
     """Down to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    if os.name == "nt" and path.is_dir():
+        return  # Windows flushes no folders
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:
@@ -86,28 +87,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path} cannot be read: {_reason(error)}") from None
-
-
-def load_weights(model: torch.nn.Module, path: Path) -> None:
-    put_weights(model, read_tensors(path), str(path))
-
-
-def put_weights(model: torch.nn.Module, found: dict[str, Tensor], source: str) -> None:
-    """Weights into a model that they must fit exactly; of shared ones, the first name stands there."""
-    wanted = model.state_dict(keep_vars=True)
-    names: dict[int, str] = {}
-    for name, value in wanted.items():
-        names.setdefault(id(value), name)
-    needed = set(names.values())
-    if missing := sorted(needed - found.keys()):
-        raise RunError(f"{source} does not fit the model: it lacks {missing[0]} and {len(missing) - 1} more")
-    if extra := sorted(found.keys() - wanted.keys()):
-        raise RunError(f"{source} does not fit the model: it holds {extra[0]}, which the model has not")
-    for name in sorted(needed):
-        if found[name].shape != wanted[name].shape:
-            has, wants = tuple(found[name].shape), tuple(wanted[name].shape)
-            raise RunError(f"{source} does not fit the model: {name} is {has}, but must be {wants}")
-    model.load_state_dict(found, strict=False)
 
 
 def digest(path: Path) -> str:

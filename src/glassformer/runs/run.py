@@ -1,6 +1,7 @@
 """A run folder: everything a trained model needs, and the story of how it came about."""
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -13,8 +14,9 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError
 from glassformer.config.resolve import Config, resolve
+from glassformer.models.weights import put_weights
 from glassformer.runs.checkpoints import forget_checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
-from glassformer.runs.files import load_weights, read_json, write_json, write_tensors, write_text, writing
+from glassformer.runs.files import read_json, read_tensors, write_json, write_tensors, write_text, writing
 from glassformer.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -57,9 +59,9 @@ class Run:
         return Run(path)
 
     @staticmethod
-    def open(where: str | Path) -> "Run":
+    def open(where: "str | os.PathLike[str]") -> "Run":
         """A run by its folder; `last` is the newest under runs/."""
-        if str(where) == "last" and not Path(where).exists():
+        if where == "last" and not Path(where).exists():
             return Run.last()
         path = Path(where)
         if not path.exists():
@@ -144,7 +146,7 @@ class Run:
     def load_weights(self, model: nn.Module) -> None:
         if not self.weights_path.is_file():
             raise RunError(f"{self.path} has no weights yet: its training never came to a first validation")
-        load_weights(model, self.weights_path)
+        put_weights(model, read_tensors(self.weights_path), str(self.weights_path))
 
     def save_checkpoint(
         self, step: int, weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, Any], keep: int

@@ -11,8 +11,10 @@ from torch import Tensor, nn
 class Batch(ABC):
     """Some examples, laid out for a model."""
 
-    count: int
-    """How many predictions are judged in it: the loss is a sum over these."""
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many predictions are judged in it: the loss is a sum over these."""
 
     @property
     @abstractmethod

@@ -26,11 +26,11 @@ class Windows(Batch):
     """Windows of T + 1 tokens: each of the first T is followed by its answer."""
 
     ids: Tensor
-    start: int
+    start: int | None
 
     @property
-    def count(self) -> int:  # type: ignore[override]
-        return int((self.ids[:, 1:] != self.start).sum())
+    def count(self) -> int:
+        return int((answers(self.ids, self.start) != NOTHING).sum())
 
     @property
     def tokens(self) -> int:
@@ -45,10 +45,10 @@ class Windows(Batch):
         return ids[:, :-1], answers(ids, self.start)
 
 
-def answers(ids: Tensor, start: int) -> Tensor:
+def answers(ids: Tensor, start: int | None) -> Tensor:
     """What follows each token; that a new document starts is no news, so START is never asked for."""
     following = ids[:, 1:]
-    return following.masked_fill(following == start, NOTHING)
+    return following if start is None else following.masked_fill(following == start, NOTHING)
 
 
 class LanguageModelling(Task):
@@ -61,8 +61,8 @@ class LanguageModelling(Task):
         parts: dict[str, Tokens],
         *,
         context: int,
-        batch_size: int,
-        start: int,
+        start: int | None,
+        batch_size: int = 1,
         seed: int = 0,
         smoothing: float = 0.0,
     ) -> None:
@@ -140,7 +140,7 @@ class LanguageModelling(Task):
                 features = model.features(batch[:, :-1])
                 following = answers(batch, self.start)
                 losses = vocabulary_losses(features.flatten(0, 1), model.head.weight, following.flatten())
-                losses = losses.view_as(following).double().cpu()
+                losses = losses.view_as(following).cpu().double()
                 asked = (following != NOTHING).cpu()
                 for row, (begin, end, counted) in enumerate(rows):
                     new = slice(counted - begin, None)

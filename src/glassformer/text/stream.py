@@ -1,6 +1,7 @@
 """Text out of a model, token by token, as soon as it is certain."""
 
 import codecs
+from collections.abc import Sequence
 
 from glassformer.text.tokenizer import Tokenizer
 
@@ -46,3 +47,34 @@ class Stream:
     def _new_text(self) -> str:
         before = self._tokenizer.decode(self._before)
         return self._tokenizer.decode(self._before + self._waiting)[len(before) :]
+
+
+class Stops:
+    """Ends a stream of text at the first stop string, even one that comes in pieces."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self.stops = [stop for stop in stops if stop]
+        self.found = False
+        self._held = ""
+
+    def push(self, text: str) -> str:
+        """The text that is safe to show: none of it can belong to a stop string any more."""
+        self._held += text
+        found = [(place + len(stop), place) for stop in self.stops if (place := self._held.find(stop)) >= 0]
+        if found:  # the one that is complete first ends the text, however it comes in pieces
+            self.found = True
+            shown, self._held = self._held[: min(found)[1]], ""
+            return shown
+        keep = 0
+        for stop in self.stops:
+            for size in range(min(len(stop) - 1, len(self._held)), 0, -1):
+                if self._held.endswith(stop[:size]):
+                    keep = max(keep, size)
+                    break
+        shown = self._held[: len(self._held) - keep]
+        self._held = self._held[len(self._held) - keep :]
+        return shown
+
+    def end(self) -> str:
+        held, self._held = self._held, ""
+        return held

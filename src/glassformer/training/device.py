@@ -47,10 +47,6 @@ class Precision:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, PRECISIONS[self.name])
 
-    def scaler(self) -> torch.amp.GradScaler | None:
-        """fp16 alone needs its gradients scaled, lest they vanish."""
-        return torch.amp.GradScaler(self.device.type) if self.name == "fp16" else None
-
 
 def choose_precision(name: str, device: torch.device) -> Precision:
     if name == "auto":

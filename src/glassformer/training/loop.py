@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from glassformer.bricks.losses import l2_penalty
 from glassformer.config.errors import SettingError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
-from glassformer.runs.files import put_weights
+from glassformer.models.weights import put_weights, take_weights
 from glassformer.tasks.base import Batch, Task
 from glassformer.training.device import choose_compile, choose_precision
 from glassformer.training.events import Checkpointed, Ended, Listener, Noted, Started, Stepped, Validated
@@ -28,8 +28,11 @@ from glassformer.training.interrupt import Interrupt
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import rate_factor
-from glassformer.training.snapshot import Keeper, Progress, Snapshot, unique_weights
+from glassformer.training.snapshot import Keeper, Progress, Snapshot
 from glassformer.training.watch import LossWatch
+
+SCALE_GROWS_AFTER = 2000
+"""fp16: updates without overflow after which the loss is scaled up again."""
 
 
 class _Loss(nn.Module):
@@ -78,12 +81,9 @@ class Trainer:
             put_weights(model, resume.weights, "the checkpoint")
             self.optimiser.load(resume.optimiser)
             self.progress = resume.progress
-        if threads := settings.threads or self.progress.threads:
-            torch.set_num_threads(threads)  # sums depend on it
-        self.progress.threads = torch.get_num_threads()
-
+        self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
         self.precision = choose_precision(settings.precision, device)
-        self.scaler = self.precision.scaler()
+        self.scaled = self.precision.name == "fp16"
         self.compiled = choose_compile(settings, device, self.total)
         self.loss = _Loss(model, task)
         if self.compiled != "off":
@@ -95,41 +95,54 @@ class Trainer:
             self.stepper = DistributedDataParallel(self.loss, device_ids=[device] if device.type == "cuda" else None)
         self.penalised = list(decayed(model).values()) if settings.l2 else []
         self.watch = LossWatch(device)
-        self.saved: int | None = None
-        """The step of the last checkpoint written here."""
+        self.ran_compiled = False
+        self.done = 0.0
+        self._begun = time.perf_counter()
+        self.saved = None if resume is None else resume.progress.step
+        """The step of the newest checkpoint."""
 
     def run(self) -> Ended:
-        """Train to the end of the budget, until it is enough, or until asked to stop."""
+        """Train to the end of the budget, until it is enough, or until asked to stop.
+
+        The caller's random numbers and number of threads are left as they were.
+        """
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self.progress.threads)  # sums depend on it
+        try:
+            with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []), Interrupt() as interrupt:
+                reason = self._run(interrupt)
+        finally:
+            torch.set_num_threads(threads)
+        ended = Ended(self.progress.step, reason, self.progress.seconds)
+        self.listen(ended)
+        return ended
+
+    def _run(self, interrupt: Interrupt) -> str:
+        """Steps, and what is due between them; gives the reason for stopping."""
         settings, progress = self.settings, self.progress
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes()))
         self._begun = time.perf_counter() - progress.elapsed
         self.done = self._done()
-        reason = "finished"
-        with Interrupt() as interrupt:
-            while self.done < 1:
-                if settings.patience is not None and progress.since_best >= settings.patience:
-                    reason = "patience"
-                    break
-                before = self.done
-                self._step()
-                progress.elapsed = time.perf_counter() - self._begun
-                self.done = self._done()
-                if self.done >= 1 or self._validation_due(before):
-                    self._validate()
-                    self._checkpoint()
-                elif settings.checkpoint_every and progress.step % settings.checkpoint_every == 0:
-                    self._checkpoint()
-                if self.done < 1 and self._any(interrupt.asked):
-                    reason = "interrupted"
-                    self._checkpoint()
-                    break
-        ended = Ended(progress.step, reason, progress.seconds)
-        self.listen(ended)
-        return ended
+        while self.done < 1:
+            if settings.patience is not None and progress.since_best >= settings.patience:
+                return "patience"
+            before = self.done
+            asked = self._step(interrupt.asked)
+            self.done = self._done()
+            if self.done >= 1 or self._validation_due(before):
+                self._validate()
+                self._checkpoint()
+            elif settings.checkpoint_every and progress.step % settings.checkpoint_every == 0:
+                self._checkpoint()
+            if (asked or (interrupt.asked and self.processes.world == 1)) and self.done < 1:
+                self._checkpoint()
+                return "interrupted"
+        return "finished"
 
     # --- one step ---
 
-    def _step(self) -> None:
+    def _step(self, asked: bool = False) -> bool:
+        """Loss, gradients, update. Gives whether any process was asked to stop."""
         settings, progress = self.settings, self.progress
         began = time.perf_counter()
         self._reseed()
@@ -137,32 +150,27 @@ class Trainer:
         batch = self.task.batch(progress.step)
         factor = rate_factor(settings, progress.step, self.done, self.total)
         # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
-        scale = self.processes.world / batch.count
+        share = self.processes.world / max(1, batch.count)
         pieces = self._pieces(batch)
         for number, piece in enumerate(pieces):
             first, last = number == 0, number + 1 == len(pieces)
             with self._sharing(last):
                 with self.precision.autocast():
-                    loss = self._forward(piece.tensors(self.device)) * scale
+                    loss = self._forward(piece.tensors(self.device)) * share
                 self.watch.add(loss, first=first, last=last)
                 if self.penalised and first:
                     loss = loss + l2_penalty(self.penalised, settings.l2)
-                (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
-        mean = self._mean_loss()
+                (loss * progress.loss_scale if self.scaled else loss).backward()  # type: ignore[no-untyped-call]
+        mean, asked = self._exchange(asked)
         if not math.isfinite(mean):
             self._fail(f"the loss became {mean} at step {progress.step + 1}")
-        norm = self._clip()
-        if norm is not None and not math.isfinite(norm):
-            self._fail(f"a gradient is not finite at step {progress.step + 1}")
-        self.optimiser.step(factor, self.scaler)
-        if self.scaler is not None:
-            self.scaler.update()
-        self.optimiser.zero()
+        norm = self._update(factor)
         progress.step += 1
         progress.tokens += batch.tokens
         progress.seconds += time.perf_counter() - began
         lr = factor * self.optimiser.lr
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done))
+        return asked
 
     def _reseed(self) -> None:
         """The random numbers of a step follow from the seed, the step and the process."""
@@ -185,38 +193,57 @@ class Trainer:
         try:
             loss: Tensor = self.stepper(*tensors)
         except Exception as error:
-            if self.compiled == "off" or self.progress.step or isinstance(error, torch.OutOfMemoryError):
+            if self.compiled == "off" or self.ran_compiled or isinstance(error, torch.OutOfMemoryError):
                 raise
             why = next(iter(str(error).strip().splitlines()), type(error).__name__)
             self.listen(Noted(f"torch.compile failed ({why[:120]}); going on without it"))
             self.compiled, self.loss.compute = "off", self.loss.eager
             loss = self.stepper(*tensors)
+        self.ran_compiled = True
         return loss
 
-    def _mean_loss(self) -> float:
-        """The batch's mean loss over all processes."""
-        mine = self.watch.read()
-        if self.processes.world == 1:
-            return mine
-        return float(self.processes.total(torch.tensor([mine], device=self.device))) / self.processes.world
+    def _exchange(self, asked: bool) -> tuple[float, bool]:
+        """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.
 
-    def _clip(self) -> float | None:
-        """Shorten the gradient; gives its norm where reading it costs nothing."""
-        if self.scaler is not None:
-            for part in self.optimiser.parts:
-                self.scaler.unscale_(part)
-        if self.settings.clip is None:
-            return None
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        return float(norm) if self.device.type == "cpu" else None
+        All must decide alike: in one exchange each step.
+        """
+        mine = (self.watch.read(), float(asked), time.perf_counter() - self._begun if self.processes.first else 0.0)
+        loss, any_asked, self.progress.elapsed = self.processes.sums(mine, self.device)
+        return loss / self.processes.world, any_asked > 0
+
+    def _update(self, factor: float) -> float | None:
+        """Clip and update; gives the gradient's norm where reading it costs nothing."""
+        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+        norm = None
+        if self.scaled:
+            torch._foreach_mul_(gradients, 1 / self.progress.loss_scale)
+        if self.settings.clip is not None or self.scaled:
+            norm = nn.utils.get_total_norm(gradients)
+        if norm is None or not self.scaled or self._scale_held(norm):
+            if norm is not None and self.settings.clip is not None:
+                nn.utils.clip_grads_with_norm_(self.model.parameters(), self.settings.clip, norm)
+            if norm is not None and norm.device.type == "cpu" and not math.isfinite(norm):
+                self._fail(f"a gradient is not finite at step {self.progress.step + 1}")
+            self.optimiser.step(factor)
+        self.optimiser.zero()
+        return float(norm) if norm is not None and norm.device.type == "cpu" else None
+
+    def _scale_held(self, norm: Tensor) -> bool:
+        """fp16: whether gradients are finite at this scale. If not, the update is left out and the scale halved."""
+        progress = self.progress
+        if not math.isfinite(norm):
+            progress.loss_scale, progress.since_overflow = progress.loss_scale / 2, 0
+            return False
+        progress.since_overflow += 1
+        if progress.since_overflow == SCALE_GROWS_AFTER:
+            progress.loss_scale, progress.since_overflow = progress.loss_scale * 2, 0
+        return True
 
     def _fail(self, what: str) -> NoReturn:
         """Names the first tensor that went wrong. A checkpoint of these weights is no good: it would fail again."""
         self._reseed()
-        found = (
-            first_not_finite(self.model, partial(self.task.loss, self.model, *piece.tensors(self.device)))
-            for piece in self._pieces(self.task.batch(self.progress.step))
-        )
+        pieces = self._pieces(self.task.batch(self.progress.step))
+        found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in pieces)
         culprit = next(filter(None, found), "none when computed again")
         if self.processes.first and self.saved == self.progress.step:
             self.keeper.forget(self.progress.step)
@@ -224,6 +251,10 @@ class Trainer:
             f"{what} (first tensor that is not finite: {culprit}); "
             f"go on from the last good checkpoint with a lower rate: --resume --lr {self.optimiser.lr / 3:.1g}"
         )
+
+    def _plain_loss(self, piece: Batch) -> Tensor:
+        with self.precision.autocast():
+            return self.task.loss(self.model, *piece.tensors(self.device))
 
     # --- between steps ---
 
@@ -255,7 +286,7 @@ class Trainer:
         if self.total is not None:
             return self.progress.step / self.total
         assert self.settings.minutes is not None
-        return self.processes.from_first(self.progress.elapsed) / (60 * self.settings.minutes)
+        return self.progress.elapsed / (60 * self.settings.minutes)
 
     def _validation_due(self, before: float) -> bool:
         """Every so many updates, or whenever a tenth of the budget is through."""
@@ -263,24 +294,19 @@ class Trainer:
             return self.progress.step % self.settings.validate_every == 0
         return int(10 * before) < int(10 * self.done)
 
-    def _any(self, mine: bool) -> bool:
-        """Whether any process says so: all must stop at the same step."""
-        if self.processes.world == 1:
-            return mine
-        return bool(self.processes.total(torch.tensor([float(mine)], device=self.device)) > 0)
-
     def _validate(self) -> None:
         progress = self.progress
         self.model.eval()
         with self.precision.autocast():
             evaluation = self.task.evaluate(self.model, "validation", most=self.settings.validation_tokens)
-        if not math.isfinite(evaluation.score):
-            self._fail(f"the validation {evaluation.primary} became {evaluation.score} after step {progress.step}")
-        better = progress.best_score is None or evaluation.score < progress.best_score
+        score = self.processes.from_first(evaluation.score)  # it is the first one's weights that are kept
+        if not math.isfinite(score):
+            self._fail(f"the validation {evaluation.primary} became {score} after step {progress.step}")
+        better = progress.best_score is None or score < progress.best_score
         if better:
-            progress.best_score, progress.best_step, progress.since_best = evaluation.score, progress.step, 0
+            progress.best_score, progress.best_step, progress.since_best = score, progress.step, 0
             if self.processes.first:
-                self.keeper.best(unique_weights(self.model), evaluation, progress.step)
+                self.keeper.best(take_weights(self.model), evaluation, progress.step)
         else:
             progress.since_best += 1
         self.listen(Validated(progress.step, evaluation, better))
@@ -290,6 +316,6 @@ class Trainer:
             return
         self.saved = self.progress.step
         if self.processes.first:
-            snapshot = Snapshot(unique_weights(self.model), self.optimiser.state(), self.progress)
+            snapshot = Snapshot(take_weights(self.model), self.optimiser.state(), self.progress)
             self.listen(Checkpointed(self.progress.step, self.keeper.checkpoint(snapshot)))
         self.processes.wait()

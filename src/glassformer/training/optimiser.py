@@ -51,7 +51,7 @@ class Optimiser:
         if matrices:
             self.parts.append(Muon(matrices, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
 
-    def step(self, factor: float, scaler: torch.amp.GradScaler | None = None) -> None:
+    def step(self, factor: float) -> None:
         """One update at `factor` times the learning rate."""
         lr = self.lr * factor
         if self._by_hand and self.decay:
@@ -60,10 +60,7 @@ class Optimiser:
         for part in self.parts:
             for group in part.param_groups:
                 group["lr"] = lr
-            if scaler is None:
-                part.step()
-            else:
-                scaler.step(part)
+            part.step()
 
     def zero(self) -> None:
         for part in self.parts:
@@ -86,7 +83,4 @@ class Optimiser:
                     start = f"{self.names[id(weight)]}/"
                     memory = {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}
                     if memory:
-                        part.state[weight] = {
-                            key: value.to(weight.device) if value.dim() else value.clone().to(weight.device)
-                            for key, value in memory.items()
-                        }
+                        part.state[weight] = {key: value.to(weight.device) for key, value in memory.items()}

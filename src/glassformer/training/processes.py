@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+
+from glassformer.config.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -26,28 +27,38 @@ class Processes:
         world = int(os.environ.get("WORLD_SIZE", "1"))
         if world == 1:
             return Processes()
+        if "RANK" not in os.environ:
+            raise SettingError(f"WORLD_SIZE is {world}, but RANK is not set: start several processes with torchrun")
         return Processes(int(os.environ["RANK"]), world, int(os.environ.get("LOCAL_RANK", "0")))
 
-    def join(self, device: torch.device) -> None:
-        if self.world > 1 and not dist.is_initialized():
-            if device.type == "cuda":
-                torch.cuda.set_device(device)
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    def join(self, device: torch.device) -> bool:
+        """Meet the others; gives whether there is something to leave afterwards."""
+        if self.world == 1 or dist.is_initialized():
+            return False
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        return True
 
     def leave(self) -> None:
-        if dist.is_initialized():
-            dist.destroy_process_group()
-
-    def total(self, value: Tensor) -> Tensor:
-        """The sum over all processes."""
-        if self.world > 1:
-            dist.all_reduce(value)
-        return value
+        dist.destroy_process_group()
 
     def wait(self) -> None:
         """Until all are here."""
         if self.world > 1:
             dist.barrier()
+
+    def sums(self, values: tuple[float, ...], device: torch.device) -> tuple[float, ...]:
+        """Each number, summed over all processes."""
+        if self.world == 1:
+            return values
+        holder = torch.tensor(values, device=device)
+        dist.all_reduce(holder)
+        return tuple(holder.tolist())
+
+    def from_first(self, value: float) -> float:
+        """The number of the first process, for all."""
+        return float(self.word_of_first(repr(value)))
 
     def word_of_first(self, word: str) -> str:
         """What the first process says, for all."""
@@ -56,13 +67,3 @@ class Processes:
         holder = [word]
         dist.broadcast_object_list(holder, 0)
         return holder[0]
-
-    def from_first(self, value: float) -> float:
-        """What the first process thinks, for all: clocks differ, decisions must not."""
-        if self.world == 1:
-            return value
-        holder = torch.tensor([value], dtype=torch.float64)
-        if dist.get_backend() == "nccl":
-            holder = holder.float().cuda()
-        dist.broadcast(holder, 0)
-        return float(holder)

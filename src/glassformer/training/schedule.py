@@ -8,11 +8,12 @@ from glassformer.config.sections import TrainingSettings
 def rate_factor(settings: TrainingSettings, step: int, progress: float, total: int | None) -> float:
     """What the rate is multiplied by for the update after `step` updates, `progress` (0 to 1) through the run."""
     warmup = settings.warmup if total is None else min(settings.warmup, max(1, total // 10))
-    if step < warmup:
-        return (step + 1) / warmup
+    if step < warmup and (total is not None or progress < 0.1):  # a tenth of the run at most, in minutes too
+        through = 10 * progress if total is None else 0.0
+        return max((step + 1) / warmup, through)
     if settings.schedule == "constant":
         return 1.0
     if settings.schedule == "inverse-sqrt":
-        return math.sqrt(max(1, warmup) / (step + 1))
+        return min(1.0, math.sqrt(max(1, warmup) / (step + 1)))
     wave = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
     return settings.lr_floor + (1 - settings.lr_floor) * wave

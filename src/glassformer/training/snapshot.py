@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.tasks.base import Evaluation
 
@@ -24,6 +24,10 @@ class Progress:
     since_best: int = 0
     """Validations since the best one."""
     threads: int = 0
+    loss_scale: float = 2.0**16
+    """fp16: what the loss is multiplied by before the backward pass, lest small gradients vanish."""
+    since_overflow: int = 0
+    """fp16: updates since gradients last grew too large at that scale."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,3 @@ class Keeper(Protocol):
         """This step's checkpoint is no good."""
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
-
-
-def unique_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Weights and buffers by name; of shared ones, the first name."""
-    seen: set[int] = set()
-    out = {}
-    for name, value in model.state_dict(keep_vars=True).items():
-        if id(value) not in seen:
-            seen.add(id(value))
-            out[name] = value.detach()
-    return out

@@ -1,5 +1,7 @@
 """The model card that every run leaves: what it is, for a person to read."""
 
+import shlex
+from pathlib import Path
 from typing import Any
 
 from glassformer.config.resolve import Config
@@ -7,14 +9,14 @@ from glassformer.config.resolve import Config
 KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
-def model_card(name: str, config: Config, card: dict[str, Any]) -> str:
+def model_card(run: Path, config: Config, card: dict[str, Any]) -> str:
     model, training = config.model, config.training
     results = card.get("validation") or card.get("best") or {}
     style = f", style {model.style}" if model.style else ""
     heads = f"{model.heads} heads, " if model.encoder == "transformer" else ""
     layers = f"{model.layers} layer{'s' * (model.layers != 1)}"
     lines = [
-        f"# {name}",
+        f"# {run.name}",
         "",
         f"A language model ({model.encoder}{style}: {layers}, {heads}width {model.width}, "
         f"context {model.context}; {card['parameters']:,} parameters), trained with glassformer {card['glassformer']}.",
@@ -38,8 +40,8 @@ def model_card(name: str, config: Config, card: dict[str, Any]) -> str:
         "Use it:",
         "",
         "```sh",
-        f"glassformer generate {name} 'A prompt'",
-        f"glassformer evaluate {name}",
+        f"glassformer generate {shlex.quote(str(run))} 'A prompt'",
+        f"glassformer evaluate {shlex.quote(str(run))}",
         "```",
         "",
         "`glassformer.json` holds every setting, `model.safetensors` the best weights, `tokenizer.json` the tokens,",

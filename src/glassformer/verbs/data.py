@@ -1,9 +1,9 @@
 """What can be asked of data before anything is learned from it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from glassformer.config.resolve import Config
+from glassformer.config.say import Say
 from glassformer.data.embedded import DATASETS
 from glassformer.data.pairs import training_pairs
 from glassformer.data.source import open_source
@@ -67,7 +67,7 @@ def readable(tokenizer: Tokenizer, id: int) -> str:
     return tokenizer.token(id)
 
 
-def show_batch(config: Config, step: int, say: Callable[[str], None], *, most_pairs: int = 12) -> Shown:
+def show_batch(config: Config, step: int, say: Say, *, most_pairs: int = 12) -> Shown:
     """Batch `step` of a training with these settings, and one sentence of it as its training pairs."""
     prepared = prepare(config, say)
     ids = prepared.task.batch(step).ids.tolist()

@@ -1,11 +1,14 @@
 """How good a trained model is."""
 
-from collections.abc import Callable
-from pathlib import Path
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import torch
 
 from glassformer.config.errors import DataError, Misuse
+from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
 from glassformer.data.part import Part, whole
 from glassformer.data.source import open_source
@@ -18,37 +21,34 @@ from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.load import Loaded, load
 
 
-def _silent(line: str) -> None:
-    pass
-
-
 def evaluate(
-    run: str | Path | Run | Loaded,
+    run: "str | os.PathLike[str] | Run | Loaded",
     data: str | None = None,
     *,
-    stride: int | None = None,
     part: str | None = None,
+    stride: int | None = None,
     device: str = "auto",
-    say: Callable[[str], None] = _silent,
+    reading: Mapping[str, Any] | None = None,
+    say: Say = silent,
 ) -> Evaluation:
-    """A full pass over a file, or without one over the part that the run held out: test if it has one."""
+    """A full pass over `data`, or without it over a part of the run's own: test if it has one, else validation.
+
+    `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
+    """
+    if data is not None and part is not None:
+        raise Misuse(f"--part {part} is a part of the run's own data: it does not go with other data")
     loaded = run if isinstance(run, Loaded) else load(run, device)
-    chosen = held_out(loaded, part) if data is None else given(data, loaded.config.data)
-    say(
-        f"{chosen.name} part: {chosen.documents:,} document{'s' * (chosen.documents != 1)}, "
-        f"{chosen.characters:,} characters"
-    )
+    settings = replace(loaded.config.data, **(reading or {}))
+    chosen = held_out(loaded, part) if data is None else given(data, settings)
+    plural = "s" * (chosen.documents != 1)
+    say(f"{chosen.name} part: {chosen.documents:,} document{plural}, {chosen.characters:,} characters")
     tokens = pack(chosen, loaded.tokenizer, say)
     say_unknown(tokens, say)
     context = loaded.model.context
-    task = LanguageModelling({chosen.name: tokens}, context=context, batch_size=1, start=start_id(loaded))
     say(f"windows of {context} tokens, {stride or context} apart")
+    task = LanguageModelling({chosen.name: tokens}, context=context, start=loaded.tokenizer.start)
     with torch.inference_mode():
         return task.evaluate(loaded.model, chosen.name, stride=stride)
-
-
-def start_id(loaded: Loaded) -> int:
-    return -1 if loaded.tokenizer.start is None else loaded.tokenizer.start
 
 
 def given(data: str, settings: DataSettings) -> Part:
@@ -77,7 +77,7 @@ def held_out(loaded: Loaded, part: str | None) -> Part:
     return corpus.parts[name]
 
 
-def say_unknown(tokens: Tokens, say: Callable[[str], None]) -> None:
+def say_unknown(tokens: Tokens, say: Say) -> None:
     if tokens.unknown:
         say(
             f"{tokens.unknown:,} of {len(tokens.ids):,} tokens ({tokens.unknown / len(tokens.ids):.2%}) are unknown to "

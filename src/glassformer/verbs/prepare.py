@@ -1,10 +1,10 @@
 """From settings to everything a training needs: text divided, tokens packed, a task."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.resolve import Config
+from glassformer.config.say import Say
 from glassformer.data.part import Part
 from glassformer.data.source import open_source
 from glassformer.data.split import Corpus, split
@@ -21,13 +21,13 @@ class Prepared:
     task: LanguageModelling
 
 
-def train_tokenizer(part: Part, config: Config, say: Callable[[str], None]) -> Tokenizer:
+def train_tokenizer(part: Part, config: Config, say: Say) -> Tokenizer:
     """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
     texts = (chunk.text for chunk in part.chunks())
     return Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes)
 
 
-def prepare(config: Config, say: Callable[[str], None], tokenizer: Tokenizer | None = None) -> Prepared:
+def prepare(config: Config, say: Say, tokenizer: Tokenizer | None = None) -> Prepared:
     """`tokenizer`: the one to use, instead of training one."""
     if config.data.path is None:
         raise SettingError(
@@ -43,12 +43,11 @@ def prepare(config: Config, say: Callable[[str], None], tokenizer: Tokenizer | N
     say("tokens: " + _tokens_in_words(tokenizer, parts))
     if tokenizer.vocab_size <= len(tokenizer.specials) + 1:
         raise DataError("there is only one token to learn: the text repeats a single one")
-    start = -1 if tokenizer.start is None else tokenizer.start
     task = LanguageModelling(
         parts,
         context=config.model.context,
         batch_size=config.training.batch_size,
-        start=start,
+        start=tokenizer.start,
         seed=config.training.seed,
         smoothing=config.training.label_smoothing,
     )

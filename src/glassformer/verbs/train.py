@@ -1,8 +1,6 @@
 """Train a model on a text: from settings to a finished run."""
 
 import contextlib
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import yaml
 
 from glassformer.config.errors import DataError, GlassformerError, SettingError
 from glassformer.config.resolve import Config, flatten, resolve
+from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
 from glassformer.look.curves import draw_curves
 from glassformer.models.build import build_language_model, parameter_count
@@ -19,14 +18,14 @@ from glassformer.models.language_model import LanguageModel
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run, environment
 from glassformer.training.device import choose_device
-from glassformer.training.events import Ended, Event, Listener, Noted, Sampled, Stepped, Validated
+from glassformer.training.events import Listener, Noted
 from glassformer.training.keeper import RunKeeper, restore
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.card import model_card
-from glassformer.verbs.load import Writer
 from glassformer.verbs.prepare import Prepared, prepare
+from glassformer.verbs.record import Recorder
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,9 @@ class Trained:
     """The best validation on the way, and its step."""
     test: dict[str, float] | None = None
 
+    def __fspath__(self) -> str:
+        return self.run
+
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
@@ -59,10 +61,6 @@ class Trained:
             + "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
             + "</table>"
         )
-
-
-def _silent(event: Event) -> None:
-    pass
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -94,7 +92,7 @@ def train(
     config: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    listen: Listener = _silent,
+    listen: Listener = silent,
     command: str | None = None,
     **settings: Any,
 ) -> Trained:
@@ -104,14 +102,14 @@ def train(
     (`**{"model.layers": 2}`) or whole sections (`training={"lr": 0.001}`).
     """
     flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    flags = {key: _whole_path(key, value) for key, value in flags.items()}
+    from_file = {key: _whole_path(key, value) for key, value in flatten(read_config(config) if config else {}).items()}
     run = Run.open(out or "last") if resume else None
-    if run is not None:
-        resolved = _resumed_config(run, flags)
-    else:
-        resolved = _with_whole_path(resolve(read_config(config) if config else {}, flags))
+    resolved = resolve(from_file, flags) if run is None else _resumed_config(run, {**from_file, **flags})
     processes = Processes.from_environment()
+    listen = listen if processes.first else silent
     device = choose_device(resolved.training.device, processes.local_rank)
-    processes.join(device)
+    joined = processes.join(device)
     try:
         say = _teller(listen)
         if run is not None:
@@ -126,17 +124,18 @@ def train(
             snapshot = None
         model = build_language_model(resolved.model, vocab=prepared.tokenizer.vocab_size, seed=resolved.training.seed)
         processes.wait()  # so that nobody still looks whether the folder is free
+        card = _card(resolved, prepared, model, command)
         if run is None:
             run = Run.create(path, overwrite=overwrite) if processes.first else Run(path)
-            card = _card(resolved, prepared, model, command)
-        else:
-            card = _card(resolved, prepared, model, run.card().get("command"))
+        else:  # the best weights are still those, whoever goes on
+            card |= {key: value for key, value in run.card().items() if key in ("best", "command")}
         if processes.first:
             _begin(run, card, prepared, snapshot)
         processes.wait()
         return _train(run, resolved, prepared, model, device, processes, snapshot, listen)
     finally:
-        processes.leave()
+        if joined:
+            processes.leave()
 
 
 def _train(
@@ -149,14 +148,14 @@ def _train(
     snapshot: Snapshot | None,
     listen: Listener,
 ) -> Trained:
-    recorder = _Recorder(run, model, prepared, config, listen)
+    recorder = Recorder(run, model, prepared, config, listen)
     trainer = Trainer(
         model,
         prepared.task,
         config.training,
         device=device,
         keeper=RunKeeper(run, keep=config.training.keep_checkpoints, first=recorder.flush),
-        listen=recorder if processes.first else _silent,
+        listen=recorder if processes.first else silent,
         processes=processes,
         resume=snapshot,
     )
@@ -186,7 +185,7 @@ def _train(
         )
         card = run.card()
         draw_curves(run.read_metrics(), run.path / "curves.png", title=run.path.name)
-        write_text(run.path / "README.md", model_card(run.path.name, config, card))
+        write_text(run.path / "README.md", model_card(run.path, config, card))
     return Trained(
         run=str(run.path),
         task=config.task,
@@ -201,49 +200,14 @@ def _train(
     )
 
 
-class _Recorder:
-    """Writes metrics.jsonl and samples, and passes every event on."""
-
-    def __init__(self, run: Run, model: LanguageModel, prepared: Prepared, config: Config, listen: Listener) -> None:
-        self.run = run
-        self.writer = Writer(model, prepared.tokenizer)
-        self.samples = config.training.samples and prepared.tokenizer.start is not None  # they begin with START
-        self.listen = listen
-        self.lines: list[dict[str, Any]] = []
-        self.flushed = time.monotonic()
-
-    def __call__(self, event: Event) -> None:
-        self.listen(event)
-        if isinstance(event, Stepped):
-            self.lines.append({"event": "step", **asdict(event)})
-        elif isinstance(event, Validated):
-            self.lines.append(
-                {"event": "validation", "step": event.step, "best": event.best, **event.evaluation.metrics}
-            )
-            if self.samples:
-                text = self.writer.generate(tokens=120, temperature=0.8, seed=event.step)
-                self.lines.append({"event": "sample", "step": event.step, "text": text})
-                self.listen(Sampled(event.step, text))
-        if isinstance(event, Ended) or time.monotonic() - self.flushed > 1:
-            self.flush()
-
-    def flush(self) -> None:
-        self.run.add_metrics(*self.lines)
-        self.lines, self.flushed = [], time.monotonic()
-
-
-def _teller(listen: Listener) -> Callable[[str], None]:
+def _teller(listen: Listener) -> Say:
     return lambda text: listen(Noted(text))
 
 
-def _with_whole_path(config: Config) -> Config:
+def _whole_path(key: str, value: Any) -> Any:
     """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
-    whole = {
-        f"data.{name}": str(Path(path).resolve())
-        for name in ("path", "validation", "test")
-        if (path := getattr(config.data, name)) is not None and Path(path).exists()
-    }
-    return resolve(config.to_dict(), whole)
+    is_path = key in ("data.path", "data.validation", "data.test", "tokenizer.file")
+    return str(Path(value).resolve()) if is_path and value is not None and Path(value).exists() else value
 
 
 def _card(config: Config, prepared: Prepared, model: LanguageModel, command: str | None) -> dict[str, Any]:
@@ -271,11 +235,14 @@ def _card(config: Config, prepared: Prepared, model: LanguageModel, command: str
 
 
 def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapshot | None) -> None:
-    """The folder as it stands before the next step: a new run's first files, or a run's log up to its checkpoint."""
-    if snapshot is None:
-        prepared.tokenizer.save(run.path / "tokenizer.json")
-    run.rewind_metrics(snapshot.progress.step if snapshot else 0)
+    """The folder as it stands before the next step: a new run's first files, or a run's log up to its checkpoint.
+
+    The card comes first: it makes the folder a run, which can be replaced.
+    """
     run.write_card(card)
+    if snapshot is None:
+        write_text(run.path / "tokenizer.json", prepared.tokenizer.to_json())
+    run.rewind_metrics(snapshot.progress.step if snapshot else 0)
 
 
 # --- going on with a run ---
@@ -286,15 +253,13 @@ def _resumed_config(run: Run, flags: dict[str, Any]) -> Config:
     saved = run.config().to_dict()
     before = flatten(saved)
     for key, value in flags.items():
-        if key == "data.path" and Path(str(value)).exists():
-            value = str(Path(str(value)).resolve())
         fixed = not key.startswith("training.") or key == "training.optimizer"
         if fixed and before.get(key) != value:
             raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
     return resolve(saved, {key: value for key, value in flags.items() if key.startswith("training.")})
 
 
-def _snapshot(run: Run, say: Callable[[str], None]) -> Snapshot | None:
+def _snapshot(run: Run, say: Say) -> Snapshot | None:
     if run.card().get("status") in ("finished", "stopped early"):
         say("this run had finished; it goes on only if there is more to do than before")
     found = run.newest_checkpoint(say)
