@@ -435,7 +435,7 @@ def test_swiglu_needs_a_gate(encoder: str) -> None:
     ("flags", "said"),
     [
         ({"training.momentum": 0.5}, "training.optimizer momentum"),
-        ({"optimizer": "sgd", "training.beta1": 0.5}, "muon or adamw"),
+        ({"optimizer": "sgd", "training.beta1": 0.5}, "training.optimizer muon or adamw"),
         ({"training.schedule": "constant", "training.lr_floor": 0.5}, "training.schedule cosine"),
         ({"model.positions": "sine", "model.rotary_base": 100.0}, "model.positions rotary"),
         ({"model.feed_forward": False, "model.feed_layers": 1}, "model.feed_forward true"),
