@@ -50,12 +50,17 @@ def test_inverse_square_root() -> None:
     assert factors(100, schedule="inverse-sqrt", warmup=0)[3] == pytest.approx(0.5)
 
 
-def test_where_time_decides_cosine_follows_the_time_and_warm_up_lasts_a_tenth_of_it_at_most() -> None:
-    settings = TrainingSettings(minutes=1, schedule="cosine", warmup=4, lr_floor=0.0)
-    assert rate_factor(settings, 1, 0.01, None) == 0.5
-    assert rate_factor(settings, 0, 0.07, None) == pytest.approx(0.7)
-    assert rate_factor(settings, 1, 0.9, None) == 1
-    assert rate_factor(settings, 4, 0.5, None) == pytest.approx(0.5)
+@pytest.mark.parametrize("schedule", ["cosine", "inverse-sqrt", "constant"])
+def test_where_time_decides_warm_up_is_over_after_its_updates_or_a_tenth_of_the_time(schedule: str) -> None:
+    """And then the schedule goes on, be there few updates or many: 20 slow ones must not all be at the full rate."""
+    settings = TrainingSettings(minutes=1, schedule=schedule, warmup=40, lr_floor=0.0)
+    assert rate_factor(settings, 1, 0.01, None) == pytest.approx(0.1)  # 2 of 40 updates, but a tenth of a tenth
+    assert rate_factor(settings, 29, 0.01, None) == pytest.approx(0.75)
+    assert rate_factor(settings, 3, 0.08, None) == pytest.approx(0.8)
+    half_way = {"cosine": 0.5, "inverse-sqrt": 1.0, "constant": 1.0}[schedule]
+    assert rate_factor(settings, 20, 0.5, None) == pytest.approx(half_way)
+    many = {"cosine": 0.5 * (1 + math.cos(0.05 * math.pi)), "inverse-sqrt": 0.5, "constant": 1.0}[schedule]
+    assert rate_factor(settings, 159, 0.05, None) == pytest.approx(many)
 
 
 def test_the_loop_uses_it() -> None:

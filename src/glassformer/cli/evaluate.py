@@ -48,9 +48,6 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json(metrics)
         return 0
-    results.print(
-        f"loss {metrics['loss']:.4f} nats per token, perplexity {metrics['perplexity']:.3f}, "
-        f"{metrics['bits_per_byte']:.4f} bits per byte, over {metrics['tokens']:,} tokens"
-    )
+    results.print(f"{evaluation.words}, over {metrics['tokens']:,} tokens")
     say(f'next: glassformer generate {shlex.quote(options.run)} "A prompt" --probabilities')
     return 0

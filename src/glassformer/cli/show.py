@@ -53,10 +53,9 @@ class Watcher:
         elif isinstance(event, Stepped):
             self._step(event)
         elif isinstance(event, Validated):
-            metrics = event.evaluation.metrics
-            self.validation = f"validation {metrics[event.evaluation.primary]:.4f}"
-            note = "  best so far" if event.best else ""
-            self._line(f"step {event.step:,}: {self.validation}, {metrics['bits_per_byte']:.4f} bits per byte{note}")
+            evaluation = event.evaluation
+            self.validation = f"validation {evaluation.metrics[evaluation.primary]:.4f}"
+            self._line(f"step {event.step:,}: validation {evaluation.words}{'  best so far' if event.best else ''}")
         elif isinstance(event, Sampled):
             self._line("  │ " + event.text.strip("\n").replace("\n", "\n  │ "))
         elif isinstance(event, Ended):

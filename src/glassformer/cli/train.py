@@ -61,11 +61,9 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json(trained.to_dict())
     else:
-        metrics = trained.validation
         results.print(
             f"{trained.run}: {trained.model}, {trained.parameters:,} parameters, {trained.steps:,} updates in "
-            f"{trained.seconds:.0f} s; validation loss {metrics['loss']:.4f}, perplexity {metrics['perplexity']:.2f}, "
-            f"{metrics['bits_per_byte']:.4f} bits per byte"
+            f"{trained.seconds:.0f} s; validation {trained.words}"
         )
     say(f'next: glassformer generate {shlex.quote(trained.run)} "A prompt"')
     return 0

@@ -38,6 +38,8 @@ class Evaluation:
     primary: str
     """The metric that decides which weights are best."""
     lower_is_better: bool
+    words: str = ""
+    """The metrics for a person to read."""
     records: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property

@@ -111,7 +111,11 @@ class LanguageModelling(Task):
             "bits_per_byte": nats / math.log(2) / (tokens.bytes * covered),
             "tokens": count,
         }
-        return Evaluation(metrics, primary="loss", lower_is_better=True, records=records)
+        words = (
+            f"loss {metrics['loss']:.4f} nats per token, perplexity {metrics['perplexity']:.2f}, "
+            f"{metrics['bits_per_byte']:.4f} bits per byte"
+        )
+        return Evaluation(metrics, primary="loss", lower_is_better=True, words=words, records=records)
 
     def _records(self, model: LanguageModel, ids: np.ndarray, stride: int, most: int | None) -> list[dict[str, Any]]:
         """One record per window: where it lies, how many tokens it predicts, and their summed loss."""

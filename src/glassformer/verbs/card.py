@@ -9,9 +9,8 @@ from glassformer.config.resolve import Config
 KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
-def model_card(run: Path, config: Config, card: dict[str, Any]) -> str:
+def model_card(run: Path, config: Config, card: dict[str, Any], words: str) -> str:
     model, training = config.model, config.training
-    results = card.get("validation") or card.get("best") or {}
     style = f", style {model.style}" if model.style else ""
     heads = f"{model.heads} heads, " if model.encoder == "transformer" else ""
     layers = f"{model.layers} layer{'s' * (model.layers != 1)}"
@@ -28,11 +27,8 @@ def model_card(run: Path, config: Config, card: dict[str, Any]) -> str:
         f"| training | {training.optimizer}, rate {training.lr:g}, batches of {training.batch_size}, "
         f"seed {training.seed}; {card.get('steps', 0):,} updates, {card.get('seconds', 0.0):.0f} s; {card['status']} |",
     ]
-    if results:
-        lines.append(
-            f"| validation | loss {results['loss']:.4f} nats per token, perplexity {results['perplexity']:.2f}, "
-            f"{results['bits_per_byte']:.4f} bits per byte, over {results['tokens']:,} tokens |"
-        )
+    if words:
+        lines.append(f"| validation | {words} |")
     lines += [
         f"| machine | torch {card['environment']['torch']}, {card['environment']['platform']}, "
         f"GPU: {card['environment']['gpu']} |",

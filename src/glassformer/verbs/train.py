@@ -43,6 +43,8 @@ class Trained:
     """Why it ended: finished, patience, or interrupted."""
     validation: dict[str, float]
     """The best weights on the whole validation part."""
+    words: str
+    """That for a person to read."""
     best: dict[str, float]
     """The best validation on the way, and its step."""
     test: dict[str, float] | None = None
@@ -166,26 +168,26 @@ def _train(
             with contextlib.suppress(GlassformerError):  # on a full disk this fails too; what was first is what to say
                 run.update_card(status="failed")
         raise
-    validation: dict[str, float] = {}
-    test = None
+    validation = test = None
     if ended.reason != "interrupted":
         run.load_weights(model)
         model.eval()
         with torch.inference_mode():
-            validation = prepared.task.evaluate(model, "validation").metrics
-            test = prepared.task.evaluate(model, "test").metrics if "test" in prepared.parts else None
+            validation = prepared.task.evaluate(model, "validation")
+            test = prepared.task.evaluate(model, "test") if "test" in prepared.parts else None
+    measured = {name: part.metrics for name, part in (("validation", validation), ("test", test)) if part is not None}
+    words = validation.words if validation is not None else ""
     if processes.first:
         status = {"interrupted": "interrupted", "patience": "stopped early"}.get(ended.reason, "finished")
         run.update_card(
             status=status,
             steps=ended.step,
             seconds=ended.seconds,
-            validation=validation,
-            **({"test": test} if test else {}),
+            **measured,
         )
         card = run.card()
         draw_curves(run.read_metrics(), run.path / "curves.png", title=run.path.name)
-        write_text(run.path / "README.md", model_card(run.path, config, card))
+        write_text(run.path / "README.md", model_card(run.path, config, card, words))
     return Trained(
         run=str(run.path),
         task=config.task,
@@ -194,9 +196,10 @@ def _train(
         steps=ended.step,
         seconds=round(ended.seconds, 2),
         reason=ended.reason,
-        validation=validation,
+        validation=measured.get("validation", {}),
+        words=words,
         best=run.card().get("best", {}),
-        test=test,
+        test=measured.get("test"),
     )
 
 
