@@ -26,7 +26,7 @@ class Nowhere:
 
 def random_tokens(count, vocab, seed=0):
     ids = np.random.default_rng(seed).integers(4, vocab, count, dtype=np.uint16)
-    return SimpleNamespace(ids=ids, bytes=count)
+    return SimpleNamespace(ids=ids, bytes=count, unknown=0)
 
 
 def trainer(vocab, device, listen=lambda event: None, parts=None, **flags):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.config.version import VERSION
 
 if TYPE_CHECKING:
+    from glassformer.config.errors import GlassformerError as GlassformerError
     from glassformer.encoders.registry import register_encoder as register_encoder
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.verbs.evaluate import evaluate as evaluate
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _PUBLIC = {
+    "GlassformerError": "glassformer.config.errors",
     "Tokenizer": "glassformer.text.tokenizer",
     "evaluate": "glassformer.verbs.evaluate",
     "load": "glassformer.verbs.load",
@@ -25,7 +27,7 @@ _PUBLIC = {
     "train": "glassformer.verbs.train",
 }
 
-__all__ = ["Tokenizer", "__version__", "evaluate", "load", "register_encoder", "train"]
+__all__ = ["GlassformerError", "Tokenizer", "__version__", "evaluate", "load", "register_encoder", "train"]
 
 
 def __getattr__(name: str) -> Any:

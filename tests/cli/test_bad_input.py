@@ -35,7 +35,7 @@ WRONG = {
     "both ways": (["train", "good.txt", "--model", "lstm", "--model.bidirectional", "true"], 2, ["future"]),
     "nothing held out": (["train", "good.txt", "--data.validation_fraction", "0"], 2, ["validation_fraction"]),
     "device": (["train", "good.txt", "--device", "tpu"], 2, ["tpu", "cuda"]),
-    "accumulate": (["train", "good.txt", "--training.accumulate", "5"], 2, ["accumulate 5", "32"]),
+    "accumulate": (["train", "good.txt", "--training.accumulate", "5"], 2, ["accumulate 5", "16"]),
     "task": (["train", "good.txt", "--task", "languagemodel"], 2, ["did you mean language-model"]),
     "no config": (["train", "--config", "nope.yaml"], 2, ["nope.yaml"]),
     "config": (["train", "good.txt", "--config", "bad.yaml"], 2, ["bad.yaml", "line"]),

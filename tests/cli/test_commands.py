@@ -103,7 +103,7 @@ def test_data_and_tokenizer_verbs(command: Command, files: Path) -> None:
     code, out, _ = command(
         "data", "show", "reverse", "--batch", "3", "--tokenizer.kind", "char", "--model.context", "9"
     )
-    assert "batch 3: 32 rows of 9 tokens" in out
+    assert "batch 3: 16 rows of 9 tokens" in out
     assert "→" in out
     code, out, _ = command("data", "show", "reverse", "--tokenizer.kind", "char", "--model.context", "9", "--json")
     shown = json.loads(out)

@@ -182,3 +182,31 @@ def test_all_probabilities_sum_to_one() -> None:
     for row in writer.probabilities(TEXT[:12], k=writer.tokenizer.vocab_size):
         assert sum(value for _, value in row.expected) == pytest.approx(1, abs=1e-5)
         assert len(row.expected) == writer.tokenizer.vocab_size
+
+
+def test_probabilities_of_what_was_really_written() -> None:
+    """Bytes that are no character decode to another text: cut again, its tokens would not be those written."""
+    writer = writer_of("bpe", 280)
+    writing = writer.stream("the", tokens=12, greedy=True)
+    text = "".join(writing)
+    assert "\ufffd" in text, "there is nothing to see where every byte is a character"
+    written = writer.probabilities(writing.ids)[-13:-1]
+    assert len(written) == 12
+    assert all(row.token == row.expected[0][0] for row in written)
+
+
+def test_words_join_the_prompt() -> None:
+    writer = writer_of("word")
+    writing = writer.stream("the quick", tokens=6, seed=3)
+    assert "the quick" + "".join(writing) == writer.tokenizer.decode(writing.ids)
+
+
+def test_the_context_is_spoken_of_before_the_text() -> None:
+    writer = writer_of()
+    said: list[str] = []
+    writing = writer.stream(TEXT[:10], tokens=30, say=said.append)
+    assert len(said) == 1
+    assert "context of" in said[0]
+    "".join(writing)
+    writer.stream("q", tokens=2, say=said.append)
+    assert len(said) == 1

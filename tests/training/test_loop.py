@@ -304,7 +304,7 @@ def test_the_callers_random_numbers_are_left_alone() -> None:
 def test_a_batch_that_asks_for_nothing_changes_nothing() -> None:
     model = build_language_model(resolve({}, {"size": "nano", "model.context": 1}).model, vocab=7)
     ids = np.array([1, 5, 2, 1, 5, 2] * 3, dtype=np.uint16)
-    parts = {name: SimpleNamespace(ids=ids, bytes=6) for name in ("train", "validation")}
+    parts = {name: SimpleNamespace(ids=ids, bytes=6, unknown=0) for name in ("train", "validation")}
     task = LanguageModelling(parts, context=1, batch_size=1, start=1)
     assert any(task.batch(step).count == 0 for step in range(12))
     settings = TrainingSettings(steps=12, batch_size=1)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.config.errors import Misuse
 from glassformer.training.events import Checkpointed, Event, Noted, Sampled, Started, Stepped, Validated
 from glassformer.verbs.train import train
 from running import CAUSAL, StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
@@ -93,15 +94,33 @@ def test_a_finished_run_has_nothing_to_do_and_may_be_given_more(tmp_path: Path) 
     settings = tiny(training__steps=4, training__schedule="constant", training__warmup=1)
     train_here(tmp_path / "again", settings)
     before = tensors_of(tmp_path / "again")
-    events: list[Event] = []
-    assert train(out=tmp_path / "again", resume=True, listen=events.append).steps == 4
-    assert any(isinstance(event, Noted) and "this run had finished" in event.text for event in events)
-    assert not [event for event in events if isinstance(event, Stepped)]
+    card = (tmp_path / "again" / "glassformer.json").read_text()
+    for more in ({}, {"steps": 4}, {"steps": 3, "lr": 0.5}):
+        with pytest.raises(Misuse, match="has made 4 updates"):
+            train(out=tmp_path / "again", resume=True, **more)
+    assert (tmp_path / "again" / "glassformer.json").read_text() == card
     identical(tensors_of(tmp_path / "again"), before)
     assert train(out=tmp_path / "again", resume=True, steps=6).steps == 6
     train_here(tmp_path / "whole", {**settings, "training.steps": 6})
     one, other = tensors_of(tmp_path / "again"), tensors_of(tmp_path / "whole")
     identical(one, other)
+
+
+def test_a_finished_run_without_checkpoints_is_not_trained_anew_unasked(tmp_path: Path) -> None:
+    train_here(tmp_path / "run", tiny(training__steps=2))
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    weights = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with pytest.raises(Misuse, match="--overwrite"):
+        train(out=tmp_path / "run", resume=True, steps=9)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == weights
+
+
+def test_the_same_data_may_have_moved(tmp_path: Path) -> None:
+    text = "".join(f"line {number} of a text\n" for number in range(200))
+    (tmp_path / "here.txt").write_text(text)
+    train(tmp_path / "here.txt", out=tmp_path / "run", **tiny(training__steps=2))
+    (tmp_path / "here.txt").rename(tmp_path / "there.txt")
+    assert train(tmp_path / "there.txt", out=tmp_path / "run", resume=True, steps=3).steps == 3
 
 
 # --- checkpoints gone wrong ---

@@ -87,6 +87,8 @@ def show(words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser)
     options = parser.read(words)
+    if options.rows < 1:
+        raise Misuse(f"--rows is {options.rows}, but must be at least 1")
     if options.batch < 0:
         raise Misuse(f"--batch is {options.batch}, but batches count from 0")
     config = resolve({}, {**settings_of(options), "data.path": options.data})
@@ -98,7 +100,7 @@ def show(words: list[str]) -> int:
 
     shown = show_batch(config, options.batch, say)
     if options.json:
-        print_json(vars(shown))
+        print_json({**vars(shown), "rows": shown.rows[: options.rows], "ids": shown.ids[: options.rows]})
         return 0
     size = f"{len(shown.rows)} rows of {len(shown.rows[0]) - 1} tokens, each followed by its answer"
     results.print(Text(f"batch {shown.step}: {size}", style="bold"))

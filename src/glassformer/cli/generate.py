@@ -1,5 +1,6 @@
 """glassformer generate"""
 
+import itertools
 import sys
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def run(words: list[str]) -> int:
     if options.file is not None and options.prompt is not None:
         raise Misuse("give a PROMPT or --file, not both")
 
-    from glassformer.cli.show import print_json, say
+    from glassformer.cli.show import print_json, printable, say
     from glassformer.verbs.load import load
 
     loaded = load(options.run, options.device)
@@ -61,22 +62,18 @@ def run(words: list[str]) -> int:
         "say": say,
     }
     for prompt in _prompts(options.prompt, options.file):
+        writing = loaded.stream(prompt, **how)
         if options.json:
-            text = loaded.generate(prompt, **how)
-            result: dict[str, object] = {"prompt": prompt, "text": text}
+            result: dict[str, object] = {"prompt": prompt, "text": "".join(writing)}
             if options.probabilities:
-                result["probabilities"] = [vars(likely) for likely in loaded.probabilities(prompt + text)]
+                result["probabilities"] = [vars(likely) for likely in loaded.probabilities(writing.ids)]
             print_json(result)
             continue
-        text = ""
-        pieces = loaded.stream(prompt, **how)  # what is wrong is said before anything is printed
-        print(prompt, end="", flush=True)
-        for piece in pieces:
-            text += piece
-            print(piece, end="", flush=True)
+        for piece in itertools.chain([prompt], writing):
+            print(printable(piece) if sys.stdout.isatty() else piece, end="", flush=True)
         print(flush=True)
         if options.probabilities:
-            _show_probabilities(loaded.probabilities(prompt + text))
+            _show_probabilities(loaded.probabilities(writing.ids))
     return 0
 
 

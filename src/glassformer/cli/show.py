@@ -22,6 +22,14 @@ def say(text: str) -> None:
     errors.print(Text(text))
 
 
+CONTROL = {code: "·" for code in range(32) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """Without what would steer a terminal: a model may write any byte."""
+    return text.translate(CONTROL)
+
+
 def print_json(value: dict[str, Any]) -> None:
     """One object on one line, the last of stdout."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
@@ -57,7 +65,7 @@ class Watcher:
             self.validation = f"validation {evaluation.metrics[evaluation.primary]:.4f}"
             self._line(f"step {event.step:,}: validation {evaluation.words}{'  best so far' if event.best else ''}")
         elif isinstance(event, Sampled):
-            self._line("  │ " + event.text.strip("\n").replace("\n", "\n  │ "))
+            self._line("  │ " + printable(event.text).strip("\n").replace("\n", "\n  │ "))
         elif isinstance(event, Ended):
             self.close()
         else:

@@ -67,6 +67,7 @@ def train(words: list[str]) -> int:
     part = whole(survey(open_source(options.data, config.data)), "whole")
     texts = (chunk.text for chunk in part.chunks())
     tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes)
+    Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(options.out)
     if options.json:
         print_json({"file": options.out, "kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size,
@@ -137,6 +138,9 @@ def _find(where: str, settings: dict[str, object]) -> "Tokenizer":
     from glassformer.text.tokenizer import Tokenizer
 
     path = Path(where)
+    made = where == "last" or (path / "glassformer.json").is_file() or (path.is_file() and path.suffix == ".json")
+    if made and settings:
+        raise Misuse(f"{where} has its tokenizer already: {next(iter(settings))} would do nothing")
     if where == "last" or (path / "glassformer.json").is_file():
         from glassformer.runs.run import Run
 

@@ -119,7 +119,6 @@ NEEDS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "data.validation_fraction": ("data.validation", (None,)),
     "data.test_fraction": ("data.test", (None,)),
     "model.rotary_base": ("model.positions", ("rotary",)),
-    "model.feed_layers": ("model.feed_forward", (True,)),
     "training.momentum": ("training.optimizer", ("momentum",)),
     "training.beta1": ("training.optimizer", ("muon", "adamw")),
     "training.beta2": ("training.optimizer", ("muon", "adamw")),

@@ -40,7 +40,7 @@ class TokenizerSettings:
     kind: str = setting("bpe", "what a token is", choices=TOKENIZER_KINDS)
     vocab_size: int | None = setting(None, "tokens at most; unset: every char, 20000 words, 4096 for bpe", least=5)
     lowercase: bool = setting(False, "fold the text to lower case first (char and word)")
-    min_count: int = setting(1, "leave out characters or words seen less often", least=1)
+    min_count: int = setting(1, "leave out characters, words or merges seen less often", least=1)
     sample_mb: int = setting(256, "learn the tokens from this much text at most, spread over the corpus", least=1)
     file: str | None = setting(None, "take this tokenizer.json instead of training one")
 
@@ -156,7 +156,7 @@ class TrainingSettings:
     steps: int | None = setting(None, "updates to make; unset, with no epochs and minutes: 2000", least=1)
     epochs: float | None = setting(None, "times to go through the data", least=1e-9)
     minutes: float | None = setting(None, "minutes to train", least=1e-9)
-    batch_size: int = setting(32, "sequences per update, over all processes", least=1)
+    batch_size: int = setting(16, "sequences per update, over all processes", least=1)
     accumulate: int = setting(1, "pieces each batch is computed in: less memory, the same update", least=1)
     optimizer: str = setting("muon", "update rule", choices=("muon", "adamw", "momentum", "sgd"))
     lr: float | None = setting(None, "learning rate; unset: the optimiser's usual one", least=0.0)

@@ -1,6 +1,6 @@
 """The one decoding loop: a prompt in one pass, then token after token over `extend`, for every causal encoder."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +21,6 @@ def generate(
     end: int | None = None,
     never: Sequence[int] = (),
     seed: int = 0,
-    say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[list[int | None]]:
     """For each step, the next token of each prompt; None once that row has ended.
 
@@ -32,11 +31,6 @@ def generate(
     device = model.head.weight.device
     generator = torch.Generator().manual_seed(seed)
     loop = _Loop(model, device, len(rows), most)
-    if loop.limit is not None and max(map(len, rows)) + most > loop.limit + 1:
-        say(
-            f"where the text grows past the model's context of {loop.limit} tokens, the last half of it is read again "
-            "and what came before is forgotten"
-        )
     seen = _seen(rows, model.head.weight.shape[0], device) if how.repetition_penalty != 1.0 else None
     open_rows = [True] * len(rows)
     forbidden = torch.tensor(list(never), dtype=torch.long, device=device)

@@ -145,7 +145,7 @@ class Run:
 
     def load_weights(self, model: nn.Module) -> None:
         if not self.weights_path.is_file():
-            raise RunError(f"{self.path} has no weights yet: its training never came to a first validation")
+            raise RunError(f"{self.weights_path} is missing: deleted, or the training never came to a validation")
         put_weights(model, read_tensors(self.weights_path), str(self.weights_path))
 
     def save_checkpoint(

@@ -115,6 +115,8 @@ class LanguageModelling(Task):
             f"loss {metrics['loss']:.4f} nats per token, perplexity {metrics['perplexity']:.2f}, "
             f"{metrics['bits_per_byte']:.4f} bits per byte"
         )
+        if tokens.unknown:
+            words += f" (flattered by {tokens.unknown / len(tokens.ids):.2%} unknown tokens)"
         return Evaluation(metrics, primary="loss", lower_is_better=True, words=words, records=records)
 
     def _records(self, model: LanguageModel, ids: np.ndarray, stride: int, most: int | None) -> list[dict[str, Any]]:

@@ -19,10 +19,11 @@ class Stream:
     needed because it decides, with the next one, whether words are joined by a blank.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, after: Sequence[int] = ()) -> None:
+        """`after`: ids of a text that is there already, and that the new text must join."""
         self._tokenizer = tokenizer
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
-        self._before: list[int] = []
+        self._before: list[int] = [id for id in after if id not in tokenizer.specials][-1:]
         self._waiting: list[int] = []
 
     def push(self, id: int) -> str:

@@ -121,6 +121,9 @@ class Tokenizer:
         canonical = json.dumps(self._spec, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.kind}, vocabulary of {self.vocab_size:,})"
+
     def __len__(self) -> int:
         return self.vocab_size
 

@@ -21,17 +21,17 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise SettingError(f"training.device '{name}' is no device; one of auto, cpu, cuda, cuda:1, mps") from None
+        raise SettingError(f"'{name}' is no device; one of auto, cpu, cuda, cuda:1, mps") from None
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise SettingError(f"training.device is {name}, but torch finds no CUDA GPU here")
+            raise SettingError(f"the device is to be {name}, but torch finds no CUDA GPU here")
         device = torch.device("cuda", local_rank if device.index is None else device.index)
         if device.index >= torch.cuda.device_count():
-            raise SettingError(f"training.device is {name}, but there are {torch.cuda.device_count()} CUDA GPUs here")
+            raise SettingError(f"the device is to be {name}, but there are {torch.cuda.device_count()} CUDA GPUs here")
     elif device.type == "mps" and not torch.backends.mps.is_available():
-        raise SettingError("training.device is mps, but torch finds none here")
+        raise SettingError("the device is to be mps, but torch finds none here")
     elif device.type not in ("cpu", "mps"):
-        raise SettingError(f"training.device '{name}' is not supported; one of auto, cpu, cuda, cuda:1, mps")
+        raise SettingError(f"device '{name}' is not supported; one of auto, cpu, cuda, cuda:1, mps")
     return device
 
 

@@ -289,13 +289,15 @@ class Trainer:
         return self.progress.elapsed / (60 * self.settings.minutes)
 
     def _validation_due(self, before: float) -> bool:
-        """Every so many updates, or whenever a tenth of the budget is through."""
+        """Every so many updates, or when a tenth of the budget is through; of minutes, they take a tenth at most."""
         if self.settings.validate_every:
             return self.progress.step % self.settings.validate_every == 0
-        return int(10 * before) < int(10 * self.done)
+        affordable = self.total is not None or self.progress.validating <= 0.1 * self.progress.elapsed
+        return affordable and int(10 * before) < int(10 * self.done)
 
     def _validate(self) -> None:
         progress = self.progress
+        began = time.perf_counter()
         self.model.eval()
         with self.precision.autocast():
             evaluation = self.task.evaluate(self.model, "validation", most=self.settings.validation_tokens)
@@ -310,6 +312,7 @@ class Trainer:
         else:
             progress.since_best += 1
         self.listen(Validated(progress.step, evaluation, better))
+        progress.validating = self.processes.from_first(progress.validating + time.perf_counter() - began)
 
     def _checkpoint(self) -> None:
         if self.saved == self.progress.step:

@@ -19,6 +19,8 @@ class Progress:
     """Spent in steps."""
     elapsed: float = 0.0
     """Spent in all: validations and checkpoints too."""
+    validating: float = 0.0
+    """Of that, in validations."""
     best_score: float | None = None
     best_step: int = 0
     since_best: int = 0

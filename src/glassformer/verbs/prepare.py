@@ -55,8 +55,8 @@ def prepare(config: Config, say: Say, tokenizer: Tokenizer | None = None) -> Pre
 
 
 def _tokens_in_words(tokenizer: Tokenizer, parts: dict[str, Tokens]) -> str:
-    counts = ", ".join(f"{len(tokens.ids):,} {name}" for name, tokens in parts.items())
-    unknown = sum(tokens.unknown for tokens in parts.values())
-    total = sum(len(tokens.ids) for tokens in parts.values())
-    note = f"; {unknown / total:.2%} unknown" if unknown else ""
-    return f"{tokenizer.kind}, vocabulary of {tokenizer.vocab_size:,}; {counts}{note}"
+    counts = ", ".join(
+        f"{len(tokens.ids):,} {name}" + (f" ({tokens.unknown / len(tokens.ids):.2%} unknown)" if tokens.unknown else "")
+        for name, tokens in parts.items()
+    )
+    return f"{tokenizer.kind}, vocabulary of {tokenizer.vocab_size:,}; {counts}"

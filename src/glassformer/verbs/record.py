@@ -32,7 +32,7 @@ class Recorder:
                 {"event": "validation", "step": event.step, "best": event.best, **event.evaluation.metrics}
             )
             if self.samples:
-                text = self.writer.generate(tokens=120, temperature=0.8, seed=event.step)
+                text = self.writer.generate(tokens=60, temperature=0.8, seed=event.step)
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(Sampled(event.step, text))
         if isinstance(event, Ended) or time.monotonic() - self.flushed > 1:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import yaml
 
-from glassformer.config.errors import DataError, GlassformerError, SettingError
+from glassformer.config.errors import DataError, GlassformerError, Misuse, SettingError
 from glassformer.config.resolve import Config, flatten, resolve
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
@@ -26,6 +26,8 @@ from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.card import model_card
 from glassformer.verbs.prepare import Prepared, prepare
 from glassformer.verbs.record import Recorder
+
+PATHS = ("data.path", "data.validation", "data.test")
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def train(
         if run is not None:
             prepared = prepare(resolved, say, run.tokenizer())
             _same_data(run, prepared)
-            snapshot = _snapshot(run, say)
+            snapshot = _snapshot(run, resolved, say)
         else:
             name = str(out or Run.next_name(resolved.data.path or "data", resolved.model.encoder))
             path = Path(processes.word_of_first(name))
@@ -125,6 +127,7 @@ def train(
             prepared = prepare(resolved, say)
             snapshot = None
         model = build_language_model(resolved.model, vocab=prepared.tokenizer.vocab_size, seed=resolved.training.seed)
+        _say_size(model, say)
         processes.wait()  # so that nobody still looks whether the folder is free
         card = _card(resolved, prepared, model, command)
         if run is None:
@@ -203,14 +206,22 @@ def _train(
     )
 
 
+def _say_size(model: LanguageModel, say: Say) -> None:
+    """How large it is, and whether this machine can hold it: weights, gradients and two moments, 4 bytes each."""
+    count = parameter_count(model)
+    needed = 16 * count / 2**30
+    note = f": about {needed:.0f} GiB with gradients and the optimiser's memory" if needed >= 1 else ""
+    say(f"model: {count:,} parameters{note}")
+
+
 def _teller(listen: Listener) -> Say:
     return lambda text: listen(Noted(text))
 
 
 def _whole_path(key: str, value: Any) -> Any:
     """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
-    is_path = key in ("data.path", "data.validation", "data.test", "tokenizer.file")
-    return str(Path(value).resolve()) if is_path and value is not None and Path(value).exists() else value
+    is_path = key in (*PATHS, "tokenizer.file") and value is not None and Path(value).exists()
+    return str(Path(value).resolve()) if is_path else value
 
 
 def _card(config: Config, prepared: Prepared, model: LanguageModel, command: str | None) -> dict[str, Any]:
@@ -252,24 +263,33 @@ def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapsho
 
 
 def _resumed_config(run: Run, flags: dict[str, Any]) -> Config:
-    """The run's own settings; only how to train may be changed, and not the optimiser, which has a memory."""
+    """The run's own settings; how to train may change, but not the optimiser, which has a memory.
+
+    So may the place of the data: that it is the same is told by its fingerprint.
+    """
     saved = run.config().to_dict()
     before = flatten(saved)
     for key, value in flags.items():
-        fixed = not key.startswith("training.") or key == "training.optimizer"
-        if fixed and before.get(key) != value:
+        free = key in PATHS or (key.startswith("training.") and key != "training.optimizer")
+        if not free and before.get(key) != value:
             raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
-    return resolve(saved, {key: value for key, value in flags.items() if key.startswith("training.")})
+    return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
 
 
-def _snapshot(run: Run, say: Say) -> Snapshot | None:
-    if run.card().get("status") in ("finished", "stopped early"):
-        say("this run had finished; it goes on only if there is more to do than before")
+def _snapshot(run: Run, config: Config, say: Say) -> Snapshot | None:
+    """Where the run stands, if there is something left to do."""
+    finished = run.card().get("status") in ("finished", "stopped early")
     found = run.newest_checkpoint(say)
     if found is None:
+        if finished:
+            raise Misuse(f"{run.path} had finished and has no checkpoint to go on from: --overwrite trains it anew")
         say("no checkpoint to go on from: starting again from the first step")
         return None
-    return restore(*found)
+    snapshot = restore(*found)
+    done, wanted = snapshot.progress.step, config.training.steps
+    if wanted is not None and (wanted < done or (finished and wanted == done)):
+        raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more --steps")
+    return snapshot
 
 
 def _same_data(run: Run, prepared: Prepared) -> None:

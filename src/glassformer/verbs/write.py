@@ -44,7 +44,7 @@ class Writer:
         stop: Sequence[str] = (),
         seed: int = 0,
         say: Say = silent,
-    ) -> Iterator[str]:
+    ) -> "Writing":
         """The text that follows the prompt, piece by piece as it is written."""
         if tokens < 1:
             raise SettingError(f"--tokens is {tokens}, but must be at least 1")
@@ -54,23 +54,16 @@ class Writer:
         ids = self._ids(prompt)
         if self.tokenizer.unk is not None and (unknown := ids.count(self.tokenizer.unk)):
             say(f"{unknown} of the prompt's tokens are unknown to this model")
+        limit = self.model.encoder.limit
+        if limit is not None and len(ids) + tokens > limit + 1:
+            say(
+                f"where the text grows past the model's context of {limit} tokens, the last half of it is read again "
+                "and what came before is forgotten"
+            )
         end = self.tokenizer.end
         never = [id for id in self.tokenizer.specials if id != end]
-        chosen = generate(self.model, [ids], how, most=tokens, end=end, never=never, seed=seed, say=say)
-        return self._written((token for (token,) in chosen), Stops(stop))
-
-    def _written(self, tokens: Iterator[int | None], stops: Stops) -> Iterator[str]:
-        """Tokens as text, up to END or the first stop string."""
-        text = Stream(self.tokenizer)
-        for token in tokens:
-            if token is None:
-                break
-            if piece := stops.push(text.push(token)):
-                yield piece
-            if stops.found:
-                return
-        if piece := stops.push(text.end()) + stops.end():
-            yield piece
+        chosen = generate(self.model, [ids], how, most=tokens, end=end, never=never, seed=seed)
+        return Writing(self.tokenizer, ids, (token for (token,) in chosen), Stops(stop))
 
     def _ids(self, text: str) -> list[int]:
         """START, where the tokenizer has one, and the text's tokens."""
@@ -84,11 +77,39 @@ class Writer:
         """The whole text that follows the prompt. Takes what `stream` takes."""
         return "".join(self.stream(prompt, **how))  # type: ignore[arg-type]
 
-    def probabilities(self, text: str, k: int = 5) -> list[Likely]:
-        """What the model expects at each place of a text, up to the one after its end; of a long text, at its end."""
-        ids = self._ids(text)[-self.model.context :]
+    def probabilities(self, text: str | Sequence[int], k: int = 5) -> list[Likely]:
+        """What the model expects at each place of a text (or of its ids), up to the one after its end.
+
+        Of a text longer than the context, at its end.
+        """
+        ids = self._ids(text) if isinstance(text, str) else list(text)
+        ids = ids[-self.model.context :]
         names = [self.tokenizer.token(id) for id in ids[1:]]
         return [
             Likely(name, guess.following, [(self.tokenizer.token(id), value) for id, value in guess.best])
             for name, guess in zip([*names, None], guesses(self.model, ids, k), strict=True)
         ]
+
+
+class Writing(Iterator[str]):
+    """Text as it is written. `ids` holds the prompt's tokens and those written so far: text cut again may differ."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: list[int], tokens: Iterator[int | None], stops: Stops) -> None:
+        self.ids = list(prompt)
+        self._pieces = self._written(Stream(tokenizer, after=prompt), tokens, stops)
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def _written(self, text: Stream, tokens: Iterator[int | None], stops: Stops) -> Iterator[str]:
+        """Tokens as text, up to END or the first stop string."""
+        for token in tokens:
+            if token is None:
+                break
+            self.ids.append(token)
+            if piece := stops.push(text.push(token)):
+                yield piece
+            if stops.found:
+                return
+        if piece := stops.push(text.end()) + stops.end():
+            yield piece
