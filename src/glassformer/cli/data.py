@@ -95,7 +95,7 @@ def show(words: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import print_json, results, say
+    from glassformer.cli.show import print_json, results, say, visible
     from glassformer.verbs.data import show_batch
 
     shown = show_batch(config, options.batch, say)
@@ -105,14 +105,10 @@ def show(words: list[str]) -> int:
     size = f"{len(shown.rows)} rows of {len(shown.rows[0]) - 1} tokens, each followed by its answer"
     results.print(Text(f"batch {shown.step}: {size}", style="bold"))
     for number, row in enumerate(shown.rows[: options.rows]):
-        results.print(Text(f"{number:4}  " + "|".join(_visible(token) for token in row)))
+        results.print(Text(f"{number:4}  " + "|".join(visible(token) for token in row)))
     if len(shown.rows) > options.rows:
         results.print(f"      … and {len(shown.rows) - options.rows} more rows")
     results.print(Text("row 0 as training pairs: after this → comes that", style="bold"))
     for before, after in shown.pairs:
-        results.print(Text(f"  {_visible(before)} → {_visible(after)}"))
+        results.print(Text(f"  {visible(before)} → {visible(after)}"))
     return 0
-
-
-def _visible(text: str) -> str:
-    return text.replace("\n", "⏎").replace("\t", "⇥")

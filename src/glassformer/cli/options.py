@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from glassformer.config.errors import Misuse
 from glassformer.config.names import nearest
-from glassformer.config.presets import ENCODERS, SIZES, STYLES
+from glassformer.config.presets import ENCODERS
 from glassformer.config.resolve import ALIASES, SECTIONS
 from glassformer.config.setting import Rule, kind_of
 
@@ -77,11 +77,8 @@ def _metavar(field: dataclasses.Field[Any]) -> str:
     return {bool: "true|false", int: "N", float: "X", str: "NAME"}[kind]
 
 
-CHOICES = {"model.encoder": tuple(ENCODERS), "model.size": tuple(SIZES), "model.style": tuple(STYLES)}
-
-
 def _help(key: str, field: dataclasses.Field[Any], rule: Rule) -> str:
-    choices = CHOICES.get(key, rule.choices)
+    choices = tuple(ENCODERS) if key == "model.encoder" else rule.choices
     text = rule.help + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
         shown = str(field.default).lower() if isinstance(field.default, bool) else field.default

@@ -30,6 +30,11 @@ def printable(text: str) -> str:
     return text.translate(CONTROL)
 
 
+def visible(text: str) -> str:
+    """Line ends and tabs as signs, so that a token stays on its line."""
+    return text.replace("\n", "⏎").replace("\t", "⇥")
+
+
 def print_json(value: dict[str, Any]) -> None:
     """One object on one line, the last of stdout."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)

@@ -96,7 +96,7 @@ def show(words: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import print_json, results, table
+    from glassformer.cli.show import print_json, results, table, visible
     from glassformer.verbs.tokenizer import merge_steps
     from glassformer.verbs.tokenizer import show as pieces_of
 
@@ -116,20 +116,16 @@ def show(words: list[str]) -> int:
     for step in steps:
         merge = "bytes" if step.pair is None or step.rank is None else f"merge {step.rank + 1}"
         pair = "" if step.pair is None else f"{step.pair[0]!r} + {step.pair[1]!r}"
-        results.print(Text(f"{merge:>12}  {pair:<24} {'|'.join(_visible(piece) for piece in step.pieces)}"))
+        results.print(Text(f"{merge:>12}  {pair:<24} {'|'.join(visible(piece) for piece in step.pieces)}"))
     if steps:
         results.print()
-    results.print(Text("|".join(_visible(piece.text) for piece in pieces)))
+    results.print(Text("|".join(visible(piece.text) for piece in pieces)))
     shown = table("token", "id", "characters")
     for piece in pieces:
         shown.add_row(Text(repr(piece.text)), str(piece.id), f"{piece.start}–{piece.end}")
     results.print(shown)
     results.print(f"{len(pieces)} tokens for {len(options.text)} characters")
     return 0
-
-
-def _visible(text: str) -> str:
-    return text.replace("\n", "⏎").replace("\t", "⇥")
 
 
 def _find(where: str, settings: dict[str, object]) -> "Tokenizer":

@@ -138,12 +138,14 @@ def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
             f"with the {place.memory_width} of the second text"
         )
     pre = settings.norm_order == "pre"
-    rotary = Rotary(head_width=settings.head_width, base=settings.rotary_base)
+    rotary = None
+    if settings.positions == "rotary":
+        rotary = Rotary(head_width=settings.head_width, base=settings.rotary_base)
     return TransformerEncoder(
         width=settings.width,
         blocks=[_block(settings, place) for _ in range(settings.layers)],
         positions=_positions(settings),
-        rotary=rotary if settings.positions == "rotary" else None,
+        rotary=rotary,
         norm=make_norm(settings.norm, settings.width, bias=settings.bias) if pre else NoNorm(),
         causal=place.causal and settings.mask,
         limit=settings.context,
