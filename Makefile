@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
-DEMO_MINUTES ?= 1.5
+DEMO_MINUTES ?= 1
 
 .PHONY: demo test lint format clean
 

@@ -44,6 +44,17 @@ def tiny(encoder: str = "transformer", **more: Any) -> dict[str, Any]:
     }
 
 
+PLAIN = {"dropout": 0.0, "word_dropout": 0.0, "pool": "mean", "head_layers": 0}
+
+
+def labelled(encoder: str, **more: Any) -> dict[str, Any]:
+    """The same for what learns labels or numbers, of every word; nothing is left to what a default may become."""
+    used = used_keys(encoder)
+    plain = {f"model.{key}": value for key, value in PLAIN.items() if key in used}
+    settings = {**plain, "tokenizer.min_count": 1, **tiny(encoder, **more)}
+    return {key: value for key, value in settings.items() if key not in ("training.samples", "tokenizer.kind")}
+
+
 def train_here(out: Path, settings: Settings, **more: Any) -> Trained:
     return train(DATA, out=out, **more, **settings)
 
@@ -142,3 +153,12 @@ def same_run(one: Path, other: Path) -> None:
     assert steps_saved(one)[-1] == steps_saved(other)[-1]
     identical(tensors_of(one), tensors_of(other))
     assert log_of(one) == log_of(other)
+
+
+def one_line(err: str) -> str:
+    """The line that says what is wrong: the last, and the only one of its kind."""
+    *before, last = err.strip().splitlines()
+    assert last.startswith("glassformer: ")
+    assert not any(line.startswith("glassformer: ") for line in before)
+    assert "Traceback" not in err
+    return last

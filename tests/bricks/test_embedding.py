@@ -36,3 +36,13 @@ def test_one_hot() -> None:
 def test_one_hot_times_a_matrix_is_its_row() -> None:
     table, words = numbers(11, 5), tokens(3, 7, vocab=11)
     same(OneHot(vocab=11)(words).double() @ table, table[words])
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_a_table_of_another_width_is_brought_to_it(scale: bool) -> None:
+    embed = ready(WordVectors(vocab=11, width=5, table_width=3, scale=scale))
+    assert embed.width == 5
+    words = tokens(3, 7, vocab=11)
+    rows = embed.table.weight.detach().numpy()[words.numpy()]
+    same(embed(words), rows @ embed.fit.weight.detach().numpy().T * (math.sqrt(5) if scale else 1))
+    assert WordVectors(vocab=11, width=5, table_width=5).fit is None

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.config.names import nearest, unknown
-from glassformer.config.presets import ENCODERS, SHARED_KEYS, SIZES, STYLES, encoder_info, size_of, style_of
+from glassformer.config.presets import (
+    ENCODERS,
+    LABELLING,
+    SHARED_KEYS,
+    SIZES,
+    STYLES,
+    encoder_info,
+    size_of,
+    style_of,
+)
 from glassformer.config.resolve import ALIASES, SECTIONS, Config, flatten, keys, resolve, used_keys
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
 from glassformer.config.setting import Rule, check, kind_of, parse, setting
@@ -114,13 +123,21 @@ WORDS = next(field for field in dataclasses.fields(DataSettings) if field.name =
         (TRUTH, 0, False),
         (TRUTH, True, True),
         (WORDS, 5, "5"),
-        (WORDS, "none", "none"),
     ],
 )
 def test_parse(field: dataclasses.Field[Any], said: Any, meant: Any) -> None:
     value = parse("it", field, said)
     assert value == meant
     assert type(value) is type(meant)
+
+
+def test_none_unsets_what_may_be_unset() -> None:
+    for said in (None, "none", "Null"):
+        assert parse("it", WORDS, said) is None
+    with pytest.raises(SettingError, match="it needs a value"):
+        parse("it", WHOLE, None)
+    kind = next(field for field in dataclasses.fields(ModelSettings) if field.name == "positions")
+    assert parse("it", kind, "none") == "none"
 
 
 @pytest.mark.parametrize(
@@ -359,7 +376,17 @@ def test_styles_are_whole(style: str) -> None:
     assert all(getattr(resolved, key) == value for key, value in style_of(style).items())
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
+SIZED = [name for name in ENCODERS if "size" in used_keys(name)]
+
+
+def test_a_bag_has_no_size() -> None:
+    assert set(ENCODERS) - set(SIZED) == {"bag"}
+    assert size_of("small", "bag") == {}
+    with pytest.raises(SettingError, match=r"model\.size is not used by bag"):
+        resolve({}, {"model": "bag", "size": "small"})
+
+
+@pytest.mark.parametrize("encoder", SIZED)
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_can_be_built(size: str, encoder: str) -> None:
     assert set(size_of(size, encoder)) <= set(used_keys(encoder))
@@ -371,7 +398,11 @@ def test_sizes_can_be_built(size: str, encoder: str) -> None:
 
 CONFIGS: list[dict[str, Any]] = [
     *({"model": name} for name in ENCODERS),
-    *({"model": name, "size": "small"} for name in ENCODERS),
+    *({"model": name, "size": "small"} for name in SIZED),
+    *({"model": name, "task": task} for name in ENCODERS for task in LABELLING),
+    {"model": "bilstm", "task": "classification", "training.loss": "softmax", "training.class_weights": "balanced"},
+    {"model": "bow", "task": "regression", "text": "words", "label": "stars", "data.split_by": "author"},
+    {"model": "own", "task": "classification", "model.context": 17},
     *({"style": style} for style in STYLES),
     {"model": "lstm", "model.cells": 900, "model.embed": "onehot", "dropout": 0.3},
     {"model.scores": "bilinear", "model.heads": 3},

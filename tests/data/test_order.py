@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
 from glassformer.data.mixing import number, permuted
-from glassformer.data.order import WindowOrder
+from glassformer.data.order import LengthOrder, WindowOrder
 
 
 def epochs(order: WindowOrder, count: int) -> np.ndarray:
@@ -103,3 +105,72 @@ def test_large_data_needs_no_table() -> None:
     starts = WindowOrder(10**13, 1024, 4096, seed=0).starts(10**6)
     assert len(set(starts.tolist())) == 4096
     assert starts.max() < 10**13
+
+
+# --- texts, those of like length together ---
+
+lengths_of_texts = st.lists(st.integers(0, 50), min_size=1, max_size=300)
+
+
+@given(lengths_of_texts, st.integers(1, 40), st.integers(0, 2**62))
+@settings(max_examples=100, deadline=None)
+def test_each_text_once_an_epoch(lengths: list[int], batch_size: int, seed: int) -> None:
+    order = LengthOrder(np.array(lengths), batch_size, seed)
+    assert order.steps_per_epoch == -(-len(lengths) // batch_size)
+    for epoch in range(3):
+        steps = range(epoch * order.steps_per_epoch, (epoch + 1) * order.steps_per_epoch)
+        batches = [order.rows(step).tolist() for step in steps]
+        assert sorted(text for batch in batches for text in batch) == list(range(len(lengths)))
+        sizes = sorted(len(batch) for batch in batches)
+        assert sizes[1:] == [batch_size] * (len(batches) - 1)
+        assert 1 <= sizes[0] <= batch_size
+
+
+@given(lengths_of_texts, st.integers(1, 40), st.integers(0, 2**62), st.lists(st.integers(0, 10**6), max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_texts_of_a_batch_depend_on_seed_and_step_alone(
+    lengths: list[int], batch_size: int, seed: int, steps: list[int]
+) -> None:
+    order = LengthOrder(np.array(lengths), batch_size, seed)
+    for step in steps:  # in any order, after whatever came before
+        assert order.rows(step).tolist() == LengthOrder(np.array(lengths), batch_size, seed).rows(step).tolist()
+
+
+def whole_epochs(order: LengthOrder, count: int) -> list[list[list[int]]]:
+    steps = order.steps_per_epoch
+    return [[order.rows(epoch * steps + step).tolist() for step in range(steps)] for epoch in range(count)]
+
+
+def test_epochs_and_seeds_differ() -> None:
+    lengths = np.arange(40) % 7
+    first, second = whole_epochs(LengthOrder(lengths, 4, 0), 2)
+    assert {frozenset(batch) for batch in first} != {frozenset(batch) for batch in second}
+    assert whole_epochs(LengthOrder(lengths, 4, 1), 1)[0] != first
+
+
+def test_batches_do_not_come_by_length() -> None:
+    lengths = np.arange(300)
+    for batches in whole_epochs(LengthOrder(lengths, 5, 0), 3):
+        means = [float(lengths[batch].mean()) for batch in batches]
+        assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.4
+
+
+def test_within_a_stretch_lengths_do_not_overlap() -> None:
+    """Up to 64 batches are sorted together, whatever their size; more of them are only sorted in stretches."""
+    lengths = np.random.default_rng(0).permutation(64 * 3)
+    for batches in whole_epochs(LengthOrder(lengths, 3, 0), 2):
+        spans = sorted((lengths[batch].min(), lengths[batch].max()) for batch in batches)
+        assert all(longest < shortest for (_, longest), (shortest, _) in itertools.pairwise(spans))
+    many = np.random.default_rng(0).permutation(64 * 3 * 5)
+    for batches in whole_epochs(LengthOrder(many, 3, 0), 2):
+        spread = [many[batch].max() - many[batch].min() for batch in batches]
+        assert 2 < np.mean(spread) < 0.05 * len(many)  # chance still rules, and little is padded
+
+
+def test_texts_of_one_length_are_mixed_too() -> None:
+    """Which texts meet in a batch is chance: over many epochs, any two of them do."""
+    order = LengthOrder(np.full(12, 5), 3, 0)
+    met = {
+        frozenset(pair) for batches in whole_epochs(order, 60) for b in batches for pair in itertools.combinations(b, 2)
+    }
+    assert len(met) == 66

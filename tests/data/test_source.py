@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -131,12 +132,11 @@ def test_json_lines_are_a_document_a_row(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('{"body": "x", "label": 1}', "line 3: no field 'text'; name another with --data.text (fields: body, label)"),
+        ('{"body": "x", "label": 1}', "line 3: no field 'text'; name another with --text (fields: body, label)"),
         ("{}", "(fields: none)"),
         ('{"text": "x"', "line 3: not JSON"),
         ("[" * 100_000, "line 3: not JSON"),
-        ('["x"]', "line 3: a row must be an object with a field 'text', not [\"x\"]"),
-        ('{"text": null}', "line 3: field 'text' must be text, not null"),
+        ('["x"]', 'line 3: a row must be an object such as {"text": "…"}, not ["x"]'),
         ('{"text": "\\ud83d"}', "line 3: half a character"),
     ],
 )
@@ -146,8 +146,48 @@ def test_json_lines_that_cannot_be(tmp_path: Path, row: str, message: str) -> No
     assert message in refused(file)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.parquet"])
+def test_the_rows_of_any_table_are_documents(tmp_path: Path, name: str) -> None:
+    texts = [f"row {number}, which is a text" for number in range(211)]
+    if name == "a.parquet":
+        arrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.table({"n": list(range(211)), "words": texts}), tmp_path / name)
+    else:
+        comma = "," if ".csv" in name else "\t"
+        write(
+            tmp_path / name, "\n".join(f'{n}{comma}"{text}"' for n, text in [("n", "words"), *enumerate(texts)]) + "\n"
+        )
+    assert documents(tmp_path / name) == texts
+    assert documents(tmp_path) == texts
+    assert documents(tmp_path / name, DataSettings(text="n")) == [str(number) for number in range(211)]
+    message = refused(tmp_path / name, DataSettings(text="word"))
+    assert message == (
+        f"{tmp_path / name}: no column 'word'; did you mean words? (columns: n, words): name one with --text"
+    )
+
+
+def test_a_table_is_read_as_it_streams(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "text\n" + "fine\n" * 1000 + "one,two\n")
+    reading = open_source(str(file), PLAIN).documents()
+    assert [next(next(reading)) for _ in range(1000)] == ["fine"] * 1000
+    with pytest.raises(DataError, match=r"line 1,002: 2 fields"):
+        next(reading)
+
+
+def test_a_json_null_is_a_text_without_words(tmp_path: Path) -> None:
+    assert documents(write(tmp_path / "a.jsonl", '{"text": "x"}\n{"text": null}\n{"text": 7}')) == ["x", "", "7"]
+
+
+def test_a_column_of_a_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = SimpleNamespace(columns=("label", "text"), rows=lambda: [("good", "one"), ("bad", "two")], test=None)
+    monkeypatch.setattr(source_module, "open_dataset", lambda spec: made)
+    assert documents("add") == documents("add") == ["one", "two"]
+    assert documents("add", DataSettings(text="label")) == ["good", "bad"]
+
+
 @pytest.mark.parametrize("content", ["", " \n\t\r\n", "\ufeff"])
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.csv"])
 def test_empty_files(tmp_path: Path, content: str, name: str) -> None:
     file = write(tmp_path / name, content)
     assert refused(file) == f"{file} is empty: there is no text in it"

@@ -6,7 +6,7 @@ from glassformer.config.presets import ENCODERS, STYLES
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ACTIVATIONS, NORMS, POSITIONS, SCORES
 from glassformer.encoders.base import Encoder
-from glassformer.encoders.registry import Place, build_encoder
+from glassformer.encoders.registry import BUILDERS, Place, build_encoder
 from support import pairwise, ready
 
 Flags = dict[str, Any]
@@ -85,7 +85,7 @@ def label(flags: Flags) -> str:
 
 
 CAUSAL: list[Flags] = [
-    *(small(name) for name, info in ENCODERS.items() if info.causal),
+    *(small(name) for name in BUILDERS if ENCODERS[name].causal),
     *(small("transformer", style=style) for style in STYLES),
     small("window", layers=1),
     small("window", layers=3, window=1, activation="tanh", bias=False),
@@ -103,7 +103,7 @@ CAUSAL: list[Flags] = [
 """Encoders built to hide the future."""
 
 WHOLE: list[Flags] = [
-    *(small(name) for name in ENCODERS),
+    *(small(name) for name in BUILDERS),
     *(small(name, bidirectional=True) for name, info in ENCODERS.items() if "bidirectional" in info.keys),
     small("lstm", bidirectional=True, cells=19, bias=False, initial=False),
     small("window", window=4, layers=1),

@@ -21,6 +21,8 @@ B, T = 3, 7
 
 causal_encoders = pytest.mark.parametrize("flags", CAUSAL, ids=label)
 whole_encoders = pytest.mark.parametrize("flags", WHOLE, ids=label)
+looking_around = pytest.mark.parametrize("flags", [one for one in WHOLE if ENCODERS[one["encoder"]].ordered], ids=label)
+"""Encoders whose output at a token depends on other tokens."""
 every_encoder = pytest.mark.parametrize(
     ("flags", "causal"),
     [(flags, True) for flags in CAUSAL] + [(flags, False) for flags in WHOLE],
@@ -88,7 +90,7 @@ def test_ragged_rows_equal_each_alone(flags: Flags) -> None:
 
 @pytest.mark.parametrize(
     "flags",
-    [*(small(name) for name in ENCODERS), *(small("transformer", positions=kind) for kind in POSITIONS)],
+    [*(small(name) for name in BUILDERS), *(small("transformer", positions=kind) for kind in POSITIONS)],
     ids=label,
 )
 def test_padding_may_take_columns_beyond_the_context(flags: Flags) -> None:
@@ -142,7 +144,7 @@ def sees_the_future(flags: Flags) -> bool:
     return "bidirectional" not in ENCODERS[flags["encoder"]].keys or bool(flags.get("bidirectional"))
 
 
-@whole_encoders
+@looking_around
 def test_without_hiding_the_future_is_seen(flags: Flags) -> None:
     encoder = build(flags, causal=False)
     x = numbers(B, T, encoder.width)
@@ -168,21 +170,22 @@ def test_padding_changes_nothing(flags: Flags, causal: bool) -> None:
 @every_encoder
 def test_a_row_of_nothing_but_padding_harms_no_one(flags: Flags, causal: bool) -> None:
     encoder = build(flags, causal=causal)
-    x = numbers(B, T, encoder.width)
+    x = numbers(B, T, encoder.width).requires_grad_()
     mask = ragged((T, 0, 3))
     out = encoder(x, mask)
     assert out.isfinite().all()
     same(out[:1], encoder(x[:1]))
     (out * mask.unsqueeze(-1)).square().sum().backward()
-    for name, weight in encoder.named_parameters():
+    for name, weight in [*encoder.named_parameters(), ("x", x)]:
         assert weight.grad is None or weight.grad.isfinite().all(), name
 
 
 @every_encoder
 def test_every_weight_is_learned(flags: Flags, causal: bool) -> None:
     encoder = build(flags, causal=causal)
-    encoder(numbers(B, T, encoder.width)).pow(3).sum().backward()
-    for name, weight in encoder.named_parameters():
+    x = numbers(B, T, encoder.width).requires_grad_()
+    encoder(x).pow(3).sum().backward()
+    for name, weight in [*encoder.named_parameters(), ("x", x)]:
         if weight.requires_grad:
             assert weight.grad is not None, name
             assert (weight.grad != 0).any(), name
@@ -190,17 +193,17 @@ def test_every_weight_is_learned(flags: Flags, causal: bool) -> None:
 
 @whole_encoders
 def test_order(flags: Flags) -> None:
-    """Only a Transformer without positions sees a bag of words."""
+    """A Transformer without positions sees a bag of words, and so does what looks at each word alone."""
     encoder = build(flags, causal=False)
     x, order = numbers(B, T, encoder.width), torch.randperm(T, generator=torch.Generator().manual_seed(3))
-    blind = flags["encoder"] == "transformer" and flags.get("positions") == "none"
+    blind = not ENCODERS[flags["encoder"]].ordered or flags.get("positions") == "none"
     if blind:
         same(encoder(x[:, order]), encoder(x)[:, order])
     else:
         assert differs(encoder(x[:, order]), encoder(x)[:, order])
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", [name for name in BUILDERS if ENCODERS[name].ordered])
 def test_dropout_in_training_only(name: str) -> None:
     encoder, without = (build(small(name, dropout=dropout), causal=True) for dropout in (0.3, 0.0))
     x = numbers(B, T, encoder.width)
@@ -298,7 +301,7 @@ def test_padded_rows_with_memory(flags: Flags) -> None:
 # What cannot be
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", BUILDERS)
 def test_a_memory_that_was_not_built_for_is_refused(name: str) -> None:
     encoder = build(small(name), causal=True)
     x, memory = numbers(B, T, encoder.width), Memory(numbers(B, S, encoder.width))
@@ -336,10 +339,10 @@ def test_bidirectional_cannot_hide_the_future(name: str) -> None:
         build(small(name, bidirectional=True, width=13), causal=False)
 
 
-@pytest.mark.parametrize("name", [name for name, info in ENCODERS.items() if not info.any_width])
+@pytest.mark.parametrize("name", [name for name in BUILDERS if not ENCODERS[name].any_width])
 def test_one_hot_is_not_for_every_encoder(name: str) -> None:
     settings = resolve({}, {f"model.{key}": value for key, value in small(name).items()}).model
-    with pytest.raises(SettingError, match=rf"onehot.*\(rnn, lstm, gru\), not {name}"):
+    with pytest.raises(SettingError, match=rf"onehot.*\(average, rnn, lstm, gru\), not {name}"):
         build_encoder(settings, Place(input_width=5, causal=True))
 
 
@@ -352,7 +355,16 @@ def test_too_many_tokens_for_the_room() -> None:
 
 
 def test_the_registry_is_whole() -> None:
-    assert set(BUILDERS) == set(ENCODERS)
+    """A bag of words has no vectors for an encoder to turn; one's own model brings everything along."""
+    assert set(BUILDERS) == set(ENCODERS) - {"bag", "own"}
+
+
+def test_average_is_the_identity() -> None:
+    encoder = build(small("average"), causal=True)
+    x = numbers(B, T, encoder.width)
+    assert torch.equal(encoder(x), x)
+    assert torch.equal(encoder.extend(x, encoder.start(B, T)), x)
+    assert list(encoder.parameters()) == []
 
 
 def test_an_encoder_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.presets import ENCODERS
-from glassformer.config.resolve import resolve
+from glassformer.config.resolve import resolve, used_keys
 from glassformer.encoders.recurrent import RecurrentEncoder
+from glassformer.encoders.registry import BUILDERS
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model
 from glassformer.models.language_model import LanguageModel
@@ -18,7 +19,9 @@ VOCAB, WIDTH, LAYERS = 211, 64, 2
 
 
 def model_of(encoder: str = "transformer", **flags: object) -> LanguageModel:
-    chosen = {"encoder": encoder, "width": WIDTH, "layers": LAYERS, "tied": False, **flags}
+    chosen = {"encoder": encoder, "width": WIDTH, "tied": False, **flags}
+    if "layers" in used_keys(encoder):
+        chosen["layers"] = LAYERS
     if encoder == "transformer":
         chosen = {"positions": "learned", "bias": True, "norm": "layer", "context": 199, **chosen}
     settings = resolve({}, {f"model.{key}": value for key, value in chosen.items()}).model
@@ -118,7 +121,7 @@ def test_recurrent_matrices_start_orthogonal(name: str, cells: int | None) -> No
     assert all((first == 0).all() for first in model.encoder.layers.first)
 
 
-@pytest.mark.parametrize("name", [name for name in ENCODERS if name != "transformer"])
+@pytest.mark.parametrize("name", [name for name in BUILDERS if name != "transformer"])
 def test_word_vectors_of_the_others(name: str) -> None:
     model = model_of(name)
     assert spread(model.embed.table.weight) == pytest.approx(WIDTH**-0.5, rel=0.1)

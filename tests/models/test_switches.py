@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from torch import Tensor, nn
 
-from glassformer.config.presets import ENCODERS
-from glassformer.config.resolve import resolve
-from glassformer.config.sections import ACTIVATIONS, NORMS, POSITIONS, SCORES
-from glassformer.encoders.registry import Place, build_encoder
-from glassformer.models.build import build_language_model
+from glassformer.config.presets import ENCODERS, HEAD_KEYS
+from glassformer.config.resolve import resolve, used_keys
+from glassformer.config.sections import ACTIVATIONS, NORMS, POOLS, POSITIONS, SCORES
+from glassformer.encoders.registry import BUILDERS, Place, build_encoder
+from glassformer.models.build import build_language_model, build_reader
 from support import differs, numbers, randomise, tokens
 
 B, T, VOCAB = 3, 7, 13
@@ -54,25 +54,33 @@ OTHER: dict[str, tuple[Any, ...]] = {
     "dilation": (1, 3),
     "width": (16,),
     "tied": (False,),
+    "pool": POOLS,
+    "head_layers": (1, 2),
+    "head_hidden": (11,),
+    "embed_width": (7,),
+    "weighting": ("counts",),
+    "ngrams": (2, 3),
+    "buckets": (23,),
 }
 """What a setting can be instead."""
 
-ELSEWHERE = {"encoder", "size", "embed", "context", "dropout"}
+ELSEWHERE = {"encoder", "size", "embed", "context", "dropout", "word_dropout", "vectors", "vectors_frozen"}
 """Shared settings that are not about what one fixed model computes in use; other tests hold them."""
 
 
-def settings_of(encoder: str, flags: Flags) -> Any:
+def settings_of(encoder: str, flags: Flags, task: str = "language-model") -> Any:
     base = BASE.get(encoder, {"width": 12, "layers": 2})
-    merged = {"encoder": encoder, "context": 17, **base, **flags}
-    return resolve({}, {f"model.{key}": value for key, value in merged.items()}).model
+    used = {key: value for key, value in base.items() if key in used_keys(encoder)}
+    merged = {"encoder": encoder, "context": 17, **used, **flags}
+    return resolve({}, {"task": task, **{f"model.{key}": value for key, value in merged.items()}}).model
 
 
 NO_GATE = {("window", "swiglu"), ("cnn", "swiglu")}
 
 TRIED = [
     (encoder, key, value)
-    for encoder, info in ENCODERS.items()
-    for key in (*info.keys, "width", "tied")
+    for encoder in BUILDERS
+    for key in (*ENCODERS[encoder].keys, "width", "tied")
     for value in OTHER.get(key, ("no other value is known",))
     if value != getattr(settings_of(encoder, {}), key) and (encoder, value) not in NO_GATE
 ]
@@ -101,13 +109,41 @@ def test_every_setting_changes_what_is_computed(encoder: str, key: str, value: A
     assert differs(computed(encoder, {key: value}), computed(encoder, beside))
 
 
+GOES_WITH: dict[str, Flags] = {"head_hidden": {"head_layers": 1}, "buckets": {"ngrams": 2}}
+"""What a setting needs beside it to do something."""
+
+TRIED_ON_READERS = [
+    (encoder, key, value)
+    for encoder in ("bag", *BUILDERS)
+    for key in (*(HEAD_KEYS if encoder in BUILDERS else ENCODERS[encoder].keys), "head_layers", "head_hidden")
+    for value in OTHER.get(key, ())
+    if value != getattr(settings_of(encoder, {}, "classification"), key)
+]
+
+
+def read(encoder: str, flags: Flags) -> Tensor:
+    """The same of a model that answers."""
+    settings = settings_of(encoder, {"head_layers": 0, **flags}, "classification")
+    model = randomise(build_reader(settings, vocab=VOCAB, outputs=5).double().eval())
+    scores: Tensor = model(tokens(B, T, vocab=VOCAB))
+    return scores
+
+
+@pytest.mark.parametrize(("encoder", "key", "value"), sorted(set(TRIED_ON_READERS), key=str), ids=str)
+def test_every_setting_changes_what_is_read(encoder: str, key: str, value: Any) -> None:
+    beside = GOES_WITH.get(key, {})
+    assert differs(read(encoder, {**beside, key: value}), read(encoder, beside))
+
+
 def test_every_key_is_known_here() -> None:
     known = set(OTHER) | ELSEWHERE
-    used = {key for info in ENCODERS.values() for key in info.keys}
+    used = {key for encoder in ENCODERS for key in used_keys(encoder)}
     assert used <= known
 
 
 def test_the_same_settings_compute_the_same() -> None:
     """So that a difference above is the setting's, and not chance."""
-    for encoder in ENCODERS:
+    for encoder in BUILDERS:
         assert not differs(computed(encoder, {}), computed(encoder, {}), 0.0)
+        assert not differs(read(encoder, {}), read(encoder, {}), 0.0)
+    assert not differs(read("bag", {}), read("bag", {}), 0.0)

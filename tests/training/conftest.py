@@ -1,8 +1,9 @@
-"""These tests train by the dozen: the picture that ends each run, most of its time, is left to tests/runs."""
+"""These tests train by the dozen: the pictures that end each run, most of its time, are left to tests/runs and cli."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.verbs.train.draw_curves", lambda *args, **more: None)
+    for draw in ("draw_curves", "draw_confusion"):
+        monkeypatch.setattr(f"glassformer.verbs.train.{draw}", lambda *args, **more: None)

@@ -25,6 +25,10 @@ class Pairs(Batch):
     y: Tensor
 
     @property
+    def size(self) -> int:
+        return len(self.x)
+
+    @property
     def count(self) -> int:  # type: ignore[override]
         return int((~self.y.isnan().any(1)).sum())
 

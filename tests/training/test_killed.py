@@ -8,7 +8,8 @@ from pathlib import Path
 
 from glassformer.training.events import Event, Started
 from glassformer.verbs.train import train
-from running import DATA, begin, finish, flags, same_run, steps_saved, tiny, train_here, wait_for
+from running import DATA, begin, finish, flags, labelled, same_run, steps_saved, tiny, train_here, wait_for
+from tables import opinions, write_table
 
 SETTINGS = tiny(
     training__steps=200,
@@ -66,3 +67,30 @@ def test_stopped_three_ways_and_resumed_is_never_stopped(tmp_path: Path) -> None
     same_run(out, tmp_path / "whole")
     hidden = list(out.rglob(".*"))
     assert len(hidden) <= 1, hidden  # at most what the killed process was writing
+
+
+def test_a_classifier_killed_and_resumed_is_never_killed(tmp_path: Path) -> None:
+    """With dropout of numbers and of words, and ragged batches."""
+    table = write_table(tmp_path / "table.csv", opinions(61, classes=3))
+    settings = labelled(
+        "gru",
+        training__steps=150,
+        training__validate_every=30,
+        training__checkpoint_every=5,
+        training__batch_size=8,
+        model__dropout=0.2,
+        model__word_dropout=0.2,
+        model__pool="attention",
+    )
+    train(table, out=tmp_path / "whole", **settings)
+    out = tmp_path / "killed"
+    process = begin("train", str(table), "--out", str(out), *flags(settings))
+    wait_for(lambda: max(steps_saved(out), default=0) >= 10, process)
+    process.kill()
+    assert finish(process)[0] == -signal.SIGKILL
+    killed = steps_saved(out)[-1]
+    assert 10 <= killed < 150
+    events: list[Event] = []
+    assert train(out=out, resume=True, listen=events.append).steps == 150
+    assert next(event for event in events if isinstance(event, Started)).step == killed
+    same_run(out, tmp_path / "whole")

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS, TrainingSettings
-from glassformer.models.build import build_language_model
+from glassformer.models.build import build_language_model, build_reader
 from glassformer.training.muon import Muon
 from glassformer.training.optimiser import Optimiser, decayed
-from running import CAUSAL, tiny
+from running import CAUSAL, labelled, tiny
 from support import numbers, randomise, same
 
 OPTIMISERS = ("muon", "adamw", "momentum", "sgd")
@@ -142,6 +142,52 @@ def test_only_matrices_are_decayed(settings: dict[str, object], optimizer: str) 
     assert changed == matrices_of(model)
     for name in changed:
         same(model.get_parameter(name), before[name] * (1 - 0.1 * 0.5), 1e-6)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMISERS)
+@pytest.mark.parametrize("flags", [{}, {"model.head_layers": 1}], ids=str)
+def test_a_bags_table_is_a_matrix_and_decayed(flags: dict[str, object], optimizer: str) -> None:
+    """Its rows are what a word adds to the scores: weights of a linear map, not vectors of words."""
+    config = resolve({}, {"model": "bag", "task": "classification", **flags})
+    model = randomise(build_reader(config.model, vocab=13, outputs=3))
+    optimiser = Optimiser(model, TrainingSettings(optimizer=optimizer, lr=0.1, weight_decay=0.5))
+    before = copied(model)
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    optimiser.step(1.0)
+    changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed == {"bag.table.weight", *matrices_of(model)}
+    assert len(changed) == 1 + len(flags)
+
+
+@pytest.mark.parametrize("encoder", [name for name in CAUSAL if name != "average"])
+def test_muon_in_a_reader(encoder: str) -> None:
+    """The encoder's matrices by Muon; word vectors, the bag's table and the head by AdamW."""
+    config = resolve({}, {**labelled(encoder), "task": "classification", "model.head_layers": 1})
+    assert "encoder." in " ".join(by_muon(build_reader(config.model, vocab=13, outputs=3)))
+    names = by_muon(build_reader(config.model, vocab=13, outputs=3))
+    assert all(name.startswith("encoder.") for name in names)
+    config = resolve({}, {"model": "bag", "task": "classification", "model.head_layers": 2})
+    assert not by_muon(build_reader(config.model, vocab=13, outputs=3))
+
+
+def by_muon(model: nn.Module) -> set[str]:
+    optimiser = Optimiser(model, TrainingSettings(optimizer="muon"))
+    held = [id(weight) for part in optimiser.parts for group in part.param_groups for weight in group["params"]]
+    assert sorted(held) == sorted(map(id, model.parameters()))  # each by exactly one
+    parts = [part for part in optimiser.parts if isinstance(part, Muon)]
+    return {optimiser.names[id(weight)] for part in parts for group in part.param_groups for weight in group["params"]}
+
+
+def test_frozen_vectors_are_left_alone() -> None:
+    config = resolve({}, {**labelled("lstm"), "task": "classification", "model.vectors_frozen": True})
+    model = build_reader(config.model, vocab=13, outputs=3)
+    for name in OPTIMISERS:
+        optimiser = Optimiser(model, TrainingSettings(optimizer=name))
+        held = {
+            optimiser.names[id(w)] for part in optimiser.parts for group in part.param_groups for w in group["params"]
+        }
+        assert held == {name for name, _ in model.named_parameters()} - {"embed.table.weight"}
 
 
 def test_first_states_are_parameters_and_not_decayed() -> None:

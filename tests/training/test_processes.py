@@ -13,7 +13,22 @@ from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
-from running import DATA, begin, finish, flags, log_of, losses_of, steps_saved, tensors_of, tiny, train_here, wait_for
+from glassformer.verbs.train import train
+from running import (
+    DATA,
+    begin,
+    finish,
+    flags,
+    labelled,
+    log_of,
+    losses_of,
+    steps_saved,
+    tensors_of,
+    tiny,
+    train_here,
+    wait_for,
+)
+from tables import opinions, write_table
 
 
 def close(one: Path, other: Path, tolerance: float) -> None:
@@ -81,6 +96,30 @@ def test_two_processes_are_one_and_stop_together(tmp_path: Path, monkeypatch: py
     close(out, tmp_path / "one", 1e-5)
     assert json.loads(stdout)["validation"]["loss"] == pytest.approx(one.validation["loss"], rel=1e-6)
     assert [line["step"] for line in log_of(out) if line["event"] == "step"] == list(range(1, 101))
+
+
+def test_two_processes_are_one_where_a_batch_has_a_single_text(tmp_path: Path) -> None:
+    """17 texts in batches of 8: of the third batch, the first process has nothing, and takes part all the same."""
+    train_on = write_table(tmp_path / "train.csv", opinions(17))
+    validate_on = write_table(tmp_path / "validation.csv", opinions(10, seed=1))
+    settings = labelled(
+        "lstm",
+        training__steps=45,
+        training__batch_size=8,
+        training__optimizer="momentum",
+        training__lr=0.1,
+        training__l2=0.0001,
+        data__validation=str(validate_on),
+    )
+    words = ["train", str(train_on), "--out", str(tmp_path / "two"), *flags(settings), "--json"]
+    code, stdout, stderr = finish(begin(*words, world=2))
+    assert code == 0, stderr
+    assert len(stdout.splitlines()) == 1
+    one = train(train_on, out=tmp_path / "one", **settings)
+    close(tmp_path / "two", tmp_path / "one", 1e-5)
+    assert json.loads(stdout)["validation"] == pytest.approx(one.validation, rel=1e-5)
+    tokens = [line["tokens"] for line in log_of(tmp_path / "two") if line["event"] == "step"]
+    assert tokens == [line["tokens"] for line in log_of(tmp_path / "one") if line["event"] == "step"]
 
 
 def test_a_batch_that_cannot_be_shared() -> None:

@@ -8,17 +8,23 @@ from torch import Tensor, nn
 
 
 class WordVectors(nn.Module):
-    """Row w of a V×d table for every word w."""
+    """Row w of a V×d table for every word w. A table of another width is brought to d by a linear map."""
 
-    def __init__(self, *, vocab: int, width: int, scale: bool = False, dropout: float = 0.0) -> None:
+    def __init__(
+        self, *, vocab: int, width: int, table_width: int | None = None, scale: bool = False, dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.table = nn.Embedding(vocab, width)
+        inner = table_width or width
+        self.table = nn.Embedding(vocab, inner)
+        self.fit = None if inner == width else nn.Linear(inner, width, bias=False)
         self.width = width
         self.scale = math.sqrt(width) if scale else 1.0
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
         x: Tensor = self.table(tokens)
+        if self.fit is not None:
+            x = self.fit(x)
         if self.scale != 1.0:
             x = x * self.scale
         return self.dropout(x)

@@ -1,21 +1,32 @@
 """glassformer data"""
 
+import argparse
+from typing import TYPE_CHECKING
+
 from glassformer.cli.options import Parser, add_settings, settings_of
 from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
-from glassformer.config.resolve import resolve
+from glassformer.config.presets import TASKS
+from glassformer.config.resolve import SECTIONS
+
+if TYPE_CHECKING:
+    from glassformer.config.resolve import Config
+    from glassformer.data.table import Table
 
 HELP = """usage: glassformer data                     the data sets that come along
        glassformer data describe DATA       how large it is, and how it would be divided
+       glassformer data check TABLE         repeated texts, contradicting labels, what would be cut …
        glassformer data show DATA           a batch as the model will see it
 
-example:
+examples:
+  glassformer data check opinions
   glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32
 """
+DATA = "a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), or an embedded data set"
 
 
 def run(words: list[str]) -> int:
-    actions = {"list": listing, "describe": describe, "show": show}
+    actions = {"list": listing, "describe": describe, "check": check, "show": show}
     if words and words[0] in ("-h", "--help"):
         print(HELP, end="")
         return 0
@@ -51,26 +62,38 @@ def listing(words: list[str]) -> int:
     return 0
 
 
-def describe(words: list[str]) -> int:
-    parser = Parser("data describe", "DATA", "How large a text is, and how it would be divided.",
-                    "glassformer data describe docstrings")  # fmt: skip
-    parser.add_argument("data", metavar="DATA", help="a text file, a folder, a .jsonl file, or an embedded data set")
+def _parser(action: str, summary: str, example: str, sections: tuple[str, ...]) -> Parser:
+    parser = Parser(f"data {action}", "DATA", summary, example)
+    parser.add_argument("data", metavar="DATA", help=DATA)
+    parser.add_argument("--task", metavar="NAME", help=f"{', '.join(TASKS)} (default: from the data)")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    add_settings(parser, ("data",))
+    add_settings(parser, sections)
+    return parser
+
+
+def _settled(options: argparse.Namespace) -> "tuple[Config, Table | None]":
+    from glassformer.cli.show import say
+    from glassformer.verbs.prepare import settle
+
+    return settle({}, {**settings_of(options), "data.path": options.data, "task": options.task}, say)
+
+
+def describe(words: list[str]) -> int:
+    parser = _parser("describe", "How large data is, and how it would be divided.",
+                     "glassformer data describe docstrings", ("data",))  # fmt: skip
     options = parser.read(words)
-    config = resolve({}, {**settings_of(options), "data.path": options.data})
 
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, table
     from glassformer.verbs.data import describe as describe_data
 
-    described = describe_data(config)
+    described = describe_data(*_settled(options))
     if options.json:
         print_json(vars(described))
         return 0
     results.print(Text(described.report))
-    shown = table("part", "documents", "characters", "bytes")
+    shown = table("part", *next(iter(described.parts.values())))
     for name, sizes in described.parts.items():
         shown.add_row(name, *(f"{value:,}" for value in sizes.values()))
     results.print(shown)
@@ -78,37 +101,77 @@ def describe(words: list[str]) -> int:
     return 0
 
 
+def check(words: list[str]) -> int:
+    parser = _parser("check", "What is odd about labelled texts, and what a model would cut off.",
+                     "glassformer data check opinions --model.context 64", ("data", "tokenizer", "model"))  # fmt: skip
+    options = parser.read(words)
+
+    from rich.text import Text
+
+    from glassformer.cli.show import print_json, results, say, table
+    from glassformer.verbs.data import check as check_data
+
+    checked = check_data(*_settled(options), say)
+    if options.json:
+        print_json(checked.to_dict())
+        return 0
+    results.print(f"{checked.rows:,} rows, {checked.empty_texts:,} without text, {checked.repeated_texts:,} repeat an "
+                  f"earlier text, {checked.contradicting_texts:,} texts with different labels")  # fmt: skip
+    if checked.classes:
+        classes = table("class", "rows", "share")
+        for one in checked.classes:
+            classes.add_row(Text(one.name), f"{one.count:,}", f"{one.share:.1%}")
+        results.print(classes)
+    if checked.amounts is not None:
+        results.print("numbers: " + ", ".join(f"{name} {value:.6g}" for name, value in vars(checked.amounts).items()))
+    lengths = table("length of a text in", "min", "median", "p90", "p99", "max")
+    for name, spread in (("words", checked.words), ("tokens", checked.tokens)):
+        if spread is not None:
+            lengths.add_row(name, *(f"{value:,}" for value in vars(spread).values()))
+    results.print(lengths)
+    for finding in checked.findings:
+        results.print(Text(f"! {finding}"))
+    if not checked.findings:
+        results.print("nothing odd found")
+    return 0
+
+
 def show(words: list[str]) -> int:
-    parser = Parser("data show", "DATA", "A batch as the model will see it, and one sentence as its training pairs.",
-                    "glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32")  # fmt: skip
-    parser.add_argument("data", metavar="DATA", help="a text file, a folder, a .jsonl file, or an embedded data set")
+    parser = _parser("show", "A batch as the model will see it; for a language model, one sentence as training pairs.",
+                     "glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32",
+                     tuple(SECTIONS))  # fmt: skip
     parser.add_argument("--batch", type=int, default=0, metavar="K", help="which one (default 0)")
     parser.add_argument("--rows", type=int, default=4, metavar="N", help="rows to show (default 4)")
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    add_settings(parser)
     options = parser.read(words)
     if options.rows < 1:
         raise Misuse(f"--rows is {options.rows}, but must be at least 1")
     if options.batch < 0:
         raise Misuse(f"--batch is {options.batch}, but batches count from 0")
-    config = resolve({}, {**settings_of(options), "data.path": options.data})
 
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, say, visible
     from glassformer.verbs.data import show_batch
 
-    shown = show_batch(config, options.batch, say)
+    config, table = _settled(options)
+    shown = show_batch(config, options.batch, say, table)
+    few = shown.rows[: options.rows]
     if options.json:
-        print_json({**vars(shown), "rows": shown.rows[: options.rows], "ids": shown.ids[: options.rows]})
+        answers = None if shown.answers is None else shown.answers[: options.rows]
+        print_json({**vars(shown), "rows": few, "ids": shown.ids[: options.rows], "answers": answers})
         return 0
-    size = f"{len(shown.rows)} rows of {len(shown.rows[0]) - 1} tokens, each followed by its answer"
-    results.print(Text(f"batch {shown.step}: {size}", style="bold"))
-    for number, row in enumerate(shown.rows[: options.rows]):
-        results.print(Text(f"{number:4}  " + "|".join(visible(token) for token in row)))
+    width = len(shown.rows[0])
+    size = (
+        f"{width - 1} tokens, each followed by its answer" if shown.answers is None else f"{width} tokens with padding"
+    )
+    results.print(Text(f"batch {shown.step}: {len(shown.rows)} rows of {size}", style="bold"))
+    for number, row in enumerate(few):
+        answer = "" if shown.answers is None else f"{visible(shown.answers[number])} ←  "
+        results.print(Text(f"{number:4}  {answer}" + "|".join(visible(token) for token in row)))
     if len(shown.rows) > options.rows:
         results.print(f"      … and {len(shown.rows) - options.rows} more rows")
-    results.print(Text("row 0 as training pairs: after this → comes that", style="bold"))
+    if shown.pairs:
+        results.print(Text("row 0 as training pairs: after this → comes that", style="bold"))
     for before, after in shown.pairs:
         results.print(Text(f"  {visible(before)} → {visible(after)}"))
     return 0

@@ -1,25 +1,36 @@
 """glassformer demo"""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
-SETTINGS: dict[str, Any] = {
+if TYPE_CHECKING:
+    from glassformer.verbs.train import Trained
+
+WRITING: dict[str, Any] = {
     "tokenizer.vocab_size": 2048,
     "model.context": 96,
     "training.batch_size": 16,
     "training.samples": False,
 }
-MODELS = {"a Transformer": "transformer", "an LSTM of like size": "lstm"}
+WRITERS = {"a Transformer": "transformer", "an LSTM of like size": "lstm"}
 PROMPT = "Return the"
+READERS: dict[str, dict[str, Any]] = {
+    "a bag of words": {"model": "bag"},
+    "a Transformer": {"model": "transformer", "model.width": 64},
+}
+
+
+class Stopped(Exception):
+    """The person pressed Ctrl-C."""
 
 
 def run(words: list[str]) -> int:
-    parser = Parser("demo", "", "The main job on the embedded data: two models, their numbers and their writing.",
+    parser = Parser("demo", "", "The main job on the embedded data: four models, their numbers, and what they say.",
                     "glassformer demo --minutes 1 --out runs/demo")  # fmt: skip
-    parser.add_argument("--minutes", type=float, default=1.5, metavar="X", help="of training for each (default 1.5)")
+    parser.add_argument("--minutes", type=float, default=1.0, metavar="X", help="of training for each (default 1)")
     parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)")
     options = parser.read(words)
     if options.minutes <= 0:
@@ -27,36 +38,80 @@ def run(words: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import Watcher, results, say, table
-    from glassformer.verbs.load import load
+    from glassformer.cli.show import results, say
+
+    try:
+        _write(Path(options.out), options.minutes)
+        _judge(Path(options.out), options.minutes)
+    except Stopped:
+        return 1
+    results.print(Text(f"\nThe runs, with curves, model card and weights: {options.out}/"))
+    say(f'next: glassformer generate {options.out}/transformer "Create a" --probabilities')
+    return 0
+
+
+def _train(data: str, out: Path, **settings: Any) -> "Trained":
+    from glassformer.cli.show import Watcher
     from glassformer.verbs.train import train
+
+    watcher = Watcher()
+    try:
+        trained = train(data, out=out, overwrite=True, listen=watcher, **settings)
+    finally:
+        watcher.close()
+    if trained.reason == "interrupted":
+        raise Stopped
+    return trained
+
+
+def _write(out: Path, minutes: float) -> None:
+    """Two language models go on from the same words."""
+    from rich.text import Text
+
+    from glassformer.cli.show import results, say, table
+    from glassformer.verbs.load import load_writer
 
     shown = table("model", "parameters", "updates", "loss", "perplexity", "bits per byte")
     writings = {}
-    for number, (name, encoder) in enumerate(MODELS.items(), 1):
-        say(f"[{number}/{len(MODELS)}] {name}, {options.minutes:g} minutes, on the docstrings of this Python's library")
-        watcher = Watcher()
-        try:
-            trained = train(
-                "docstrings",
-                out=Path(options.out) / encoder,
-                overwrite=True,
-                listen=watcher,
-                **{**SETTINGS, "model": encoder, "minutes": options.minutes},
-            )
-        finally:
-            watcher.close()
-        if trained.reason == "interrupted":
-            return 1
+    for name, encoder in WRITERS.items():
+        say(f"{name}, {minutes:g} minutes, on the docstrings of this Python's library")
+        trained = _train("docstrings", out / encoder, **WRITING, model=encoder, minutes=minutes)
         metrics = trained.validation
         shown.add_row(name, f"{trained.parameters:,}", f"{trained.steps:,}", f"{metrics['loss']:.3f}",
                       f"{metrics['perplexity']:.1f}", f"{metrics['bits_per_byte']:.3f}")  # fmt: skip
-        writings[name] = load(trained.run).generate(PROMPT, tokens=60, temperature=0.7)
+        writings[name] = load_writer(trained.run).generate(PROMPT, tokens=60, temperature=0.7)
     results.print(Text("\nOn the modules held out:", style="bold"))
     results.print(shown)
     for name, text in writings.items():
         results.print(Text(f"\n{name} goes on from “{PROMPT}”:", style="bold"))
         results.print(Text(f"{PROMPT}{text}".strip()))
-    results.print(Text(f"\nThe runs, with curves, model card and weights: {options.out}/"))
-    say(f'next: glassformer generate {options.out}/transformer "Create a" --probabilities')
-    return 0
+
+
+def _judge(out: Path, minutes: float) -> None:
+    """Two classifiers on sentences with the same words in another order."""
+    from rich.text import Text
+
+    from glassformer.cli.show import results, say, table
+    from glassformer.data.opinions import ORDER_PAIRS
+    from glassformer.verbs.load import LoadedPredictor, load
+
+    shown = table("model", "parameters", "updates", "accuracy", "macro F1")
+    answers = {}
+    sentences = [sentence for pair in ORDER_PAIRS for sentence, _ in pair]
+    for name, settings in READERS.items():
+        say(f"{name}, {minutes:g} minutes at most, on restaurant opinions")
+        trained = _train("opinions", out / f"opinions-{settings['model']}", minutes=minutes, **settings)
+        assert trained.test is not None
+        shown.add_row(name, f"{trained.parameters:,}", f"{trained.steps:,}", f"{trained.test['accuracy']:.3f}",
+                      f"{trained.test['macro_f1']:.3f}")  # fmt: skip
+        loaded = load(trained.run)
+        assert isinstance(loaded, LoadedPredictor)
+        answers[name] = [prediction.label for prediction in loaded.predict(sentences)]
+    results.print(Text("\nOn opinions with sentence patterns and nouns that were held out:", style="bold"))
+    results.print(shown)
+    results.print(Text("\nThe same words, and only their order tells which is which:", style="bold"))
+    pairs = table("sentence", "is", *answers)
+    for number, (sentence, label) in enumerate(one for pair in ORDER_PAIRS for one in pair):
+        verdicts = [f"{said[number]} {'✓' if said[number] == label else '✗'}" for said in answers.values()]
+        pairs.add_row(Text(sentence), label, *verdicts, end_section=number % 2 == 1)
+    results.print(pairs)

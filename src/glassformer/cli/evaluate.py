@@ -2,35 +2,43 @@
 
 import argparse
 import shlex
+from pathlib import Path
+from typing import Any
 
 from glassformer.cli.options import Parser, settings_of
+from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
 
-EXAMPLE = "glassformer evaluate last --stride 64 --json"
+EXAMPLE = "glassformer evaluate last test.csv --out confusion.png"
 
 
 def parser() -> Parser:
     made = Parser(
         "evaluate",
         "RUN [DATA]",
-        "How good a run is: a full pass over a text, or over the part that it held out.",
+        "How good a run is, over data of your choice or over the part that it held out: loss, perplexity and bits per "
+        "byte; accuracy, F1 by class and confusion; RMSE, MAE and R².",
         EXAMPLE,
     )
     made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
     made.add_argument("data", nargs="?", metavar="DATA", help="what to evaluate on (default: the run's held-out part)")
     made.add_argument("--part", choices=("train", "validation", "test"), help="which of the run's own parts")
-    made.add_argument("--stride", type=int, metavar="N", help="tokens between windows (default: the context)")
+    made.add_argument("--stride", type=int, metavar="N", help="language models: tokens between windows (default: the "
+                      "context)")  # fmt: skip
+    made.add_argument("--out", metavar="FILE", help="classifiers: draw the confusion matrix (.png, .svg, .pdf)")
     made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
     made.add_argument("--json", action="store_true", help="print the result as one JSON object")
     group = made.add_argument_group("how DATA is read (default: as the run's data was)")
-    for name in ("text", "encoding"):
-        group.add_argument(f"--data.{name}", dest=f"data.{name}", metavar="NAME", default=argparse.SUPPRESS)
+    for name, short in (("text", ["--text"]), ("label", ["--label"]), ("encoding", [])):
+        group.add_argument(*short, f"--data.{name}", dest=f"data.{name}", metavar="NAME", default=argparse.SUPPRESS)
     return made
 
 
 def run(words: list[str]) -> int:
     options = parser().read(words)
     reading = {key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()}
+    if options.out is not None and not options.out.endswith((".png", ".svg", ".pdf")):
+        raise Misuse(f"--out {options.out}: its name should end in .png, .svg or .pdf")
 
     from glassformer.cli.show import print_json, results, say
     from glassformer.verbs.evaluate import evaluate
@@ -44,10 +52,44 @@ def run(words: list[str]) -> int:
         reading=reading,
         say=say,
     )
-    metrics = evaluation.metrics
+    metrics, details = evaluation.metrics, evaluation.details
+    if options.out is not None:
+        _draw(details, options.out, say)
     if options.json:
-        print_json(metrics)
+        print_json({**metrics, **details})
         return 0
-    results.print(f"{evaluation.words}, over {metrics['tokens']:,} tokens")
-    say(f'next: glassformer generate {shlex.quote(options.run)} "A prompt" --probabilities')
+    count = f"{metrics['tokens']:,} tokens" if "tokens" in metrics else f"{metrics['texts']:,} texts"
+    results.print(f"{evaluation.words}, over {count}")
+    if "confusion" in details:
+        _show_classes(details)
+    verb, example = ("generate", '"A prompt" --probabilities') if "tokens" in metrics else ("predict", '"A text"')
+    say(f"next: glassformer {verb} {shlex.quote(options.run)} {example}")
     return 0
+
+
+def _draw(details: dict[str, Any], out: str, say: Any) -> None:
+    from glassformer.look.confusion import draw_confusion
+
+    if "confusion" not in details:
+        raise Misuse("--out draws the confusion of classes, and this run has none")
+    draw_confusion(**details["confusion"], path=Path(out), title=Path(out).stem)
+    say(f"confusion matrix: {out}")
+
+
+def _show_classes(details: dict[str, Any]) -> None:
+    """Scores by class, and what was taken for what."""
+    from rich.text import Text
+
+    from glassformer.cli.show import results, table
+
+    scores = table("class", "precision", "recall", "F1", "texts")
+    for name, row in details["per_class"].items():
+        scores.add_row(Text(name), *(f"{row[key]:.4f}" for key in ("precision", "recall", "f1")), f"{row['texts']:,}")
+    results.print()
+    results.print(scores)
+    labels, matrix = details["confusion"]["labels"], details["confusion"]["matrix"]
+    shown = table("true ↓  predicted →", *labels)
+    for name, row in zip(labels, matrix, strict=True):
+        shown.add_row(Text(name), *(f"{count:,}" for count in row))
+    results.print()
+    results.print(shown)

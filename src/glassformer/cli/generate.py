@@ -4,6 +4,7 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
+from glassformer.cli.inputs import lines_of
 from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
@@ -43,9 +44,9 @@ def run(words: list[str]) -> int:
         raise Misuse("give a PROMPT or --file, not both")
 
     from glassformer.cli.show import print_json, printable, say
-    from glassformer.verbs.load import load
+    from glassformer.verbs.load import load_writer
 
-    loaded = load(options.run, options.device)
+    loaded = load_writer(options.run, options.device)
     if not loaded.model.encoder.causal:
         say(
             "this model was trained without its mask (model.mask false): it learned to read the answer, not to guess it"
@@ -84,13 +85,7 @@ def _unescaped(text: str) -> str:
 
 def _prompts(prompt: str | None, file: str | None) -> list[str]:
     if file is not None:
-        try:
-            with open(file, encoding="utf-8") as lines:
-                return [line.rstrip("\n") for line in lines]
-        except UnicodeDecodeError:
-            raise Misuse(f"{file} is not UTF-8") from None
-        except OSError as error:
-            raise Misuse(f"cannot read {file}: {error.strerror}") from None
+        return lines_of(file)
     return [sys.stdin.read() if prompt == "-" else prompt or ""]
 
 

@@ -11,11 +11,13 @@ from glassformer.config.presets import ENCODERS
 from glassformer.config.version import VERSION
 
 VERBS: dict[str, str] = {
-    "train": "train a model on a text, and leave a run",
-    "evaluate": "loss, perplexity and bits per byte of a run",
+    "train": "train a model on a text or on labelled texts, and leave a run",
+    "evaluate": "how good a run is: perplexity; accuracy, F1 and confusion; RMSE and R²",
+    "predict": "what a run says of a text: a label, a number, the next token",
     "generate": "let a run write",
+    "embed": "texts and tokens as vectors",
     "tokenizer": "train, show and compare tokenizers",
-    "data": "list, describe and show data sets",
+    "data": "list, describe, check and show data sets",
     "demo": "the main job on embedded data, in a few minutes",
 }
 
@@ -35,6 +37,8 @@ models (train --model NAME):
 a first run:
   glassformer train docstrings --minutes 2
   glassformer generate last "Return the"
+  glassformer train opinions --model lstm
+  glassformer predict last "the soup was good, not bad at all"
 """
 
 

@@ -14,8 +14,8 @@ from glassformer.training.events import Checkpointed, Ended, Event, Noted, Sampl
 
 WIDE = 160  # where there is no terminal to fit into
 
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
-results = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+results = Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
 
 
 def say(text: str) -> None:

@@ -5,15 +5,16 @@ import shlex
 
 from glassformer.cli.options import Parser, add_settings, settings_of
 from glassformer.config.errors import Misuse
-from glassformer.config.resolve import TASKS
+from glassformer.config.presets import LANGUAGE_MODEL, TASKS
 
 EXAMPLE = "glassformer train shakespeare.txt --tokenizer.kind char --model lstm --minutes 5"
 
 
 def parser() -> Parser:
-    made = Parser("train", "DATA", "Train a model on a text, and leave a run.", EXAMPLE)
-    made.add_argument("data", nargs="?", metavar="DATA", help="a text file, a folder, a .jsonl file, or the name of an "
-                      "embedded data set (`glassformer data` lists them)")  # fmt: skip
+    made = Parser("train", "DATA", "Train a model on a text, or on texts with labels or numbers, and leave a run.",
+                  EXAMPLE)  # fmt: skip
+    made.add_argument("data", nargs="?", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, "
+                      ".parquet), or the name of an embedded data set (`glassformer data` lists them)")  # fmt: skip
     made.add_argument("--out", metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)")
     made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
     made.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
@@ -65,5 +66,6 @@ def run(words: list[str]) -> int:
             f"{trained.run}: {trained.model}, {trained.parameters:,} parameters, {trained.steps:,} updates in "
             f"{trained.seconds:.0f} s; validation {trained.words}"
         )
-    say(f'next: glassformer generate {shlex.quote(trained.run)} "A prompt"')
+    verb, example = ("generate", "A prompt") if trained.task == LANGUAGE_MODEL else ("predict", "A text")
+    say(f'next: glassformer {verb} {shlex.quote(trained.run)} "{example}"')
     return 0

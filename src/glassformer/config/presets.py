@@ -8,7 +8,13 @@ from typing import Any
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 
-SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied")
+LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification", "regression"
+TASKS = (LANGUAGE_MODEL, CLASSIFICATION, REGRESSION)
+LABELLING = (CLASSIFICATION, REGRESSION)
+"""The tasks that say something of a whole text."""
+
+HEAD_KEYS = ("pool", "head_layers", "head_hidden", "word_dropout", "embed_width", "vectors", "vectors_frozen")
+SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS)
 
 
 @dataclass(frozen=True)
@@ -30,20 +36,65 @@ class EncoderInfo:
     """Its usual number of layers; None: as many as the size names."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Settings that start elsewhere than the section says."""
+    ordered: bool = True
+    """It knows the order of its inputs."""
+    without: tuple[str, ...] = ()
+    """The shared settings that it has no use for."""
+    labelling: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of any section, by dotted key, that start elsewhere when labels or numbers are learned."""
 
 
 def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
     keys = ("layers", "bias", "bidirectional", "initial", *own)
-    return EncoderInfo(summary, keys, any_width=True, matrices=matrices, layers=2, defaults={"bias": True})
+    return EncoderInfo(
+        summary,
+        keys,
+        any_width=True,
+        matrices=matrices,
+        layers=2,
+        defaults={"bias": True},
+        labelling={"model.layers": 1, "model.width": 128},
+    )
 
 
 ENCODERS: dict[str, EncoderInfo] = {
+    "bag": EncoderInfo(
+        "a bag of words: counts or TF-IDF, and a linear map or MLP",
+        ("weighting", "ngrams", "buckets"),
+        causal=False,
+        ordered=False,
+        without=("size", "embed", "width", "tied", "pool", "embed_width", "vectors", "vectors_frozen"),
+        labelling={
+            "tokenizer.vocab_size": 200_000,
+            "model.context": 2**16,
+            "model.word_dropout": 0.0,
+            "training.batch_size": 64,
+            "training.lr": 0.05,
+            "training.weight_decay": 0.03,
+        },
+    ),
+    "average": EncoderInfo(
+        "the average of the word vectors, and an MLP: the deep averaging network",
+        (),
+        any_width=True,
+        ordered=False,
+        labelling={
+            "model.context": 2**16,
+            "model.width": 256,
+            "model.head_layers": 1,
+            "model.pool": "mean",
+            "model.dropout": 0.5,
+            "model.word_dropout": 0.3,
+            "training.lr": 4e-3,
+        },
+    ),
     "window": EncoderInfo(
         "an MLP over the last few tokens: the fixed-window model",
         ("layers", "window", "hidden", "activation", "bias"),
         matrices=68.0,  # (16 in + 1 out) × hidden 4
         layers=1,
         defaults={"activation": "relu", "bias": True},
+        labelling={"model.window": 5, "model.width": 128},
     ),
     "cnn": EncoderInfo(
         "stacked one-dimensional convolutions, dilated so that the reach grows with depth",
@@ -51,6 +102,13 @@ ENCODERS: dict[str, EncoderInfo] = {
         matrices=4.0,
         layers=6,
         defaults={"activation": "gelu", "bias": True},
+        labelling={
+            "model.layers": 3,
+            "model.kernel": 3,
+            "model.dilation": 1,
+            "model.width": 128,
+            "training.batch_size": 64,
+        },
     ),
     "rnn": _recurrent("Elman's recurrent network", 2.0, "nonlinearity"),
     "lstm": _recurrent("long short-term memory", 8.0, "cells"),
@@ -63,8 +121,27 @@ ENCODERS: dict[str, EncoderInfo] = {
             "output_projection", "qk_norm", "embed_scale", "initialisation",
         ),
         memory=True,
+        labelling={
+            "model.layers": 2,
+            "model.positions": "learned",
+            "model.pool": "mean",
+            "model.dropout": 0.1,
+            "model.word_dropout": 0.1,
+            "training.optimizer": "muon",
+            "training.lr": 3e-3,
+            "training.batch_size": 64,
+        },
     ),
 }  # fmt: skip
+
+OWN = "own"
+"""What stands for an nn.Module that a person gave to `gf.train`: no encoder of ours, and none of its settings ours."""
+OWN_INFO = EncoderInfo(
+    "a model given from Python", (), without=tuple(key for key in SHARED_KEYS if key not in ("encoder", "context"))
+)
+
+MODEL_ALIASES = {"bow": "bag", "dan": "average", "bilstm": "lstm:bidirectional"}
+"""Names that people type."""
 
 SIZES: dict[str, dict[str, int]] = {
     "nano": {"layers": 3, "heads": 3, "width": 48},
@@ -92,9 +169,50 @@ STYLES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+VARIANTS: dict[str, dict[str, Any]] = {
+    "tfidf": {"weighting": "tfidf"},
+    "counts": {"weighting": "counts"},
+    "bigrams": {"ngrams": 2},
+    "bidirectional": {"bidirectional": True},
+    **{style: {"style": style} for style in STYLES},
+}
+"""What may follow an encoder's name after a colon."""
+
+LABELLING_DEFAULTS: dict[str, Any] = {
+    "tokenizer.kind": "word",
+    "tokenizer.lowercase": True,
+    "tokenizer.min_count": 2,  # a word seen once teaches what an unknown word is like
+    "model.context": 256,
+    "model.pool": "max",
+    "model.dropout": 0.3,
+    "model.word_dropout": 0.2,
+    "training.batch_size": 32,
+    "training.optimizer": "adamw",
+    "training.lr": 2e-3,
+}
+"""Where settings start, by dotted key, when labels or numbers are learned: what did best over three data sets."""
+
+UPDATES, FEWEST_EPOCHS, MOST_EPOCHS = 2000, 3, 10
+"""How long to learn labels where nobody says: for about so many updates, but so many times through the data."""
+
+
+def model_name(name: str) -> tuple[str, dict[str, Any]]:
+    """`lstm:bidirectional` → its encoder, and the settings that the variant stands for."""
+    encoder, *variants = MODEL_ALIASES.get(name, name).split(":")
+    settings: dict[str, Any] = {}
+    for variant in variants:
+        usable = [other for other, keys in VARIANTS.items() if set(keys) <= set(encoder_info(encoder).keys)]
+        if variant not in usable:
+            raise SettingError(unknown(f"variant of {encoder}", variant, usable))
+        settings |= VARIANTS[variant]
+    return encoder, settings
+
+
 def encoder_info(name: str) -> EncoderInfo:
+    if name == OWN:
+        return OWN_INFO
     if name not in ENCODERS:
-        raise SettingError(unknown("model", name, ENCODERS))
+        raise SettingError(unknown("model", name, [*ENCODERS, *MODEL_ALIASES]))
     return ENCODERS[name]
 
 
@@ -108,7 +226,8 @@ def size_of(name: str, encoder: str) -> dict[str, int]:
         raise SettingError(unknown("size", name, SIZES))
     size, info = SIZES[name], encoder_info(encoder)
     if info.layers is None:
-        return {key: value for key, value in size.items() if key in info.keys or key in SHARED_KEYS}
+        used = {*info.keys, *SHARED_KEYS}.difference(info.without)
+        return {key: value for key, value in size.items() if key in used}
     weights = 12 * size["layers"] * size["width"] ** 2
     width = math.sqrt(weights / (info.matrices * info.layers))
     return {"layers": info.layers, "width": max(8, round(width / 8) * 8)}

@@ -2,12 +2,28 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
-from glassformer.config.presets import ENCODERS, SHARED_KEYS, encoder_info, size_of, style_of
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    ENCODERS,
+    FEWEST_EPOCHS,
+    HEAD_KEYS,
+    LABELLING,
+    LABELLING_DEFAULTS,
+    LANGUAGE_MODEL,
+    MOST_EPOCHS,
+    SHARED_KEYS,
+    TASKS,
+    UPDATES,
+    encoder_info,
+    model_name,
+    size_of,
+    style_of,
+)
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
 from glassformer.config.setting import parse
 
@@ -33,6 +49,7 @@ ALIASES: dict[str, str] = {
     "dropout": "model.dropout",
     "vocab_size": "tokenizer.vocab_size",
     "text": "data.text",
+    "label": "data.label",
     "validation": "data.validation",
     "test": "data.test",
 }
@@ -50,7 +67,9 @@ class Config:
     training: TrainingSettings
 
     def get(self, key: str) -> Any:
-        """A setting by its dotted key."""
+        """A setting by its dotted key, or the task."""
+        if key == "task":
+            return self.task
         section, name = key.split(".")
         return getattr(getattr(self, section), name)
 
@@ -58,12 +77,12 @@ class Config:
         """Why a setting does nothing here, if so."""
         section, name = key.split(".")
         if section == "model" and name not in used_keys(self.model.encoder):
-            users = [other for other, info in ENCODERS.items() if name in info.keys]
-            return f"{key} is not used by {self.model.encoder}; it belongs to {', '.join(users)}"
-        other, values = NEEDS.get(key, ("", ()))
-        if other in keys() and self.get(other) not in values:
-            wanted = " or ".join("unset" if value is None else str(value).lower() for value in values)
-            return f"{key} does nothing while {other} is {self.get(other)}; it goes with {other} {wanted}"
+            users = ", ".join(other for other in ENCODERS if name in used_keys(other))
+            return f"{key} is not used by {self.model.encoder}; it belongs to {users}"
+        for other, values in NEEDS.get(key, {}).items():
+            if self.get(other) not in values:
+                wanted = " or ".join("unset" if value is None else str(value).lower() for value in values)
+                return f"{key} does nothing while {other} is {self.get(other)}; it goes with {other} {wanted}"
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +96,8 @@ class Config:
 
 
 def used_keys(encoder: str) -> tuple[str, ...]:
-    return SHARED_KEYS + encoder_info(encoder).keys
+    info = encoder_info(encoder)
+    return (*(key for key in SHARED_KEYS if key not in info.without), *info.keys)
 
 
 def keys() -> list[str]:
@@ -98,6 +118,9 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
                 _put(flat, f"{name}.{inner_key}", inner, known)
         else:
             _put(flat, ALIASES.get(name, name), value, known)
+    if "model.encoder" in flat:
+        encoder, variant = model_name(flat["model.encoder"])
+        flat = {**_of_model(variant), **flat, "model.encoder": encoder}
     return flat
 
 
@@ -109,43 +132,46 @@ def _put(flat: dict[str, Any], key: str, value: Any, known: list[str]) -> None:
     flat[key] = parse(key, field, value)
 
 
-TASKS = ("language-model",)
-NEEDS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "tokenizer.kind": ("tokenizer.file", (None,)),
-    "tokenizer.vocab_size": ("tokenizer.file", (None,)),
-    "tokenizer.lowercase": ("tokenizer.file", (None,)),
-    "tokenizer.min_count": ("tokenizer.file", (None,)),
-    "tokenizer.sample_mb": ("tokenizer.file", (None,)),
-    "data.validation_fraction": ("data.validation", (None,)),
-    "data.test_fraction": ("data.test", (None,)),
-    "model.rotary_base": ("model.positions", ("rotary",)),
-    "training.momentum": ("training.optimizer", ("momentum",)),
-    "training.beta1": ("training.optimizer", ("muon", "adamw")),
-    "training.beta2": ("training.optimizer", ("muon", "adamw")),
-    "training.lr_floor": ("training.schedule", ("cosine",)),
+NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    **{f"tokenizer.{key}": {"tokenizer.file": (None,)} for key in ("kind", "vocab_size", "min_count", "sample_mb")},
+    "tokenizer.lowercase": {"tokenizer.file": (None,)},
+    "data.validation_fraction": {"data.validation": (None,)},
+    "data.test_fraction": {"data.test": (None,)},
+    "data.label": {"task": LABELLING},
+    "data.split_by": {"task": LABELLING},
+    "model.tied": {"task": (LANGUAGE_MODEL,)},
+    "model.mask": {"task": (LANGUAGE_MODEL,)},
+    **{f"model.{key}": {"task": LABELLING} for key in HEAD_KEYS},
+    "model.rotary_base": {"model.positions": ("rotary",)},
+    "training.momentum": {"training.optimizer": ("momentum",)},
+    "training.beta1": {"training.optimizer": ("muon", "adamw")},
+    "training.beta2": {"training.optimizer": ("muon", "adamw")},
+    "training.lr_floor": {"training.schedule": ("cosine",)},
+    "training.loss": {"task": LABELLING},
+    "training.class_weights": {"task": (CLASSIFICATION,)},
+    "training.label_smoothing": {"task": (LANGUAGE_MODEL, CLASSIFICATION)},
+    "training.samples": {"task": (LANGUAGE_MODEL,)},
 }
-"""Settings that do something only where another one has certain values."""
+"""Settings that do something only where others have certain values."""
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
 
 
-def resolve(file: Mapping[str, Any], flags: Mapping[str, Any]) -> Config:
-    """The configuration that a file and flags ask for.
+def resolve(file: Mapping[str, Any], flags: Mapping[str, Any], found: Mapping[str, Any] | None = None) -> Config:
+    """The configuration that a file and flags ask for; `found` is what the data says where they say nothing.
 
-    Keys that the chosen encoder does not use are errors, not decoration.
+    Keys that the chosen encoder or task does not use are errors, not decoration.
     """
     from_file, from_flags = flatten(file), flatten(flags)
     if any(from_flags.get(budget) is not None for budget in BUDGETS):  # a flag's budget replaces the file's
         from_file = {key: value for key, value in from_file.items() if key not in BUDGETS}
     said = {**from_file, **from_flags}
-    task = said.pop("task", None) or "language-model"
+    found = dict(found or {})
+    task = said.pop("task", None) or found.pop("task", None) or LANGUAGE_MODEL
     if task not in TASKS:
         raise SettingError(unknown("task", task, TASKS))
     encoder = said.get("model.encoder", ModelSettings.encoder)
-    size = size_of(said.get("model.size", ModelSettings.size), encoder)
-    style = style_of(said["model.style"]) if said.get("model.style") else {}
-    under = {f"model.{key}": value for key, value in {**encoder_info(encoder).defaults, **size, **style}.items()}
-    merged = {**under, **said}
+    merged = {**_defaults(task, encoder, said), **found, **said}
     sections = {
         name: section(**{key.split(".")[1]: value for key, value in merged.items() if key.startswith(f"{name}.")})
         for name, section in SECTIONS.items()
@@ -156,3 +182,27 @@ def resolve(file: Mapping[str, Any], flags: Mapping[str, Any]) -> Config:
         if why is not None and (key in from_flags or key.startswith("model.")):
             raise SettingError(why)
     return config
+
+
+def with_epochs(config: Config, rows: int) -> Config:
+    """A budget for so many labelled texts, where nobody gave one."""
+    epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(UPDATES * config.training.batch_size / rows)))
+    return replace(config, training=replace(config.training, steps=None, epochs=float(epochs)))
+
+
+def _defaults(task: str, encoder: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Where settings start that nobody named: by the task, the encoder, the size and the style."""
+    info = encoder_info(encoder)
+    general = {**LABELLING_DEFAULTS, **info.labelling} if task in LABELLING else {}
+    if "training.optimizer" in said:  # each has a rate of its own
+        general.pop("training.lr", None)
+    if said.get("tokenizer.kind", "word") == "bpe":
+        general.pop("tokenizer.lowercase", None)
+    size = _of_model(size_of(said.get("model.size", general.get("model.size", ModelSettings.size)), encoder))
+    style = _of_model(style_of(said["model.style"])) if said.get("model.style") else {}
+    named = size if "model.size" in said else {}  # a size that was asked for beats what the task would choose
+    return {**_of_model(info.defaults), **size, **general, **named, **style}
+
+
+def _of_model(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"model.{key}": value for key, value in settings.items()}

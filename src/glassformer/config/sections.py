@@ -13,18 +13,27 @@ POSITIONS = ("rotary", "learned", "sine", "onehot", "none")
 NORMS = ("rms", "layer", "batch", "none")
 SCORES = ("query-key", "bilinear", "shared", "plain")
 TOKENIZER_KINDS = ("char", "word", "bpe")
+POOLS = ("last", "first", "mean", "max", "sum", "attention")
+WEIGHTINGS = ("tfidf", "counts")
+LOSSES = ("softmax", "logistic", "squared")
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    path: str | None = setting(None, "a text file, a folder of them, a .jsonl file, or an embedded data set's name")
+    path: str | None = setting(
+        None, "a text file, a folder of them, a table (.csv, .tsv, .jsonl, .parquet), or an embedded data set's name"
+    )
     validation: str | None = setting(None, "a file to validate on, instead of a part split off")
     test: str | None = setting(None, "a file to test on, instead of a part split off")
     validation_fraction: float = setting(0.1, "part of the data held out for validation", least=0.0, most=0.9)
     test_fraction: float = setting(0.0, "part of the data held out for the test", least=0.0, most=0.9)
-    split_seed: int = setting(0, "which documents are held out (a single text is split at its tail)", least=0)
+    split_seed: int = setting(0, "which documents or rows are held out (one text is split at its tail)", least=0)
+    split_by: str | None = setting(
+        None, "rows alike in this column stay together; if it holds dates, the latest are held out"
+    )
     encoding: str = setting("utf-8", "encoding of the text files")
-    text: str = setting("text", "name of the field that holds the text")
+    text: str | None = setting(None, "column that holds the text; unset: found by its name and looks")
+    label: str | None = setting(None, "column that holds the label or number; unset: found by its name and looks")
 
     def __post_init__(self) -> None:
         check("data", self)
@@ -69,8 +78,12 @@ class ModelSettings:
     hidden: int | None = setting(
         None, "width inside the feed-forward part; unset: 4 × width, 8/3 × for swiglu", least=1
     )
-    context: int = setting(128, "tokens the model is trained on at once", least=1)
+    context: int = setting(128, "tokens the model reads at once; a longer labelled text is cut there", least=1)
     embed: str = setting("vectors", "how tokens come in", choices=("vectors", "onehot"))
+    embed_width: int | None = setting(None, "numbers per word vector; unset: width, else a map leads to it", least=1)
+    vectors: str | None = setting(None, "a file of pretrained word vectors to start from (GloVe or word2vec text)")
+    vectors_frozen: bool = setting(False, "word vectors are not trained: they stay as they start")
+    word_dropout: float = setting(0.0, "part of the words dropped in training", least=0.0, most=0.95)
     tied: bool | None = setting(None, "the head shares the word vectors' weights; unset: yes, but for one-hot")
     dropout: float = setting(0.0, "part of the numbers dropped in training", least=0.0, most=0.95)
     activation: str = setting("swiglu", "non-linearity of the feed-forward part", choices=ACTIVATIONS)
@@ -96,6 +109,12 @@ class ModelSettings:
     window: int = setting(16, "tokens the window model reads", least=1)
     kernel: int = setting(4, "tokens a convolution reads", least=1)
     dilation: int = setting(2, "how much further each convolution layer reaches than the last", least=1)
+    weighting: str = setting("tfidf", "what a word counts in the bag", choices=WEIGHTINGS)
+    ngrams: int = setting(1, "the bag also counts runs of up to so many words", least=1, most=5)
+    buckets: int = setting(2**18, "places that the bag's runs of words are hashed to", least=1)
+    pool: str = setting("mean", "how the vectors of a text become one", choices=POOLS)
+    head_layers: int = setting(0, "hidden layers of the head's MLP; 0: linear", least=0, most=2)
+    head_hidden: int = setting(128, "width of those", least=1)
 
     def __post_init__(self) -> None:
         check("model", self)
@@ -165,7 +184,11 @@ class TrainingSettings:
     beta2: float = setting(0.99, "Adam's average of squared gradients", least=0.0, most=0.99999)
     weight_decay: float = setting(0.1, "decoupled decay of matrices (not of vectors, norms and embeddings)", least=0.0)
     l2: float = setting(0.0, "adds l2 · ‖w‖² of the same matrices to the loss", least=0.0)
-    label_smoothing: float = setting(0.0, "probability shared among all tokens", least=0.0, most=0.99)
+    loss: str | None = setting(
+        None, "unset: logistic for two classes, softmax for more, squared for numbers", choices=LOSSES
+    )
+    class_weights: str | None = setting(None, "balanced, or a weight by class: spam=5,ham=1; unset: all weigh alike")
+    label_smoothing: float = setting(0.0, "probability shared among all tokens or classes", least=0.0, most=0.99)
     clip: float | None = setting(1.0, "largest norm of the gradient; none: no clipping", least=1e-9)
     schedule: str = setting("cosine", "of the learning rate", choices=("cosine", "inverse-sqrt", "constant"))
     warmup: int = setting(100, "updates over which the rate rises (at most a tenth of the run)", least=0)

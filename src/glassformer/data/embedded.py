@@ -1,12 +1,20 @@
 """The data sets that come along: listed without being built, made anew wherever Python runs, nothing to download."""
 
-from collections.abc import Callable, Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from glassformer.config.errors import DataError
 from glassformer.config.names import unknown
 from glassformer.data.exact import add_rows, copy_rows, recall_rows, reverse_rows
+from glassformer.data.opinions import opinion_rows, opinion_test_rows
+from glassformer.data.posts import COLUMNS as POST_COLUMNS
+from glassformer.data.posts import post_rows
 from glassformer.data.python_text import docstrings, sources
+from glassformer.data.reviews import review_rows
+
+Row = tuple[str, ...]
+"""A value for each column."""
 
 
 @dataclass(frozen=True)
@@ -14,33 +22,71 @@ class DatasetInfo:
     """What is known of a data set before it is built."""
 
     summary: str
-    build: Callable[..., Iterable[str]]
-    """The parameters by name → the documents, the same ones each time."""
+    build: Callable[..., Iterable[Row]]
+    """The parameters by name → the rows, the same ones each time."""
     parameters: Mapping[str, int] = field(default_factory=dict)
     """With their defaults."""
+    columns: tuple[str, ...] = ("text",)
+    test: Callable[..., Iterable[Row]] | None = None
+    """Rows that are always held out for the test, where a data set has its own."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set with its parameters given. Each call builds it anew."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: Callable[[], Iterable[Row]]
+    test: Callable[[], Iterable[Row]] | None
+
+
+def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
+    """Documents as rows of one column."""
+    return lambda **values: ((text,) for text in build(**values))
 
 
 ROWS = {"rows": 2000, "seed": 0}
 LETTERS = {**ROWS, "shortest": 3, "longest": 8}
+LABELLED = ("text", "label")
 
 DATASETS: dict[str, DatasetInfo] = {
     "docstrings": DatasetInfo(
-        "English: what the Python standard library says of itself, a document a module", docstrings
+        "English: what the Python standard library says of itself, a document a module", _texts(docstrings)
     ),
-    "stdlib": DatasetInfo("code: the Python standard library's source, a document a module", sources),
-    "copy": DatasetInfo("letters, then the same again: abcd>abcd", copy_rows, LETTERS),
-    "reverse": DatasetInfo("letters, then the same backwards: abcd>dcba", reverse_rows, LETTERS),
-    "add": DatasetInfo("sums of two whole numbers: 27+45=72", add_rows, {**ROWS, "digits": 2}),
+    "stdlib": DatasetInfo("code: the Python standard library's source, a document a module", _texts(sources)),
+    "copy": DatasetInfo("letters, then the same again: abcd>abcd", _texts(copy_rows), LETTERS),
+    "reverse": DatasetInfo("letters, then the same backwards: abcd>dcba", _texts(reverse_rows), LETTERS),
+    "add": DatasetInfo("sums of two whole numbers: 27+45=72", _texts(add_rows), {**ROWS, "digits": 2}),
     "recall": DatasetInfo(
         "a letter and its digit, `distance` other pairs, then the letter asked again: k7c1f3?k7",
-        recall_rows,
+        _texts(recall_rows),
         {**ROWS, "distance": 8},
+    ),
+    "opinions": DatasetInfo(
+        "restaurants, positive or negative: words alone cannot tell, their order can; `rows` to learn from, a quarter "
+        "as many for the test, in other templates and on other things",
+        opinion_rows,
+        {"rows": 12_000, "seed": 0},
+        LABELLED,
+        opinion_test_rows,
+    ),
+    "posts": DatasetInfo(
+        "social-media posts with hour, followers, hashtags and links: did they go viral? as far as one can know",
+        post_rows,
+        {"rows": 6000, "seed": 0},
+        POST_COLUMNS,
+    ),
+    "reviews": DatasetInfo(
+        "film reviews that people wrote, positive or negative; needs pip install 'glassformer[samples]'",
+        review_rows,
+        columns=LABELLED,
     ),
 }
 
 
-def open_dataset(spec: str) -> Callable[[], Iterable[str]]:
-    """`name` or `name:key=value,key=value`, checked now and built when called."""
+def open_dataset(spec: str) -> Dataset:
+    """`name` or `name:key=value,key=value`, checked now and built when its rows are asked for."""
     name, _, given = spec.partition(":")
     if name not in DATASETS:
         raise DataError(unknown("data set", name, DATASETS))
@@ -57,4 +103,5 @@ def open_dataset(spec: str) -> Callable[[], Iterable[str]]:
         values[key] = int(value)
     if values.get("shortest", 0) > values.get("longest", 0):
         raise DataError(f"{name}:shortest {values['shortest']} is more than {name}:longest {values['longest']}")
-    return lambda: info.build(**values)
+    test = functools.partial(info.test, **values) if info.test else None
+    return Dataset(name, info.columns, functools.partial(info.build, **values), test)

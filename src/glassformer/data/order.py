@@ -1,10 +1,12 @@
-"""Which windows of the text make up batch k: a function of the seed and k alone, so that resuming needs no state."""
+"""Which windows or texts make up batch k: a function of the seed and k alone, so that resuming needs no state."""
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.data.mixing import mix, number, permuted
+from glassformer.data.mixing import Numbers, mix, number, permuted
 
 
 class WindowOrder:
@@ -42,3 +44,44 @@ class WindowOrder:
         window = permuted(place.astype(np.uint64), self.windows, key).astype(np.int64)
         shift = (mix(key, number(1)) % np.uint64(self._shifts)).astype(np.int64)
         return shift + window * self.context
+
+
+SORTED_TOGETHER = 64
+"""Batches whose texts are sorted by length together: enough for little padding, few enough that chance still rules."""
+
+
+class LengthOrder:
+    """Texts in random order, epoch after epoch, those of like length together; each once an epoch.
+
+    The texts of an epoch are shuffled, sorted by length within stretches of a few dozen batches, cut into batches, and
+    these are shuffled again. The last batch of a stretch may be smaller.
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], batch_size: int, seed: int) -> None:
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self._seed = mix(number(seed), number(2))
+        self.steps_per_epoch = math.ceil(len(lengths) / batch_size)
+        self._epoch, self._batches = -1, list[NDArray[np.int64]]()
+
+    def rows(self, step: int) -> NDArray[np.int64]:
+        """The texts of one batch."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._batches = epoch, self._of_epoch(epoch)
+        return self._batches[place]
+
+    def _of_epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+        key = mix(number(epoch), self._seed)
+        shuffled = _shuffled(len(self._lengths), key)
+        stretch = SORTED_TOGETHER * self._batch_size
+        batches = []
+        for first in range(0, len(shuffled), stretch):
+            some = shuffled[first : first + stretch]
+            some = some[np.argsort(self._lengths[some], kind="stable")]
+            batches += [some[at : at + self._batch_size] for at in range(0, len(some), self._batch_size)]
+        return [batches[place] for place in _shuffled(len(batches), mix(key, number(1)))]
+
+
+def _shuffled(size: int, key: Numbers) -> NDArray[np.int64]:
+    return permuted(np.arange(size, dtype=np.uint64), size, key).astype(np.int64)

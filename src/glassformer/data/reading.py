@@ -3,11 +3,9 @@
 import codecs
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from glassformer.config.errors import DataError
 
@@ -83,15 +81,8 @@ def _undecodable(
     )
 
 
-def json_texts(path: Path, encoding: str, field: str) -> Iterator[str]:
-    """One field of every row of a file of JSON lines; empty lines are passed over."""
-    for line, row in _lines(text_blocks(path, encoding)):
-        if row.strip():
-            yield _field(row, field, f"{path}, line {line:,}")
-
-
-def _lines(blocks: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Numbered lines; only a newline ends one, since JSON may hold the other separators that Python knows."""
+def numbered_lines(blocks: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Lines without their ends, counted from 1; only a newline ends one, since a text may hold other separators."""
     held: list[str] = []
     line = 1
     for block in blocks:
@@ -101,23 +92,3 @@ def _lines(blocks: Iterable[str]) -> Iterator[tuple[int, str]]:
             held, line = [], line + 1
         held.append(rest)
     yield line, "".join(held)
-
-
-def _field(row: str, field: str, where: str) -> str:
-    try:
-        values: Any = json.loads(row)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise DataError(f"{where}: a row must be an object with a field '{field}', not {row.strip()[:40]}")
-    if field not in values:
-        there = ", ".join(values) or "none"
-        raise DataError(f"{where}: no field '{field}'; name another with --data.text (fields: {there})")
-    text = values[field]
-    if not isinstance(text, str):
-        raise DataError(f"{where}: field '{field}' must be text, not {json.dumps(text)[:40]}")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{where}: half a character (a lone surrogate) at position {error.start:,}") from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")

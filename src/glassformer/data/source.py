@@ -1,18 +1,20 @@
-"""Where text comes from: a file, a folder of files, rows of JSON, or an embedded data set. Never held whole."""
+"""Where text comes from: a file, a folder of files, a table's rows, or an embedded data set. Never held whole."""
 
 import functools
+import itertools
 import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.config.names import nearest
 from glassformer.config.sections import DataSettings
-from glassformer.data.embedded import DATASETS, open_dataset
-from glassformer.data.reading import byte_blocks, check_encoding, json_texts, text_blocks
+from glassformer.data.columns import SAMPLE, text_column
+from glassformer.data.embedded import open_dataset
+from glassformer.data.place import find
+from glassformer.data.reading import byte_blocks, check_encoding, text_blocks
+from glassformer.data.rows import Row, is_table, read_rows
 
 CHUNK = 2**20
 """Characters in a piece, at most."""
@@ -83,31 +85,36 @@ def _border(text: str, start: int, stop: int) -> int:
 
 def open_source(path_or_name: str, settings: DataSettings) -> Source:
     """A path that exists, or else an embedded data set: `add`, or `add:digits=3,rows=500`."""
-    if not path_or_name.strip():
-        raise DataError("no data given: name a text file, a folder, a .jsonl file or an embedded data set")
-    path = Path(path_or_name).expanduser()
-    try:
-        mode = path.stat().st_mode
-    except PermissionError:
-        raise DataError(f"cannot read {path_or_name}: Permission denied") from None
-    except (OSError, ValueError):  # no such file, or a name that no file could have
-        return _embedded(path_or_name, path)
+    path = find(path_or_name)
+    if path is None:
+        return _embedded(path_or_name, settings)
     check_encoding(settings.encoding)
-    if stat.S_ISDIR(mode):
+    if path.is_dir():
         return _folder(path_or_name, path, settings)
-    if not stat.S_ISREG(mode):
-        raise DataError(f"{path_or_name} is a pipe or a device, which can be read only once: save it as a file first")
     return Source(path_or_name, functools.partial(_documents, [path], settings))
 
 
 def _documents(files: list[Path], settings: DataSettings) -> Iterator[Iterator[str]]:
-    """A file of JSON lines is a document a row; any other is one document."""
+    """A table is a document a row; any other file is one document."""
     for file in files:
-        if file.name.lower().removesuffix(".gz").endswith(".jsonl"):
-            for text in json_texts(file, settings.encoding, settings.text):
+        if is_table(file):
+            for text in _texts(str(file), read_rows(file, settings.encoding), settings):
                 yield iter([text])
         else:
             yield text_blocks(file, settings.encoding)
+
+
+def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[str]:
+    """The text column of a table's rows; the first few of them show which it is."""
+    first = list(itertools.islice(rows, SAMPLE))
+    names = dict.fromkeys(column for _, row in first for column in row)
+    sample = {column: [row.get(column, "") for _, row in first] for column in names}
+    column = text_column(name, sample, settings.text)
+    for line, row in itertools.chain(first, rows):
+        if column not in row:
+            there = ", ".join(row) or "none"
+            raise DataError(f"{name}, line {line:,}: no field '{column}'; name another with --text (fields: {there})")
+        yield row[column]
 
 
 def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
@@ -142,18 +149,16 @@ def _why_left_out(file: Path, encoding: str) -> str:
     block = next(byte_blocks(file), b"")
     if not block:
         return "empty"
+    if is_table(file) and file.suffix.lower() == ".parquet":
+        return ""
     return "binary" if b"\0" in block and len("a".encode(encoding)) == 1 else ""
 
 
-def _embedded(name: str, path: Path) -> Source:
-    dataset = name.partition(":")[0]
-    if dataset not in DATASETS:
-        try:
-            neighbours = [str(path.with_name(other)) for other in sorted(os.listdir(path.parent))]
-        except (OSError, ValueError):
-            neighbours = []
-        meant = nearest(name, [*neighbours, *DATASETS]) or nearest(dataset, DATASETS)
-        hint = f"; did you mean {meant}?" if meant else ""
-        raise DataError(f"no file '{name}' and no data set of that name{hint} (data sets: {', '.join(DATASETS)})")
-    rows = open_dataset(name)
-    return Source(name, lambda: (iter([text]) for text in rows()))
+def _embedded(name: str, settings: DataSettings) -> Source:
+    dataset = open_dataset(name)
+
+    def documents() -> Iterator[Iterator[str]]:
+        rows = ((number, dict(zip(dataset.columns, row, strict=True))) for number, row in enumerate(dataset.rows(), 1))
+        return (iter([text]) for text in _texts(name, rows, settings))
+
+    return Source(name, documents)

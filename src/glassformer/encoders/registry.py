@@ -17,6 +17,7 @@ from glassformer.config.presets import ENCODERS, EncoderInfo, encoder_info
 from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
+from glassformer.encoders.identity import IdentityEncoder
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.transformer import Block, TransformerEncoder
 
@@ -61,6 +62,11 @@ def build_encoder(settings: ModelSettings, place: Place) -> Encoder:
         able = ", ".join(name for name, other in ENCODERS.items() if other.any_width)
         raise SettingError(f"model.embed onehot is for encoders that take any width ({able}), not {settings.encoder}")
     return BUILDERS[settings.encoder](settings, place)
+
+
+@register_encoder("average")
+def build_average(settings: ModelSettings, place: Place) -> Encoder:
+    return IdentityEncoder(width=place.input_width, causal=place.causal)
 
 
 @register_encoder("window")

@@ -1,5 +1,6 @@
 """How the loss went."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,15 @@ def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
     return out
 
 
-def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, primary: str = "loss") -> None:
-    """Training loss (each step and smoothed), the validation metric with its best point, and the learning rate."""
+def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, unit: str) -> None:
+    """Loss in training (each step and smoothed) and validation, with its best point; accuracy if any; the rate."""
     steps = [line for line in metrics if line.get("event") == "step"]
-    validations = [line for line in metrics if line.get("event") == "validation" and primary in line]
+    validations = [line for line in metrics if line.get("event") == "validation"]
+    accuracies = [line["accuracy"] for line in validations if "accuracy" in line]
     figure = Figure(figsize=(8, 5), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+    heights = [4, 2, 1] if accuracies else [4, 1]
+    upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     if steps:
         at = [line["step"] for line in steps]
         losses = [line["loss"] for line in steps]
@@ -36,27 +39,42 @@ def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, pr
         lower.plot(at, [line["lr"] for line in steps], color=GREY, linewidth=1.4)
     if validations:
         at = [line["step"] for line in validations]
-        values = [line[primary] for line in validations]
+        values = [line["loss"] for line in validations]
         upper.plot(at, values, color=ORANGE, marker="o", markersize=4, linewidth=1.6, label="validation")
-        best = min(range(len(values)), key=values.__getitem__)
-        upper.annotate(
-            f"{values[best]:.4g}",
-            (at[best], values[best]),
-            textcoords="offset points",
-            xytext=(0, 8),
-            ha="center",
-            color=ORANGE,
-        )
-    upper.set_ylabel(f"{primary} (nats per token)")
-    upper.set_title(title, loc="left")
+        _mark(upper, at, values, values.index(min(values)))
+        for axes in middle:
+            axes.plot(at, accuracies, color=ORANGE, marker="o", markersize=4, linewidth=1.6)
+            axes.margins(y=0.3)  # room for the number above the best point
+            axes.set_ylabel("accuracy")
+            _mark(axes, at, accuracies, accuracies.index(max(accuracies)))
+    upper.set_ylabel(f"loss ({unit})")
+    upper.set_title(title, loc="left", parse_math=False)
     if steps or validations:
         upper.legend(frameon=False)
     lower.set_ylabel("rate")
     lower.set_xlabel("updates")
     lower.xaxis.set_major_locator(MaxNLocator(integer=True))
     lower.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
-    for axes in (upper, lower):
+    for axes in (upper, *middle, lower):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
         axes.set_axisbelow(True)
-    figure.savefig(path)
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
+        figure.savefig(path)
+
+
+def _mark(axes: Any, at: Sequence[int], values: Sequence[float], best: int) -> None:
+    """The best value, written above its point."""
+    axes.annotate(
+        f"{values[best]:.4g}",
+        (at[best], values[best]),
+        textcoords="offset points",
+        xytext=(0, 8),
+        ha="center",
+        color=ORANGE,
+    )

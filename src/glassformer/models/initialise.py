@@ -9,12 +9,18 @@
 Biases start at 0, norms at 1. Recurrent, convolutional and window encoders start as torch starts them, but for the
 recurrent matrices, which start orthogonal, and an LSTM's forget gate, whose bias starts at 1; their word vectors as
 `xavier`'s. A head of its own starts like the word vectors.
+
+The head of a classifier or regressor starts small (normal, 0.02), so that its first answers say next to nothing; hidden
+layers before it start normal, √(2 / fan-in). A bag of words starts at 0 where it is linear, for its loss has no other
+valley; before hidden layers like `xavier`'s word vectors.
 """
 
 import math
 
 from torch import Tensor, nn
 
+from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.multilayer import MultilayerPerceptron
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.transformer import Block, TransformerEncoder
@@ -62,3 +68,18 @@ def initialise_encoder(encoder: Encoder, how: str) -> None:
         initialise_transformer(encoder, how)
     elif isinstance(encoder, RecurrentEncoder):
         initialise_recurrent(encoder)
+
+
+def initialise_head(head: MultilayerPerceptron) -> None:
+    for layer in [*head.hidden, head.output]:
+        assert isinstance(layer, nn.Linear)
+        std = 0.02 if layer is head.output else math.sqrt(2 / layer.in_features)
+        nn.init.normal_(layer.weight, std=std)
+        nn.init.zeros_(layer.bias)
+
+
+def initialise_bag(bag: BagOfWords, *, linear: bool) -> None:
+    if linear:
+        nn.init.zeros_(bag.table.weight)
+    else:
+        initialise_vectors(bag.table.weight, "xavier")

@@ -13,6 +13,11 @@ class Batch(ABC):
 
     @property
     @abstractmethod
+    def size(self) -> int:
+        """How many examples: what several processes and accumulation divide."""
+
+    @property
+    @abstractmethod
     def count(self) -> int:
         """How many predictions are judged in it: the loss is a sum over these."""
 
@@ -40,13 +45,15 @@ class Evaluation:
     lower_is_better: bool
     words: str = ""
     """The metrics for a person to read."""
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What is not one number: scores by class, a confusion matrix."""
     records: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def score(self) -> float:
-        """The primary metric, turned so that lower is better."""
+        """The primary metric, turned so that lower is better; of equal ones, the smaller loss decides."""
         value = self.metrics[self.primary]
-        return value if self.lower_is_better else -value
+        return (value if self.lower_is_better else -value) + 1e-9 * self.metrics["loss"]
 
 
 class Task(ABC):
@@ -54,6 +61,10 @@ class Task(ABC):
 
     name: str
     steps_per_epoch: float
+    steady: bool = True
+    """Its batches are all of one shape, so that compiling the step once is enough."""
+    unit: str = "nats per token"
+    """Of the loss."""
 
     @abstractmethod
     def batch(self, step: int) -> Batch:

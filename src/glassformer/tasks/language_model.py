@@ -29,6 +29,10 @@ class Windows(Batch):
     start: int | None
 
     @property
+    def size(self) -> int:
+        return self.ids.shape[0]
+
+    @property
     def count(self) -> int:
         return int((answers(self.ids, self.start) != NOTHING).sum())
 

@@ -9,6 +9,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
+from glassformer.text.words import count_words
 
 PAD, START, END, UNKNOWN = "<pad>", "<start>", "<end>", "<unk>"
 SPECIALS = [PAD, START, END, UNKNOWN]
@@ -52,10 +53,8 @@ def _char(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Token
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(fold.normalize_str(text) if settings.lowercase else text)
-    frequent = sorted((char for char in counts if counts[char] >= settings.min_count), key=lambda c: (-counts[c], c))
-    if settings.vocab_size is not None:
-        frequent = frequent[: settings.vocab_size - len(SPECIALS)]
-    vocabulary = {token: number for number, token in enumerate([*SPECIALS, *frequent])}
+    most = None if settings.vocab_size is None else settings.vocab_size - len(SPECIALS)
+    vocabulary = _vocabulary(counts, settings.min_count, most)
     pipeline = tokenizers.Tokenizer(models.BPE(vocabulary, [], unk_token=UNKNOWN))
     pipeline.add_special_tokens(SPECIALS)
     if settings.lowercase:
@@ -65,21 +64,24 @@ def _char(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Token
 
 
 def _word(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
-    """The most frequent words, equal counts in the order of their letters. Rust counts: only the counts are held."""
+    """The most frequent words, equal counts in the order of their letters."""
     pipeline = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     if settings.lowercase:
         pipeline.normalizer = normalizers.Lowercase()
     pipeline.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
     join = [decoders.Replace(Regex(r"\A"), " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     pipeline.decoder = decoders.Sequence([*join, decoders.Replace(Regex(NO_BLANK), "")])
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=settings.vocab_size or DEFAULT_WORDS,
-        min_frequency=settings.min_count,
-        special_tokens=SPECIALS,
-        show_progress=False,
-    )
-    pipeline.train_from_iterator(texts, trainer)
+    counts = count_words(texts, pipeline)
+    most = (settings.vocab_size or DEFAULT_WORDS) - len(SPECIALS)
+    pipeline.model = models.WordLevel(_vocabulary(counts, settings.min_count, most), unk_token=UNKNOWN)
+    pipeline.add_special_tokens(SPECIALS)
     return pipeline
+
+
+def _vocabulary(counts: Counter[str], min_count: int, most: int | None) -> dict[str, int]:
+    """Special tokens first, then what was seen often enough, the most frequent first."""
+    frequent = sorted((token for token in counts if counts[token] >= min_count), key=lambda t: (-counts[t], t))
+    return {token: number for number, token in enumerate([*SPECIALS, *frequent[:most]])}
 
 
 def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:

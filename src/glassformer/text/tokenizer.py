@@ -17,6 +17,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, few_distinct, pieces, sampled, utf8
+from glassformer.text.words import Numberer
 
 BATCH = 1 << 20
 """Characters that Rust encodes in one call: enough to keep every core busy, few enough for little memory."""
@@ -132,13 +133,22 @@ class Tokenizer:
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
-        """The ids of each text, on all cores. A long text costs no more memory than its ids."""
+        """The ids of each text. A long text costs little more memory than its ids."""
+        if self.kind == "word" and self.unk is not None:
+            for text in texts:
+                utf8(text)
+            return [self._numberer.ids(text) for text in texts]
         parts: list[list[NDArray[np.int32]]] = [[np.empty(0, np.int32)] for _ in texts]
         for batch in self._batches(texts):
             encodings = self._rust.encode_batch_fast([piece for _, piece in batch], add_special_tokens=False)
             for (number, _), encoding in zip(batch, encodings, strict=True):
                 parts[number].append(np.array(encoding.ids, np.int32))
         return [np.concatenate(part) for part in parts]
+
+    @cached_property
+    def _numberer(self) -> Numberer:
+        assert self.unk is not None
+        return Numberer(self._rust, self.unk)
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
         """The texts in pieces, each with the number of its text, `BATCH` characters together."""

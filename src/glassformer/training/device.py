@@ -63,11 +63,14 @@ COMPILE_PAYS_AFTER, TUNING_PAYS_AFTER = 1_000, 20_000
 """Updates after which compiling, and then trying out variants of every kernel, has usually won its minutes back."""
 
 
-def choose_compile(settings: TrainingSettings, device: torch.device, steps: int | None) -> str:
-    """off, on, or tuned. `auto` compiles on CUDA alone, where a run is long enough; a minute counts as 200 updates."""
+def choose_compile(settings: TrainingSettings, device: torch.device, steps: int | None, *, steady: bool = True) -> str:
+    """off, on, or tuned. `auto` compiles on CUDA alone, where a run is long enough; a minute counts as 200 updates.
+
+    Nor where batches are of ever new shapes (not `steady`).
+    """
     if settings.compile != "auto":
         return settings.compile
     updates = steps if steps is not None else 200 * (settings.minutes or 0)
-    if device.type != "cuda" or updates < COMPILE_PAYS_AFTER:
+    if device.type != "cuda" or updates < COMPILE_PAYS_AFTER or not steady:
         return "off"
     return "tuned" if updates >= TUNING_PAYS_AFTER else "on"

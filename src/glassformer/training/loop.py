@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
@@ -74,7 +75,7 @@ class Trainer:
         self.listen = listen
         self.processes = processes or Processes()
         self.total = self._total_steps()
-        self.piece = self._piece_size()
+        self._check_shares()
         self.optimiser = Optimiser(model, settings)
         self.progress = Progress()
         if resume is not None:
@@ -84,11 +85,13 @@ class Trainer:
         self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
         self.precision = choose_precision(settings.precision, device)
         self.scaled = self.precision.name == "fp16"
-        self.compiled = choose_compile(settings, device, self.total)
+        self.compiled = choose_compile(settings, device, self.total, steady=task.steady)
         self.loss = _Loss(model, task)
         if self.compiled != "off":
             self.loss.compute = torch.compile(
-                self.loss.eager, dynamic=False, options={"coordinate_descent_tuning": self.compiled == "tuned"}
+                self.loss.eager,
+                dynamic=not task.steady,
+                options={"coordinate_descent_tuning": self.compiled == "tuned"},
             )
         self.stepper: nn.Module = self.loss
         if self.processes.world > 1:
@@ -152,6 +155,8 @@ class Trainer:
         # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
         share = self.processes.world / max(1, batch.count)
         pieces = self._pieces(batch)
+        if not pieces:  # a small batch, and none of it for this process: it takes part all the same, with no weight
+            pieces, share = [batch.rows(0, 1)], 0.0
         for number, piece in enumerate(pieces):
             first, last = number == 0, number + 1 == len(pieces)
             with self._sharing(last):
@@ -178,10 +183,12 @@ class Trainer:
         torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0]) >> 1)
 
     def _pieces(self, batch: Batch) -> list[Batch]:
-        """This process's share of the batch, in as many pieces as asked for."""
-        first = self.processes.rank * self.settings.accumulate * self.piece
-        starts = range(first, first + self.settings.accumulate * self.piece, self.piece)
-        return [batch.rows(start, start + self.piece) for start in starts]
+        """This process's share of the batch, in as many pieces as asked for; none of them empty."""
+        accumulate = self.settings.accumulate
+        parts = self.processes.world * accumulate
+        borders = [batch.size * part // parts for part in range(parts + 1)]
+        mine = list(pairwise(borders))[self.processes.rank * accumulate :][:accumulate]
+        return [batch.rows(first, last) for first, last in mine if first < last]
 
     def _sharing(self, last: bool) -> contextlib.AbstractContextManager[object]:
         """Processes exchange gradients once a step: with the last piece."""
@@ -264,14 +271,12 @@ class Trainer:
             return max(1, math.ceil(self.settings.epochs * self.task.steps_per_epoch))
         return self.settings.steps
 
-    def _piece_size(self) -> int:
-        pieces = self.processes.world * self.settings.accumulate
-        if self.settings.batch_size % pieces:
+    def _check_shares(self) -> None:
+        if self.settings.batch_size % (self.processes.world * self.settings.accumulate):
             raise SettingError(
                 f"training.batch_size {self.settings.batch_size} cannot be shared evenly by "
                 f"{self.processes.world} processes with training.accumulate {self.settings.accumulate}"
             )
-        return self.settings.batch_size // pieces
 
     def _notes(self) -> tuple[str, ...]:
         notes = [f"on {self.device}, matrix products in {self.precision.name}"]

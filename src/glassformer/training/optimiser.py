@@ -38,8 +38,10 @@ class Optimiser:
             return
         matrices: list[nn.Parameter] = []
         if settings.optimizer == "muon":
-            matrices = [weight for name, weight in decaying.items() if not name.startswith("head.")]
-            decay = [weight for name, weight in decaying.items() if name.startswith("head.")]
+            bags = {id(module.weight) for module in model.modules() if isinstance(module, nn.EmbeddingBag)}
+            plain = {name for name, weight in decaying.items() if name.startswith("head.") or id(weight) in bags}
+            matrices = [weight for name, weight in decaying.items() if name not in plain]
+            decay = [weight for name, weight in decaying.items() if name in plain]
         groups = [{"params": decay, "weight_decay": self.decay}, {"params": rest, "weight_decay": 0.0}]
         adamw = torch.optim.AdamW(
             [group for group in groups if group["params"]],

@@ -4,21 +4,21 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.resolve import Config
+from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, REGRESSION
+from glassformer.config.resolve import Config, used_keys
 
+WHAT = {LANGUAGE_MODEL: "A language model", CLASSIFICATION: "A classifier of texts", REGRESSION: "A regressor on texts"}
 KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
 def model_card(run: Path, config: Config, card: dict[str, Any], words: str) -> str:
-    model, training = config.model, config.training
-    style = f", style {model.style}" if model.style else ""
-    heads = f"{model.heads} heads, " if model.encoder == "transformer" else ""
-    layers = f"{model.layers} layer{'s' * (model.layers != 1)}"
+    training = config.training
+    verb, example = ("generate", "A prompt") if config.task == LANGUAGE_MODEL else ("predict", "A text")
     lines = [
         f"# {run.name}",
         "",
-        f"A language model ({model.encoder}{style}: {layers}, {heads}width {model.width}, "
-        f"context {model.context}; {card['parameters']:,} parameters), trained with glassformer {card['glassformer']}.",
+        f"{WHAT[config.task]} ({_parts(config)}; {card['parameters']:,} parameters), trained with glassformer "
+        f"{card['glassformer']}.",
         "",
         "| | |",
         "|---|---|",
@@ -27,6 +27,8 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str) -> s
         f"| training | {training.optimizer}, rate {training.lr:g}, batches of {training.batch_size}, "
         f"seed {training.seed}; {card.get('steps', 0):,} updates, {card.get('seconds', 0.0):.0f} s; {card['status']} |",
     ]
+    if isinstance(card["labels"], list):
+        lines.insert(-2, f"| classes | {', '.join(card['labels'])} |")
     if words:
         lines.append(f"| validation | {words} |")
     lines += [
@@ -36,7 +38,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str) -> s
         "Use it:",
         "",
         "```sh",
-        f"glassformer generate {shlex.quote(str(run))} 'A prompt'",
+        f"glassformer {verb} {shlex.quote(str(run))} '{example}'",
         f"glassformer evaluate {shlex.quote(str(run))}",
         "```",
         "",
@@ -45,3 +47,11 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str) -> s
         "",
     ]
     return "\n".join(lines)
+
+
+def _parts(config: Config) -> str:
+    """The encoder with those of its settings that say how large it is and what it is made of."""
+    shown = ("style", "layers", "heads", "width", "weighting", "ngrams", "pool", "context")
+    used = [name for name in shown if name in used_keys(config.model.encoder) and not config.idle(f"model.{name}")]
+    named = [f"{name} {value}" for name in used if (value := getattr(config.model, name)) is not None]
+    return f"{config.model.encoder}: {', '.join(named)}"

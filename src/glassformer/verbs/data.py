@@ -2,14 +2,20 @@
 
 from dataclasses import dataclass
 
+from glassformer.config.presets import encoder_info
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
+from glassformer.data.check import Checked, check_table
+from glassformer.data.columns import choose_columns
 from glassformer.data.embedded import DATASETS
+from glassformer.data.labelled import Labelled
 from glassformer.data.pairs import training_pairs
-from glassformer.data.source import open_source
-from glassformer.data.split import split
+from glassformer.data.part import Part
+from glassformer.data.table import Table, read_table
+from glassformer.tasks.labelling import Texts
+from glassformer.tasks.language_model import Windows
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.prepare import prepare
+from glassformer.verbs.prepare import divide, prepare
 
 
 @dataclass(frozen=True)
@@ -32,16 +38,35 @@ class Described:
     beginning: str
 
 
-def describe(config: Config) -> Described:
-    """How a text would be divided, and how it begins."""
-    assert config.data.path is not None
-    corpus = split(open_source(config.data.path, config.data), config.data)
-    parts = {
-        name: {"documents": part.documents, "characters": part.characters, "bytes": part.bytes}
-        for name, part in corpus.parts.items()
-    }
-    first = next(iter(corpus.parts["train"].chunks())).text
+def describe(config: Config, table: Table | None = None) -> Described:
+    """How data would be divided, and how it begins."""
+    corpus = divide(config, table)
+    train = corpus.parts["train"]
+    first = train.texts[0] if isinstance(train, Labelled) else next(iter(train.chunks())).text
+    parts = {name: _sizes(part) for name, part in corpus.parts.items()}
     return Described(corpus.report(), corpus.fingerprint, parts, first[:300])
+
+
+def _sizes(part: Part | Labelled) -> dict[str, int]:
+    if isinstance(part, Part):
+        return {"documents": part.documents, "characters": part.characters, "bytes": part.bytes}
+    sizes = {"texts": len(part.texts), "characters": sum(map(len, part.texts))}
+    return sizes | {"bytes": sum(len(text.encode()) for text in part.texts)}
+
+
+def check(config: Config, table: Table | None, say: Say) -> Checked:
+    """What is odd about labelled texts, and what a model of this context would cut off."""
+    assert config.data.path is not None
+    table = table or read_table(config.data.path, config.data)
+    columns = choose_columns(table, config.data, config.task)
+    texts = [text for text in table.columns[columns.text] if text.strip()]
+    tokenizer = Tokenizer.train(texts, config.tokenizer, say)
+    frame = 2 * encoder_info(config.model.encoder).ordered
+
+    def lengths(texts: list[str]) -> list[int]:
+        return [len(ids) + frame for ids in tokenizer.encode_batch(texts)]
+
+    return check_table(table, columns, lengths, config.model.context)
 
 
 @dataclass(frozen=True)
@@ -50,10 +75,12 @@ class Shown:
 
     step: int
     rows: list[list[str]]
-    """Each row's tokens, the last one only as an answer."""
+    """Each row's tokens; of a language model, the last one is only an answer."""
     ids: list[list[int]]
+    answers: list[str] | None
+    """What is to be said of each row; None: a language model."""
     pairs: list[tuple[str, str]]
-    """The first row's beginning as training pairs: prefix → next token."""
+    """A language model's first row's beginning as training pairs: prefix → next token."""
 
 
 NAMES = ("pad", "start", "end", "unk")
@@ -67,9 +94,14 @@ def readable(tokenizer: Tokenizer, id: int) -> str:
     return tokenizer.token(id)
 
 
-def show_batch(config: Config, step: int, say: Say, *, most_pairs: int = 12) -> Shown:
-    """Batch `step` of a training with these settings, and one sentence of it as its training pairs."""
-    prepared = prepare(config, say)
-    ids = prepared.task.batch(step).ids.tolist()
+def show_batch(config: Config, step: int, say: Say, table: Table | None = None, *, most_pairs: int = 12) -> Shown:
+    """Batch `step` of a training with these settings; of a language model, one sentence of it as training pairs."""
+    prepared = prepare(config, say, table=table)
+    batch = prepared.task.batch(step)
+    assert isinstance(batch, Windows | Texts)
+    ids = batch.ids.tolist()
     rows = [[readable(prepared.tokenizer, id) for id in row] for row in ids]
-    return Shown(step, rows, ids, training_pairs(rows[0][: most_pairs + 1]))
+    if isinstance(batch, Windows):
+        return Shown(step, rows, ids, None, training_pairs(rows[0][: most_pairs + 1]))
+    assert prepared.answers is not None
+    return Shown(step, rows, ids, prepared.answers.words(batch.answers), [])

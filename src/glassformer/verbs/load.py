@@ -1,19 +1,33 @@
 """A trained model, ready for use."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
+from torch import nn
+
+from glassformer.config.errors import Misuse
+from glassformer.config.presets import LANGUAGE_MODEL, encoder_info
 from glassformer.config.resolve import Config
-from glassformer.models.build import build_language_model, parameter_count
-from glassformer.runs.run import Run
+from glassformer.models.build import parameter_count
+from glassformer.models.language_model import LanguageModel
+from glassformer.runs.run import CARD, Run
+from glassformer.tasks.answers import read_answers
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
+from glassformer.verbs.build import OwnModel, build_model
+from glassformer.verbs.embed import Embedded, embed
+from glassformer.verbs.predict import Predictor
 from glassformer.verbs.write import Writer
 
 
-@dataclass(frozen=True)
-class Loaded(Writer):
+@dataclass(frozen=True, repr=False)
+class Loaded:
     """A run's model, with everything that belongs to it."""
 
+    model: nn.Module
+    tokenizer: Tokenizer
     run: Run
     config: Config
 
@@ -21,20 +35,58 @@ class Loaded(Writer):
     def parameters(self) -> int:
         return parameter_count(self.model)
 
+    @overload
+    def embed(self, texts: str) -> Embedded: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
+    @overload
+    def embed(self, texts: Sequence[str]) -> list[Embedded]: ...
+    def embed(self, texts: str | Sequence[str]) -> Embedded | list[Embedded]:
+        """The vectors of a text, or of each of several."""
+        if isinstance(texts, str):
+            return self.embed([texts])[0]
+        context, framed = self.config.model.context, encoder_info(self.config.model.encoder).ordered
+        return embed(self.model, self.tokenizer, texts, context=context, framed=framed)
+
     def __repr__(self) -> str:
-        settings = self.config.model
-        return (
-            f"{self.run.path}: {self.config.task}, {settings.encoder}, {settings.layers} layers, "
-            f"width {settings.width}, {self.parameters:,} parameters, {self.tokenizer.vocab_size:,} tokens"
-        )
+        name = self.config.model.encoder
+        return f"{self.run.path}: {self.config.task}, {name}, {self.parameters:,} parameters, {self.tokenizer!r}"
 
 
-def load(run: "str | os.PathLike[str] | Run", device: str = "auto") -> Loaded:
-    """A run's best weights, its tokenizer and its settings; nothing outside the folder is needed."""
+@dataclass(frozen=True, repr=False)
+class LoadedWriter(Writer, Loaded):
+    """A language model: it writes."""
+
+
+@dataclass(frozen=True, repr=False)
+class LoadedPredictor(Predictor, Loaded):
+    """A classifier or regressor: it predicts."""
+
+
+def load(
+    run: "str | os.PathLike[str] | Run", device: str = "auto", *, model: OwnModel | None = None
+) -> LoadedWriter | LoadedPredictor:
+    """A run's best weights, its tokenizer and its settings; nothing outside the folder is needed.
+
+    But for a run of a person's own `model`, which must be given again.
+    """
     run = run if isinstance(run, Run) else Run.open(run)
     config = run.config()
     tokenizer = run.tokenizer()
-    model = build_language_model(config.model, vocab=tokenizer.vocab_size)
-    run.load_weights(model)
-    model.to(choose_device(device)).eval()
-    return Loaded(model, tokenizer, run, config)
+    answers = None
+    if config.task != LANGUAGE_MODEL:
+        answers = read_answers(run.card().get("labels"), config.training.loss, str(run.path / CARD))
+    built = build_model(config, vocab=tokenizer.vocab_size, answers=answers, own=model)
+    run.load_weights(built)
+    built.to(choose_device(device)).eval()
+    if answers is None:
+        assert isinstance(built, LanguageModel)
+        return LoadedWriter(built, tokenizer, run, config)
+    framed = encoder_info(config.model.encoder).ordered
+    return LoadedPredictor(built, tokenizer, run, config, answers, config.model.context, framed)
+
+
+def load_writer(run: "str | os.PathLike[str] | Run", device: str = "auto") -> LoadedWriter:
+    """A run that writes, or one line that says what this one does."""
+    loaded = load(run, device)
+    if not isinstance(loaded, LoadedWriter):
+        raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to write: glassformer predict {run} TEXT")
+    return loaded

@@ -4,6 +4,8 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+from torch import nn
+
 from glassformer.config.resolve import Config
 from glassformer.models.language_model import LanguageModel
 from glassformer.runs.run import Run
@@ -15,10 +17,10 @@ from glassformer.verbs.write import Writer
 class Recorder:
     """Writes metrics.jsonl and samples, and passes every event on."""
 
-    def __init__(self, run: Run, model: LanguageModel, prepared: Prepared, config: Config, listen: Listener) -> None:
+    def __init__(self, run: Run, model: nn.Module, prepared: Prepared, config: Config, listen: Listener) -> None:
         self.run = run
-        self.writer = Writer(model, prepared.tokenizer)
-        self.samples = config.training.samples and prepared.tokenizer.start is not None  # they begin with START
+        samples = config.training.samples and prepared.tokenizer.start is not None  # they begin with START
+        self.writer = Writer(model, prepared.tokenizer) if samples and isinstance(model, LanguageModel) else None
         self.listen = listen
         self.lines: list[dict[str, Any]] = []
         self.flushed = time.monotonic()
@@ -31,7 +33,7 @@ class Recorder:
             self.lines.append(
                 {"event": "validation", "step": event.step, "best": event.best, **event.evaluation.metrics}
             )
-            if self.samples:
+            if self.writer is not None:
                 text = self.writer.generate(tokens=60, temperature=0.8, seed=event.step)
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(Sampled(event.step, text))

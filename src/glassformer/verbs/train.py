@@ -7,24 +7,29 @@ from typing import Any
 
 import torch
 import yaml
+from torch import nn
 
 from glassformer.config.errors import DataError, GlassformerError, Misuse, SettingError
+from glassformer.config.presets import OWN
 from glassformer.config.resolve import Config, flatten, resolve
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
+from glassformer.look.confusion import draw_confusion
 from glassformer.look.curves import draw_curves
-from glassformer.models.build import build_language_model, parameter_count
-from glassformer.models.language_model import LanguageModel
+from glassformer.models.build import parameter_count
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run, environment
+from glassformer.tasks.base import Evaluation
+from glassformer.text.vectors import vectors_width
 from glassformer.training.device import choose_device
 from glassformer.training.events import Listener, Noted
 from glassformer.training.keeper import RunKeeper, restore
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.snapshot import Snapshot
+from glassformer.verbs.build import OwnModel, build_model, learn_from_data
 from glassformer.verbs.card import model_card
-from glassformer.verbs.prepare import Prepared, prepare
+from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
 
 PATHS = ("data.path", "data.validation", "data.test")
@@ -94,6 +99,7 @@ def train(
     *,
     out: str | Path | None = None,
     config: str | Path | None = None,
+    model: str | OwnModel | None = None,
     resume: bool = False,
     overwrite: bool = False,
     listen: Listener = silent,
@@ -102,20 +108,31 @@ def train(
 ) -> Trained:
     """Train a model and leave a run.
 
-    `settings` are the short names of the command line (`model="lstm"`, `steps=500`), dotted keys
-    (`**{"model.layers": 2}`) or whole sections (`training={"lr": 0.001}`).
+    `settings` are the short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
+    sections (`training={"lr": 0.001}`). `model` is a name (`lstm`, `bag:counts`), an nn.Module of one's own that maps
+    B×T tokens and their mask to a score for each class (or one number), or a function that makes it from the size of
+    the vocabulary and the number of scores.
     """
+    own = None
+    if isinstance(model, str | dict):
+        settings["model"] = model
+    elif model is not None:
+        own, settings["model"] = model, OWN
     flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
     flags = {key: _whole_path(key, value) for key, value in flags.items()}
     from_file = {key: _whole_path(key, value) for key, value in flatten(read_config(config) if config else {}).items()}
-    run = Run.open(out or "last") if resume else None
-    resolved = resolve(from_file, flags) if run is None else _resumed_config(run, {**from_file, **flags})
     processes = Processes.from_environment()
     listen = listen if processes.first else silent
+    say = _teller(listen)
+    run = Run.open(out or "last") if resume else None
+    table = None
+    if run is not None:
+        resolved = _resumed_config(run, {**from_file, **flags})
+    else:
+        resolved, table = settle(from_file, _with_vectors({**from_file, **flags}, flags), say)
     device = choose_device(resolved.training.device, processes.local_rank)
     joined = processes.join(device)
     try:
-        say = _teller(listen)
         if run is not None:
             prepared = prepare(resolved, say, run.tokenizer())
             _same_data(run, prepared)
@@ -124,12 +141,18 @@ def train(
             name = str(out or Run.next_name(resolved.data.path or "data", resolved.model.encoder))
             path = Path(processes.word_of_first(name))
             Run.check_free(path, overwrite=overwrite)
-            prepared = prepare(resolved, say)
+            prepared = prepare(resolved, say, table=table)
             snapshot = None
-        model = build_language_model(resolved.model, vocab=prepared.tokenizer.vocab_size, seed=resolved.training.seed)
-        _say_size(model, say)
+        if resolved.model.encoder == OWN and own is None:
+            raise SettingError("a model of one's own is given from Python: gf.train(…, model=…)")
+        built = build_model(resolved, vocab=prepared.tokenizer.vocab_size, answers=prepared.answers, own=own)
+        if own is not None:
+            _try_out(built, prepared)
+        if snapshot is None:
+            learn_from_data(built, prepared, resolved, say)
+        _say_size(built, say)
         processes.wait()  # so that nobody still looks whether the folder is free
-        card = _card(resolved, prepared, model, command)
+        card = _card(resolved, prepared, built, command)
         if run is None:
             run = Run.create(path, overwrite=overwrite) if processes.first else Run(path)
         else:  # the best weights are still those, whoever goes on
@@ -137,7 +160,7 @@ def train(
         if processes.first:
             _begin(run, card, prepared, snapshot)
         processes.wait()
-        return _train(run, resolved, prepared, model, device, processes, snapshot, listen)
+        return _train(run, resolved, prepared, built, device, processes, snapshot, listen)
     finally:
         if joined:
             processes.leave()
@@ -147,7 +170,7 @@ def _train(
     run: Run,
     config: Config,
     prepared: Prepared,
-    model: LanguageModel,
+    model: nn.Module,
     device: torch.device,
     processes: Processes,
     snapshot: Snapshot | None,
@@ -177,7 +200,7 @@ def _train(
         model.eval()
         with torch.inference_mode():
             validation = prepared.task.evaluate(model, "validation")
-            test = prepared.task.evaluate(model, "test") if "test" in prepared.parts else None
+            test = prepared.task.evaluate(model, "test") if "test" in prepared.tokens else None
     measured = {name: part.metrics for name, part in (("validation", validation), ("test", test)) if part is not None}
     words = validation.words if validation is not None else ""
     if processes.first:
@@ -189,7 +212,7 @@ def _train(
             **measured,
         )
         card = run.card()
-        draw_curves(run.read_metrics(), run.path / "curves.png", title=run.path.name)
+        _draw(run, prepared, test or validation)
         write_text(run.path / "README.md", model_card(run.path, config, card, words))
     return Trained(
         run=str(run.path),
@@ -206,7 +229,29 @@ def _train(
     )
 
 
-def _say_size(model: LanguageModel, say: Say) -> None:
+def _try_out(model: nn.Module, prepared: Prepared) -> None:
+    """A person's own model on one example, before a run is begun or replaced."""
+    with torch.no_grad():
+        prepared.task.loss(model, *prepared.task.batch(0).rows(0, 1).tensors(torch.device("cpu")))
+
+
+def _draw(run: Run, prepared: Prepared, evaluation: Evaluation | None) -> None:
+    """How the training went, and of a classifier, what it takes for what."""
+    task = prepared.task
+    draw_curves(run.read_metrics(), run.path / "curves.png", title=run.path.name, unit=task.unit)
+    if evaluation is not None and "confusion" in evaluation.details:
+        draw_confusion(**evaluation.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
+
+
+def _with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """Pretrained word vectors bring their own width."""
+    path = said.get("model.vectors")
+    if path is None or said.get("model.embed_width") is not None:
+        return flags
+    return {**flags, "model.embed_width": vectors_width(path)}
+
+
+def _say_size(model: nn.Module, say: Say) -> None:
     """How large it is, and whether this machine can hold it: weights, gradients and two moments, 4 bytes each."""
     count = parameter_count(model)
     needed = 16 * count / 2**30
@@ -220,22 +265,22 @@ def _teller(listen: Listener) -> Say:
 
 def _whole_path(key: str, value: Any) -> Any:
     """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
-    is_path = key in (*PATHS, "tokenizer.file") and value is not None and Path(value).exists()
+    is_path = key in (*PATHS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()
     return str(Path(value).resolve()) if is_path else value
 
 
-def _card(config: Config, prepared: Prepared, model: LanguageModel, command: str | None) -> dict[str, Any]:
+def _card(config: Config, prepared: Prepared, model: nn.Module, command: str | None) -> dict[str, Any]:
     return {
         "glassformer": VERSION,
         "status": "training",
         "task": config.task,
-        "labels": None,
+        "labels": None if prepared.answers is None else prepared.answers.to_json(),
         "parameters": parameter_count(model),
         "data": {
             "name": Path(config.data.path or "").name,
             "fingerprint": prepared.corpus.fingerprint,
             "report": prepared.corpus.report(),
-            "tokens": {name: len(tokens.ids) for name, tokens in prepared.parts.items()},
+            "tokens": prepared.tokens,
         },
         "tokenizer": {
             "hash": prepared.tokenizer.hash,

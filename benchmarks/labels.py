@@ -1,0 +1,93 @@
+"""Classifiers beside scikit-learn's TF-IDF + logistic regression: same training texts, same held-out texts.
+
+    python benchmarks/labels.py trec.csv --models bag,average,cnn,lstm,transformer --seeds 3
+    python benchmarks/labels.py imdb.jsonl --models bag,bag:bigrams --seeds 1
+    python benchmarks/labels.py opinions --models bag,lstm,transformer --seeds 3
+    python benchmarks/labels.py sst2.csv --also dev.csv
+
+Each model is trained in a process of its own, by the command that a person types, with the defaults. Seconds are
+everything from starting Python to the finished run; memory is the process's peak. `--also` is scored, never chosen by.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from glassformer.config.say import silent
+from glassformer.data.columns import choose_columns
+from glassformer.data.labelled import whole_table
+from glassformer.data.table import read_table
+from glassformer.verbs.prepare import divide, settle
+
+
+def peer(data, also, bigrams):
+    """scikit-learn on glassformer's own split."""
+    config, table = settle({}, {"data.path": data}, silent)
+    parts = divide(config, table).parts
+    held = parts.get("test", parts["validation"])
+    began = time.perf_counter()
+    features = TfidfVectorizer(ngram_range=(1, 2 if bigrams else 1))
+    model = LogisticRegression(max_iter=1000)
+    model.fit(features.fit_transform(parts["train"].texts), parts["train"].labels)
+    scores = [model.score(features.transform(held.texts), held.labels)]
+    seconds = time.perf_counter() - began
+    if also:
+        other = read_table(also, config.data)
+        part = whole_table(other, choose_columns(other, config.data, config.task), "given", None)
+        scores.append(model.score(features.transform(part.texts), part.labels))
+    return scores, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def ours(data, also, model, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "glassformer.cli.main"]
+        train = [*command, "train", data, "--model", model, "--seed", str(seed), "--out", folder + "/run", "--json"]
+        began = time.perf_counter()
+        done = subprocess.run(train, capture_output=True, text=True, check=True)
+        seconds = time.perf_counter() - began
+        trained = json.loads(done.stdout.splitlines()[-1])
+        scores = [(trained.get("test") or trained["validation"])["accuracy"]]
+        if also:
+            done = subprocess.run(
+                [*command, "evaluate", folder + "/run", also, "--json"], capture_output=True, text=True
+            )
+            scores.append(json.loads(done.stdout.splitlines()[-1])["accuracy"])
+    return scores, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+
+
+def show(name, results):
+    columns = zip(*(scores for scores, _, _ in results), strict=True)
+    shown = [
+        f"{statistics.mean(column):.4f}" + (f" ± {statistics.stdev(column):.4f}" if len(column) > 1 else "")
+        for column in columns
+    ]
+    seconds = statistics.mean(seconds for _, seconds, _ in results)
+    print(
+        f"{name:24} {'   '.join(shown):36} {seconds:7.1f} s   {max(memory for *_, memory in results):5.2f} GiB",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--also")
+    parser.add_argument("--models", default="bag,bag:bigrams,average,cnn,rnn,lstm,gru,bilstm,transformer")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    for model in options.models.split(","):
+        show(model, [ours(options.data, options.also, model, seed) for seed in range(options.seeds)])
+    show("scikit-learn, words", [peer(options.data, options.also, False)])
+    show("scikit-learn, bigrams", [peer(options.data, options.also, True)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Pooling: the vectors of a text become one vector for the whole of it. A text without any token gives 0."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from glassformer.bricks.attention import masked_softmax
+from glassformer.bricks.tap import Tap
+
+Mask = Bool[Tensor, "B T"] | None
+
+
+def pool_first(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+    """The vector at the first token."""
+    return x[:, 0] if mask is None else _only_real(x[:, 0], mask)
+
+
+def pool_last(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+    """The vector at the last token."""
+    if mask is None:
+        return x[:, -1]
+    last = (mask.sum(1) - 1).clamp(min=0)
+    return _only_real(x[torch.arange(len(x), device=x.device), last], mask)
+
+
+def pool_ends(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+    """Where each way of a network that reads both ways has read everything.
+
+    The half that reads forwards stands at the last token, the half that reads backwards at the first.
+    """
+    forwards, backwards = x.chunk(2, -1)
+    return torch.cat([pool_last(forwards, mask), pool_first(backwards, mask)], -1)
+
+
+def pool_sum(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+    """Σ x_t."""
+    return x.sum(1) if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
+
+
+def pool_mean(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+    """Σ x_t / T, T the tokens of the row."""
+    return x.mean(1) if mask is None else pool_sum(x, mask) / mask.sum(1, keepdim=True).clamp(min=1)
+
+
+def pool_max(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+    """The largest value of each of the d numbers."""
+    if mask is None:
+        return x.amax(1)
+    return _only_real(x.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1), mask)
+
+
+def _only_real(pooled: Float[Tensor, "B d"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B d"]:
+    return pooled.masked_fill(~mask.any(1, keepdim=True), 0.0)
+
+
+class Pool(nn.Module):
+    """One of the functions above."""
+
+    def __init__(self, function: Callable[[Tensor, Mask], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+        return self.function(x, mask)
+
+
+class AttentionPool(nn.Module):
+    """A learned query w looks at every token: p = softmax(wᵀx_t), Σ p_t x_t. It starts at 0: as the mean."""
+
+    def __init__(self, *, width: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.zeros(width))
+        self.weights = Tap()
+
+    def forward(self, x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+        weights = self.weights(masked_softmax(torch.einsum("d,btd->bt", self.query, x), mask))
+        return torch.einsum("bt,btd->bd", weights, x)
+
+
+FUNCTIONS: dict[str, Callable[[Tensor, Mask], Tensor]] = {
+    "last": pool_last,
+    "first": pool_first,
+    "mean": pool_mean,
+    "max": pool_max,
+    "sum": pool_sum,
+}
+
+
+def make_pool(kind: str, *, width: int, both_ways: bool = False) -> nn.Module:
+    """A pool by name: last, first, mean, max, sum, attention.
+
+    `both_ways`: the vectors come from a network that reads forwards with their first half, backwards with the other.
+    """
+    if kind == "attention":
+        return AttentionPool(width=width)
+    return Pool(pool_ends if kind == "last" and both_ways else FUNCTIONS[kind])

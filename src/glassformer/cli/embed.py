@@ -1,0 +1,67 @@
+"""glassformer embed"""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from glassformer.cli.inputs import lines_of, texts_of
+from glassformer.cli.options import Parser
+from glassformer.config.errors import Misuse
+
+if TYPE_CHECKING:
+    from glassformer.verbs.embed import Embedded
+
+EXAMPLE = 'glassformer embed last "the soup was good" "the soup was bad" --out vectors.npy'
+
+
+def parser() -> Parser:
+    made = Parser("embed", "RUN [TEXT …]", "Texts as vectors: what the run's head sees of each; of a language model, "
+                  "the mean over its tokens.", EXAMPLE)  # fmt: skip
+    made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
+    made.add_argument("texts", nargs="*", metavar="TEXT", help="what to embed (default: each line of stdin)")
+    made.add_argument("--file", metavar="FILE", help="embed every line of a text file")
+    made.add_argument("--tokens", action="store_true", help="a vector for each token, instead of one for the text")
+    made.add_argument("--out", metavar="FILE", help="a .npy or .jsonl file (default: JSON lines on stdout)")
+    made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
+    return made
+
+
+def run(words: list[str]) -> int:
+    options = parser().read(words)
+    if options.file is not None and options.texts:
+        raise Misuse("give TEXT or --file, not both")
+    if options.out is not None and not options.out.endswith((".npy", ".jsonl")):
+        raise Misuse(f"--out {options.out}: its name should end in .npy or .jsonl")
+    texts = list(texts_of(options.texts)) if options.file is None else lines_of(options.file)
+    if not texts:
+        raise Misuse("there is no text to embed")
+    array = options.out is not None and options.out.endswith(".npy")
+    if array and options.tokens and len(texts) > 1:
+        raise Misuse(f"{len(texts)} texts of different lengths make no array: with --tokens, use .jsonl")
+
+    import json
+
+    import numpy as np
+
+    from glassformer.cli.show import say
+    from glassformer.verbs.load import load
+
+    found = load(options.run, options.device).embed(texts)
+    if array:
+        vectors = found[0].vectors if options.tokens else np.stack([one.vector for one in found])
+        np.save(options.out, vectors)
+        say(f"{options.out}: {' × '.join(map(str, vectors.shape))} numbers")
+        return 0
+    lines = (json.dumps(_row(one, options.tokens), ensure_ascii=False) + "\n" for one in found)
+    if options.out is None:
+        sys.stdout.writelines(lines)
+        return 0
+    with open(options.out, "w", encoding="utf-8") as file:
+        file.writelines(lines)
+    say(f"{options.out}: {len(found):,} texts")
+    return 0
+
+
+def _row(one: "Embedded", tokens: bool) -> dict[str, Any]:
+    if tokens:
+        return {"text": one.text, "tokens": one.tokens, "vectors": one.vectors.tolist()}
+    return {"text": one.text, "vector": one.vector.tolist()}

@@ -1,0 +1,96 @@
+"""glassformer predict"""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from glassformer.cli.inputs import texts_of
+from glassformer.cli.options import Parser
+from glassformer.config.errors import Misuse
+
+if TYPE_CHECKING:
+    from glassformer.verbs.load import LoadedPredictor, LoadedWriter
+
+EXAMPLE = 'glassformer predict last "the food was good, not bad at all"'
+MOST_SHOWN = 5
+
+
+def parser() -> Parser:
+    made = Parser("predict", "RUN [TEXT …]", "What a run says of a text: a label with the probability of each, a "
+                  "number, or of a language model the next token.", EXAMPLE)  # fmt: skip
+    made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
+    made.add_argument("texts", nargs="*", metavar="TEXT", help="what to judge (default: each line of stdin)")
+    made.add_argument("--file", metavar="FILE", help="judge every row of a table (.csv, .tsv, .jsonl, .parquet), "
+                      "which comes out with what was predicted added, or every line of a text file")  # fmt: skip
+    made.add_argument("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
+    made.add_argument("--encoding", "--data.encoding", dest="encoding", default="utf-8", metavar="NAME",
+                      help="of the file (default utf-8)")  # fmt: skip
+    made.add_argument("--out", metavar="FILE", help="where to write the table, in the format its name ends with")
+    made.add_argument("--probabilities", action="store_true", help="add a column for every class")
+    made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
+    made.add_argument("--json", action="store_true", help="print one JSON object a line")
+    return made
+
+
+def run(words: list[str]) -> int:
+    options = parser().read(words)
+    if options.file is not None and options.texts:
+        raise Misuse("give TEXT or --file, not both")
+    for name in ("text", "out", "probabilities"):
+        if options.file is None and getattr(options, name):
+            raise Misuse(f"--{name} goes with --file")
+    if options.out is not None and options.json:
+        raise Misuse("--out writes a table, --json prints lines: give one of them")
+
+    from glassformer.cli.show import print_json
+    from glassformer.verbs.load import LoadedWriter, load
+
+    loaded = load(options.run, options.device)
+    if options.file is not None:
+        return _file(options, loaded)
+    for text in texts_of(options.texts):
+        if not text.strip():  # a blank line has no answer, and stays one
+            print('{"text": ""}' if options.json else "", flush=True)
+            continue
+        found = _next_token(loaded, text) if isinstance(loaded, LoadedWriter) else loaded.predict(text).to_dict()
+        if options.json:
+            print_json(found)
+        else:
+            print(_line(found), flush=True)
+    return 0
+
+
+def _next_token(loaded: "LoadedWriter", text: str) -> dict[str, Any]:
+    expected = loaded.probabilities(text)[-1].expected
+    return {"text": text, "label": expected[0][0], "probability": expected[0][1], "probabilities": dict(expected)}
+
+
+def _line(found: dict[str, Any]) -> str:
+    """The answer first, for a script to cut at the tab; then what else could be said, and the text."""
+    from glassformer.cli.show import printable, visible
+
+    text = visible(printable(found["text"]))
+    if "value" in found:
+        return f"{found['value']:.6g}\t{text}"
+    best = sorted(found["probabilities"].items(), key=lambda pair: -pair[1])
+    shown = ", ".join(f"{visible(label)} {value:.4f}" for label, value in best[:MOST_SHOWN])
+    return f"{visible(found['label'])}\t{shown}{', …' if len(best) > MOST_SHOWN else ''}\t{text}"
+
+
+def _file(options: Any, loaded: "LoadedWriter | LoadedPredictor") -> int:
+    from glassformer.cli.show import say
+    from glassformer.verbs.load import LoadedWriter
+    from glassformer.verbs.predict_file import predict_file
+
+    if isinstance(loaded, LoadedWriter):
+        raise Misuse("--file is for runs that learned labels or numbers; a language model takes TEXT or stdin")
+    count = predict_file(
+        loaded,
+        options.file,
+        options.out or sys.stdout,
+        text=options.text,
+        encoding=options.encoding,
+        kind="jsonl" if options.json else None,
+        probabilities=options.probabilities,
+    )
+    say(f"{count:,} row{'s' * (count != 1)}" + (f" written to {options.out}" if options.out else ""))
+    return 0

@@ -1,0 +1,213 @@
+"""What deserves attention in a table before anything is learned from it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer.config.presets import CLASSIFICATION, REGRESSION
+from glassformer.data.columns import Columns, labels_of
+from glassformer.data.table import Table
+
+EXAMPLES = 5
+"""Contradictions that are shown, at most."""
+
+UNEVEN = 10
+"""A largest class this many times the smallest deserves a word."""
+
+
+@dataclass(frozen=True)
+class Class:
+    """A label, and how many rows have it."""
+
+    name: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A text that occurs with several labels."""
+
+    text: str
+    """How it begins."""
+    labels: list[str]
+    lines: list[int]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How lengths are spread: nine texts in ten are at most `p90` long."""
+
+    min: int
+    median: int
+    p90: int
+    p99: int
+    max: int
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """The numbers of a regression."""
+
+    min: float
+    mean: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A table's counts. Lengths are those of the texts that are not empty."""
+
+    rows: int
+    empty_texts: int
+    repeated_texts: int
+    """Rows whose text an earlier row has."""
+    contradicting_texts: int
+    """Texts that occur with several labels."""
+    contradictions: list[Contradiction]
+    """The first few of them."""
+    classes: list[Class]
+    """The largest first; empty where there are none."""
+    imbalance: float | None
+    """The largest class over the smallest."""
+    single_example_classes: list[str]
+    words: Spread | None
+    tokens: Spread | None
+    cut: int | None
+    """Texts of more tokens than the context, which would be cut there."""
+    shortest_line: int | None
+    longest_line: int | None
+    amounts: Amounts | None
+    findings: list[str]
+    """In words; empty where all is well."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def check_table(
+    table: Table,
+    columns: Columns,
+    lengths: Callable[[list[str]], list[int]] | None = None,
+    context: int | None = None,
+) -> Checked:
+    """`lengths`: counts the tokens of texts; `context`: tokens that a model reads."""
+    filled = [row for row, text in enumerate(table.columns[columns.text]) if text.strip()]
+    texts = [table.columns[columns.text][row] for row in filled]
+    lines = [table.lines[row] for row in filled]
+    labels = labels_of(table, columns.text, columns.label) if columns.label is not None else []
+    occurrences = _occurrences(texts)
+    contradictions = _contradictions(occurrences, labels, lines) if labels else []
+    classes = _classes(labels) if columns.task == CLASSIFICATION else []
+    counts = [item.count for item in classes]
+    words = [len(text.split()) for text in texts]
+    tokens = lengths(texts) if lengths is not None and texts else None
+    found = Checked(
+        rows=len(table),
+        empty_texts=len(table) - len(texts),
+        repeated_texts=len(texts) - len(occurrences),
+        contradicting_texts=len(contradictions),
+        contradictions=contradictions[:EXAMPLES],
+        classes=classes,
+        imbalance=max(counts) / min(counts) if counts else None,
+        single_example_classes=[item.name for item in classes if item.count == 1],
+        words=_spread(words) if words else None,
+        tokens=_spread(tokens) if tokens else None,
+        cut=sum(count > context for count in tokens) if tokens and context is not None else None,
+        shortest_line=lines[int(np.argmin(words))] if words else None,
+        longest_line=lines[int(np.argmax(words))] if words else None,
+        amounts=_amounts(labels) if columns.task == REGRESSION and labels else None,
+        findings=[],
+    )
+    empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]
+    again = [lines[row] for rows in occurrences.values() for row in rows[1:]]
+    found.findings.extend(_findings(found, sorted(empty), sorted(again), context))
+    return found
+
+
+def _occurrences(texts: Sequence[str]) -> dict[str, list[int]]:
+    """Each text, and the rows that have it."""
+    found: dict[str, list[int]] = {}
+    for row, text in enumerate(texts):
+        found.setdefault(text.strip(), []).append(row)
+    return found
+
+
+def _contradictions(occurrences: dict[str, list[int]], labels: list[str], lines: list[int]) -> list[Contradiction]:
+    found = []
+    for text, rows in occurrences.items():
+        if len(rows) > 1 and len({labels[row] for row in rows}) > 1:
+            first = {labels[row]: lines[row] for row in reversed(rows)}  # each label, and where it comes first
+            pairs = sorted(first.items(), key=lambda item: item[1])
+            found.append(Contradiction(text[:60], [label for label, _ in pairs], [line for _, line in pairs]))
+    return found
+
+
+def _classes(labels: list[str]) -> list[Class]:
+    counts = sorted(Counter(labels).items(), key=lambda item: (-item[1], item[0]))
+    return [Class(name, count, count / len(labels)) for name, count in counts]
+
+
+def _spread(values: Sequence[int]) -> Spread:
+    return Spread(*(int(value) for value in np.percentile(values, [0, 50, 90, 99, 100], method="inverted_cdf")))
+
+
+def _amounts(labels: list[str]) -> Amounts:
+    numbers = [float(label) for label in labels]
+    return Amounts(min(numbers), sum(numbers) / len(numbers), max(numbers))
+
+
+def _findings(found: Checked, empty: list[int], again: list[int], context: int | None) -> list[str]:
+    """One line each, the gravest first."""
+    findings = []
+    if len(found.classes) == 1:
+        findings.append(f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)")
+    if found.contradicting_texts:
+        shown = "; ".join(f"lines {_listed(item.lines, ' and ')}" for item in found.contradictions)
+        more = ", …" if found.contradicting_texts > len(found.contradictions) else ""
+        texts = _some(found.contradicting_texts, "text occurs", "texts occur")
+        findings.append(f"{texts} with different labels: {shown}{more}")
+    if alike := _alike([item.name for item in found.classes]):
+        findings.append(f"labels that differ only in their letters' case: {_listed(alike)}")
+    if found.single_example_classes:
+        some = _some(len(found.single_example_classes), "class has", "classes have")
+        findings.append(f"{some} a single example: {_listed(found.single_example_classes)}")
+    if found.imbalance is not None and found.imbalance >= UNEVEN:
+        first, last = found.classes[0], found.classes[-1]
+        findings.append(
+            f"classes are uneven: '{first.name}' has {first.count:,} rows, {found.imbalance:.3g} times as many as "
+            f"'{last.name}' ({last.count:,})"
+        )
+    if empty:
+        findings.append(f"{_some(len(empty), 'text is', 'texts are')} empty and would be left out: {_lines(empty)}")
+    if again:
+        findings.append(f"{_some(len(again), 'row repeats', 'rows repeat')} an earlier text: {_lines(again)}")
+    if found.cut:
+        findings.append(
+            f"{_some(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "
+            "raise --model.context"
+        )
+    if found.amounts is not None and found.amounts.min == found.amounts.max:
+        findings.append(f"every row has the number {found.amounts.min:g}: there is nothing to learn (--label)")
+    return findings
+
+
+def _alike(names: list[str]) -> list[str]:
+    folded = Counter(name.casefold() for name in names)
+    return sorted((name for name in names if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
+
+
+def _some(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _lines(lines: list[int]) -> str:
+    return f"line{'' if len(lines) == 1 else 's'} {_listed(lines)}"
+
+
+def _listed(items: Sequence[object], between: str = ", ") -> str:
+    shown = between.join(f"{item:,}" if isinstance(item, int) else str(item) for item in items[:EXAMPLES])
+    return shown + (", …" if len(items) > EXAMPLES else "")

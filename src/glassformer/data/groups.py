@@ -1,0 +1,144 @@
+"""Rows that must stay together, and which of them are held out: by content and seed, or the latest."""
+
+import datetime
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.mixing import Numbers, mix, number
+
+Rows = NDArray[np.int64]
+"""A number for each row."""
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].+)?")
+
+
+def digests_of(texts: Iterable[str]) -> Numbers:
+    """Equal for texts that are equal but for the blanks around them."""
+    found = (hashlib.blake2b(text.strip().encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+
+
+def grouped(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
+    """Each row's group: rows of one text are together, and those of one value too; an empty value binds nothing."""
+    texts: Rows = np.unique(digests, return_inverse=True)[1].astype(np.int64)
+    if values is None:
+        return texts
+    parent = list(range(len(digests)))
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = row = parent[parent[row]]
+        return row
+
+    first: dict[int | str, int] = {}
+    for row, (text, value) in enumerate(zip(texts.tolist(), values, strict=True)):
+        for tie in (text, value) if value else (text,):
+            parent[root(row)] = root(first.setdefault(tie, row))
+    roots = [root(row) for row in range(len(parent))]
+    out: Rows = np.unique(roots, return_inverse=True)[1].astype(np.int64)
+    return out
+
+
+def held_by_chance(
+    digests: Numbers, groups: Rows, classes: Rows, fractions: Mapping[str, float], seed: int
+) -> dict[str, NDArray[np.bool_]] | None:
+    """Which rows each part holds out: whole groups, each class by its share, in an order of content and seed.
+
+    Every class leaves at least one row to training. The order of the rows plays no part. None: there are too few.
+    """
+    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
+    for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
+        counts[group][label] += 1
+    keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(keys, groups, digests)
+    waiting: list[int] = np.argsort(mix(keys, number(seed))).tolist()
+    total = Counter(classes.tolist())
+    left = Counter(total)
+    taken: dict[str, list[int]] = {}
+    for part, fraction in fractions.items():
+        taken[part] = _pick(counts, waiting, _shares(total, fraction), left)
+        if not taken[part]:  # an earlier part gives one of its groups away, if it has two
+            giver = next((groups for groups in taken.values() if len(groups) > 1), None)
+            if giver is None:
+                return None
+            taken[part] = [giver.pop()]
+        chosen = set(taken[part])
+        waiting = [group for group in waiting if group not in chosen]
+    return {part: np.isin(groups, chosen) for part, chosen in taken.items()}
+
+
+def _shares(total: Counter[int], fraction: float) -> Counter[int]:
+    """Whole rows of each class, together as many as the fraction says: the largest remainders are rounded up."""
+    exact = {label: fraction * count for label, count in sorted(total.items())}
+    shares = Counter({label: int(share) for label, share in exact.items()})
+    missing = max(1, round(fraction * total.total())) - shares.total()
+    by_remainder = sorted(exact, key=lambda label: shares[label] - exact[label])
+    shares.update(by_remainder[: max(0, missing)])
+    return shares
+
+
+def _pick(counts: list[Counter[int]], waiting: list[int], wanted: Counter[int], left: Counter[int]) -> list[int]:
+    """Groups, in their order, that fit; then those that bring the classes nearer to what is wanted; one at least."""
+    picked: list[int] = []
+
+    def nearer(group: int) -> int:
+        return sum(abs(wanted[label]) - abs(wanted[label] - count) for label, count in counts[group].items())
+
+    def take(group: int) -> None:
+        picked.append(group)
+        wanted.subtract(counts[group])
+        left.subtract(counts[group])
+
+    def can_leave(group: int) -> bool:
+        return all(count < left[label] for label, count in counts[group].items())
+
+    for group in waiting:
+        if all(count <= wanted[label] for label, count in counts[group].items()) and can_leave(group):
+            take(group)
+    done = set(picked)
+    rest = [group for group in waiting if group not in done]
+    for group in rest:
+        if nearer(group) > 0 and can_leave(group):
+            take(group)
+    if not picked and (free := [group for group in rest if can_leave(group)]):
+        take(max(free, key=nearer))
+    return picked
+
+
+def time_of(value: str) -> datetime.datetime | None:
+    """The moment that an ISO date, or date and time, names; one without a time zone is taken as UTC."""
+    if not DATE.fullmatch(value.strip()):
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def held_by_time(
+    digests: Numbers, times: Sequence[datetime.datetime], fractions: Mapping[str, float]
+) -> dict[str, NDArray[np.bool_]] | None:
+    """The latest rows: train, then validation, then test. Rows of one moment stay together; a text that comes again
+    later stays where it came first. None: there are too few moments."""
+    moments, row_moment = np.unique([time.timestamp() for time in times], return_inverse=True)
+    if len(moments) < len(fractions) + 1:
+        return None
+    counts = np.bincount(row_moment)
+    stop = len(moments)
+    place = np.zeros(len(moments), dtype=np.int64)
+    for part in range(len(fractions), 0, -1):
+        wanted = list(fractions.values())[part - 1] * len(times)
+        held = np.cumsum(counts[part:stop][::-1])  # of the last one, two … moments; `part` of them stay for the others
+        size = int(np.argmin(np.abs(held - wanted))) + 1
+        place[stop - size : stop] = part
+        stop -= size
+    texts = grouped(digests)
+    earliest = np.full(int(texts.max()) + 1, len(fractions), dtype=np.int64)
+    np.minimum.at(earliest, texts, place[row_moment])
+    return {name: earliest[texts] == part for part, name in enumerate(fractions, 1)}

@@ -1,0 +1,38 @@
+"""No encoder at all: what comes after then sees the words themselves."""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from glassformer.bricks.attention import Memory
+from glassformer.encoders.base import Encoder, State, no_memory
+
+
+class NothingKept(State):
+    """No token's output needs another token."""
+
+    def select(self, rows: Int[Tensor, "B"]) -> "NothingKept":
+        return self
+
+
+class IdentityEncoder(Encoder):
+    """Every vector as it came. Pooled, this is the average of the word vectors."""
+
+    def __init__(self, *, width: int, causal: bool) -> None:
+        super().__init__()
+        self.width = width
+        self.causal = causal
+
+    def forward(
+        self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+    ) -> Float[Tensor, "B T d"]:
+        no_memory(self, memory)
+        return x
+
+    def start(self, batch: int, room: int, memory: Memory | None = None) -> NothingKept:
+        no_memory(self, memory)
+        return NothingKept()
+
+    def extend(
+        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        return x

@@ -1,0 +1,99 @@
+"""What is said of a text: one of several classes, or a number. From labels to what a model learns, and back."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.config.errors import RunError, SettingError
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Classes by name. Two of them may share one output: the score of the second, against the first."""
+
+    names: tuple[str, ...]
+    loss: str
+    """softmax or logistic."""
+
+    @staticmethod
+    def of(names: Sequence[str], loss: str | None) -> "Classes":
+        """`loss`: as asked for; None: logistic for two classes, softmax for more."""
+        if loss == "squared":
+            raise SettingError("training.loss squared is for numbers: --task regression, or softmax or logistic")
+        if loss == "logistic" and len(names) != 2:
+            raise SettingError(f"training.loss logistic is for two classes, and there are {len(names)}; use softmax")
+        return Classes(tuple(names), loss or ("logistic" if len(names) == 2 else "softmax"))
+
+    @property
+    def outputs(self) -> int:
+        return 1 if self.loss == "logistic" else len(self.names)
+
+    def learned(self, labels: Sequence[str]) -> NDArray[np.int64]:
+        """The number of each label's class."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        return np.array([numbers[label] for label in labels], dtype=np.int64)
+
+    def words(self, learned: Tensor) -> list[str]:
+        """The label of each number."""
+        return [self.names[number] for number in learned.tolist()]
+
+    def probabilities(self, scores: Float[Tensor, "N outputs"]) -> Float[Tensor, "N C"]:
+        if self.loss == "softmax":
+            return scores.softmax(-1)
+        second = scores[:, 0].sigmoid()
+        return torch.stack([1 - second, second], -1)
+
+    def to_json(self) -> list[str]:
+        return list(self.names)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers. A model learns how many spreads they lie above the mean of the training part."""
+
+    mean: float
+    spread: float
+
+    outputs = 1
+
+    @staticmethod
+    def of(numbers: NDArray[np.float64], loss: str | None) -> "Scale":
+        if loss not in (None, "squared"):
+            raise SettingError(f"training.loss {loss} is for classes: --task classification, or squared")
+        return Scale(float(numbers.mean()), float(numbers.std()) or 1.0)
+
+    def learned(self, labels: Sequence[str]) -> NDArray[np.float32]:
+        return ((np.array([float(label) for label in labels]) - self.mean) / self.spread).astype(np.float32)
+
+    def words(self, learned: Tensor) -> list[str]:
+        return [f"{value:.6g}" for value in self.values(learned[:, None]).tolist()]
+
+    def values(self, scores: Float[Tensor, "N 1"]) -> Float[Tensor, "N"]:
+        """In the unit of the data."""
+        return scores[:, 0].double() * self.spread + self.mean
+
+    def to_json(self) -> dict[str, float]:
+        return {"mean": self.mean, "spread": self.spread}
+
+
+Answers = Classes | Scale
+
+
+def read_answers(value: Any, loss: str | None, source: str) -> Answers:
+    """What `to_json` wrote."""
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return Classes.of(value, loss)
+    if isinstance(value, dict) and all(_is_number(value.get(key)) for key in ("mean", "spread")):
+        return Scale(value["mean"], value["spread"])
+    raise RunError(f"{source} is damaged: its labels are neither names of classes nor a mean and a spread")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

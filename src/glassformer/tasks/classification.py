@@ -1,0 +1,132 @@
+"""Say which class a text belongs to."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.bricks.losses import logistic_loss, softmax_loss
+from glassformer.config.errors import SettingError
+from glassformer.config.names import unknown
+from glassformer.config.presets import CLASSIFICATION
+from glassformer.data.examples import Examples
+from glassformer.tasks.answers import Classes
+from glassformer.tasks.base import Evaluation
+from glassformer.tasks.labelling import Labelling
+
+
+class Classification(Labelling):
+    name = CLASSIFICATION
+    unit = "nats per text"
+
+    def __init__(
+        self,
+        parts: dict[str, Examples],
+        classes: Classes,
+        *,
+        batch_size: int = 1,
+        seed: int = 0,
+        smoothing: float = 0.0,
+        class_weights: str | None = None,
+    ) -> None:
+        super().__init__(parts, outputs=classes.outputs, batch_size=batch_size, seed=seed)
+        self.classes = classes
+        self.smoothing = smoothing
+        self.weights = None
+        if class_weights is not None:
+            self.weights = torch.from_numpy(weights_of(class_weights, classes.names, parts["train"].answers))
+
+    def losses(self, scores: Float[Tensor, "B outputs"], answers: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+        losses = self._plain(scores, answers, self.smoothing)
+        return losses if self.weights is None else losses * self.weights.to(losses.device)[answers]
+
+    def _plain(self, scores: Float[Tensor, "B outputs"], answers: Int[Tensor, "B"], smoothing: float) -> Tensor:
+        """Softmax and logistic loss of two classes are the same function of the difference of their scores."""
+        if self.classes.loss == "softmax":
+            return softmax_loss(scores, answers, smoothing)
+        return logistic_loss(scores[:, 0], answers * (1 - smoothing) + smoothing / 2)
+
+    def judge(self, examples: Examples, scores: Float[Tensor, "N outputs"]) -> Evaluation:
+        true = torch.from_numpy(examples.answers)
+        losses = self._plain(scores, true, 0.0)
+        probabilities = self.classes.probabilities(scores).numpy()
+        predicted = probabilities.argmax(1)
+        confusion = confusion_matrix(examples.answers, predicted, len(self.classes.names))
+        by_class = dict(zip(self.classes.names, per_class(confusion), strict=True))
+        metrics = {
+            "accuracy": float(np.trace(confusion) / confusion.sum()),
+            "macro_f1": macro_f1(confusion),
+            "loss": float(losses.double().mean()),
+            "texts": len(examples),
+        }
+        names = self.classes.names
+        records = [
+            {
+                "text": text,
+                "label": names[answer],
+                "predicted": names[guess],
+                "probability": float(row[guess]),
+                "loss": float(loss),
+            }
+            for text, answer, guess, row, loss in zip(
+                examples.texts, examples.answers, predicted, probabilities, losses, strict=True
+            )
+        ]
+        words = f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
+        details = {"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}}
+        return Evaluation(metrics, "accuracy", lower_is_better=False, words=words, details=details, records=records)
+
+
+def confusion_matrix(true: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """How many texts of class i (row) were taken for class j (column)."""
+    return np.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
+
+
+def per_class(confusion: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
+    right, said, there = np.diag(confusion), confusion.sum(0), confusion.sum(1)
+
+    def share(of: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.divide(right, of, out=np.zeros(len(right)), where=of > 0)
+
+    precision, recall = share(said), share(there)
+    f1 = np.divide(2 * right, said + there, out=np.zeros(len(right)), where=said + there > 0)
+    return [
+        {"precision": float(p), "recall": float(r), "f1": float(f), "texts": int(n)}
+        for p, r, f, n in zip(precision, recall, f1, there, strict=True)
+    ]
+
+
+def macro_f1(confusion: NDArray[np.int64]) -> float:
+    """The mean of the classes' F1, over the classes that occur or were said to."""
+    met = confusion.sum(0) + confusion.sum(1) > 0
+    return float(np.mean([row["f1"] for row, there in zip(per_class(confusion), met, strict=True) if there]))
+
+
+def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) -> NDArray[np.float32]:
+    """`balanced` (a class weighs as much as any other, however rare), or `spam=5,ham=1` (those not named weigh 1)."""
+    if spec == "balanced":
+        counts = np.bincount(answers, minlength=len(names))
+        return (len(answers) / (len(names) * np.maximum(counts, 1))).astype(np.float32)
+    weights = np.ones(len(names), np.float32)
+    for pair in spec.split(","):
+        name, said, value = pair.rpartition("=")
+        if not said:
+            raise SettingError(
+                f"training.class_weights wants balanced or a weight by class, {names[0]}=5, not '{pair}'"
+            )
+        if name not in names:
+            raise SettingError(unknown("class in training.class_weights", name, names))
+        try:
+            weight = float(value)
+        except ValueError:
+            weight = -1.0
+        if not 0 <= weight < np.inf:
+            raise SettingError(
+                f"training.class_weights: the weight of '{name}' must be a number from 0 up, not '{value}'"
+            )
+        weights[names.index(name)] = weight
+    return weights

@@ -1,0 +1,121 @@
+"""A table in, the same table with what a model says of each row out."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any, TextIO
+
+from glassformer.config.errors import Misuse
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns import SAMPLE, text_column
+from glassformer.data.place import find
+from glassformer.data.reading import check_encoding, numbered_lines, text_blocks
+from glassformer.data.rows import is_table, kind_of
+from glassformer.data.table import Table, read_table
+from glassformer.runs.files import aside
+from glassformer.tasks.answers import Classes
+from glassformer.verbs.load import LoadedPredictor
+from glassformer.verbs.predict import Prediction
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+def predict_file(
+    loaded: LoadedPredictor,
+    file: str,
+    out: str | TextIO,
+    *,
+    text: str | None = None,
+    encoding: str = "utf-8",
+    kind: str | None = None,
+    probabilities: bool = False,
+) -> int:
+    """Every column of the file stays; `predicted` and `probability` (of numbers, `predicted` alone) come after them.
+
+    A row without text gets neither. A file that is no table is a text a line. `kind`: csv, tsv or jsonl; unset, what
+    the name of `out` ends with, else the file's own. Gives the number of rows.
+    """
+    check_encoding(encoding)
+    path = find(file)
+    if path is None or path.is_dir():
+        raise Misuse(f"{file} is no file: --file wants a table, or a text a line")
+    kind = kind or (_kind_to_write(out) if isinstance(out, str) else _kind_like(path))
+    table = _table(path, file, encoding)
+    column = _text_column(table, text, loaded.config.data.text)
+    texts = table.columns[column]
+    said = iter(loaded.predict([text for text in texts if text.strip()]))
+    new = _free_names(loaded, table, probabilities)
+    added = [_added(next(said), new) if text.strip() else {} for text in texts]
+    rows = _rows(path, table, encoding if kind == "jsonl" else None)
+    _write(out, kind, [*table.columns, *new.values()], rows, added)
+    return len(table)
+
+
+def _kind_to_write(out: str) -> str:
+    kind = kind_of(Path(out))
+    if kind not in (*DELIMITERS, "jsonl") or out.endswith(".gz"):
+        raise Misuse(f"--out {out}: its name should end in .csv, .tsv or .jsonl")
+    return kind
+
+
+def _kind_like(path: Path) -> str:
+    kind = kind_of(path)
+    return kind if kind in (*DELIMITERS, "jsonl") else "csv"
+
+
+def _table(path: Path, name: str, encoding: str) -> Table:
+    if is_table(path):
+        return read_table(name, DataSettings(encoding=encoding))
+    lines = [text for _, text in numbered_lines(text_blocks(path, encoding))]
+    lines = lines[:-1] if lines and not lines[-1] else lines  # the last line ends too
+    return Table(name, {"text": lines}, list(range(1, len(lines) + 1)))
+
+
+def _text_column(table: Table, named: str | None, learned: str | None) -> str:
+    """The one that was named, the one that the run learned from, or the one that looks like text."""
+    if named is None and learned in table.columns:
+        return learned
+    return text_column(table.name, {name: values[:SAMPLE] for name, values in table.columns.items()}, named)
+
+
+def _rows(path: Path, table: Table, encoding: str | None) -> list[dict[str, Any]]:
+    """As they came: from JSON to JSON (then with the `encoding`), numbers stay numbers."""
+    if encoding is not None and kind_of(path) == "jsonl":
+        return [json.loads(line) for _, line in numbered_lines(text_blocks(path, encoding)) if line.strip()]
+    return [dict(zip(table.columns, values, strict=True)) for values in zip(*table.columns.values(), strict=True)]
+
+
+def _free_names(loaded: LoadedPredictor, table: Table, probabilities: bool) -> dict[str, str]:
+    """What comes after a row's own columns, and the name that is still free for it."""
+    names = ["predicted"]
+    if isinstance(loaded.answers, Classes):
+        names += ["probability", *(f"p_{label}" for label in loaded.answers.names if probabilities)]
+    free: dict[str, str] = {}
+    for name in names:
+        found = name
+        while found in table.columns or found in free.values():
+            found += "_by_model"
+        free[name] = found
+    return free
+
+
+def _added(prediction: Prediction, new: dict[str, str]) -> dict[str, Any]:
+    said = {"predicted": prediction.label if prediction.value is None else prediction.value}
+    said["probability"] = prediction.probability
+    said |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
+    return {free: said[name] for name, free in new.items()}
+
+
+def _write(
+    out: str | TextIO, kind: str, names: list[str], rows: list[dict[str, Any]], added: list[dict[str, Any]]
+) -> None:
+    if isinstance(out, str):  # aside: it may be the very file that was read
+        with aside(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as to:
+            return _write(to, kind, names, rows, added)
+    whole = ({**row, **more} for row, more in zip(rows, added, strict=True))
+    if kind == "jsonl":
+        return out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in whole)
+    writer = csv.DictWriter(out, names, delimiter=DELIMITERS[kind], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(whole)
+    return None

@@ -1,0 +1,226 @@
+"""Labels, numbers and vectors out: `predict` and `embed` on texts, lines and whole tables."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glassformer as gf
+from glassformer.verbs.load import LoadedPredictor
+from running import Command
+from tables import read_csv, write_table
+
+GOOD, BAD = "the soup was good and lovely", "the film was awful and dull"
+
+
+def lines(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def said_by(run: Path, texts: list[str]) -> list[Any]:
+    model = gf.load(run, "cpu")
+    assert isinstance(model, LoadedPredictor)
+    return model.predict(texts)
+
+
+# --- predict ---
+
+
+def test_predict_from_arguments(command: Command, runs: Path) -> None:
+    code, out, _ = command("predict", runs / "three", GOOD, BAD, "--json")
+    assert code == 0
+    for found, expected in zip(lines(out), said_by(runs / "three", [GOOD, BAD]), strict=True):
+        assert found.keys() == {"text", "label", "probability", "probabilities"}
+        assert found["text"] == expected.text
+        assert found["label"] == expected.label
+        assert found["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
+        assert found["probability"] == max(found["probabilities"].values())
+    code, out, _ = command("predict", "--device", "cpu", runs / "three", GOOD, "a\tb")
+    first, second = out.splitlines()
+    label, chances, text = first.split("\t")
+    assert (label, text) == (said_by(runs / "three", [GOOD])[0].label, GOOD)
+    assert chances.startswith(f"{label} 0.")
+    chance_of = said_by(runs / "three", [GOOD])[0].probabilities
+    assert [pair.split()[0] for pair in chances.split(", ")] == sorted(chance_of, key=lambda name: -chance_of[name])
+    assert second.endswith("\ta⇥b")
+
+
+def test_predict_a_number(command: Command, runs: Path) -> None:
+    (expected,) = said_by(runs / "rated", [GOOD])
+    code, out, _ = command("predict", runs / "rated", GOOD)
+    assert out == f"{expected.value:.6g}\t{GOOD}\n"
+    code, out, _ = command("predict", runs / "rated", GOOD, "--json")
+    assert lines(out) == [{"text": GOOD, "value": pytest.approx(expected.value)}]
+    assert code == 0
+
+
+def test_predict_the_next_token(command: Command, runs: Path) -> None:
+    code, out, _ = command("predict", runs / "writer", "the so", "--json")
+    (found,) = lines(out)
+    assert code == 0
+    assert found["label"] == max(found["probabilities"], key=found["probabilities"].__getitem__)
+    assert len(found["probabilities"]) == 5
+
+
+@pytest.mark.parametrize("words", [[], ["-"]], ids=str)
+def test_predict_from_stdin(words: list[str], command: Command, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{GOOD}\n\n  \n{BAD}"))
+    code, out, _ = command("predict", runs / "two", *words)
+    shown = out.split("\n")
+    assert code == 0
+    assert [bool(line) for line in shown] == [True, False, False, True, False]  # a blank line stays one
+    assert (shown[0].split("\t")[2], shown[3].split("\t")[2]) == (GOOD, BAD)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{GOOD}\n\n{BAD}\n"))
+    code, out, _ = command("predict", runs / "two", *words, "--json")
+    assert [line["text"] for line in lines(out)] == [GOOD, "", BAD]
+    assert lines(out)[1] == {"text": ""}
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8"))
+    code, out, err = command("predict", runs / "two", *words)
+    assert (code, out, err) == (2, "", "glassformer: what comes from stdin is not UTF-8\n")
+
+
+ROWS = [("7", GOOD, "x"), ("8", "", "y"), ("9", BAD, "z, z"), ("10", "  ", "ü")]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_predict_a_table(ending: str, command: Command, files: Path, runs: Path) -> None:
+    write_table(files / f"in.{ending}", ROWS, ("id", "text", "mark"))
+    code, out, err = command("predict", runs / "two", "--file", f"in.{ending}")
+    assert code == 0
+    assert err == "4 rows\n"
+    found = read_csv(out, "\t" if ending == "tsv" else ",")
+    assert [tuple(row.values())[:3] for row in found] == ROWS
+    assert list(found[0]) == ["id", "text", "mark", "predicted", "probability"]
+    expected = said_by(runs / "two", [GOOD, BAD])
+    assert [row["predicted"] for row in found] == [expected[0].label, "", expected[1].label, ""]
+    assert float(found[0]["probability"]) == pytest.approx(expected[0].probability)
+    assert found[1]["probability"] == ""
+
+    code, _, err = command("predict", runs / "two", "--file", f"in.{ending}", "--out", "out.jsonl", "--probabilities")
+    assert err == "4 rows written to out.jsonl\n"
+    rows = lines((files / "out.jsonl").read_text())
+    assert rows[1] == {"id": "8", "text": "", "mark": "y"}
+    assert (rows[0]["predicted"], rows[0]["p_bad"]) == (
+        expected[0].label,
+        pytest.approx(expected[0].probabilities["bad"]),
+    )
+    assert rows[0].keys() == {"id", "text", "mark", "predicted", "probability", "p_bad", "p_good"}
+    code, out, _ = command("predict", runs / "two", "--file", f"in.{ending}", "--json")
+    assert [row["id"] for row in lines(out)] == ["7", "8", "9", "10"]
+
+
+def test_predict_json_lines_keeps_their_types(command: Command, files: Path, runs: Path) -> None:
+    rows = [
+        {"n": 1, "text": GOOD, "x": True, "deep": {"a": [1, 2.5]}, "none": None},
+        {"n": 2.5, "text": ""},
+        {"text": BAD, "later": "é"},
+    ]
+    (files / "in.jsonl").write_text("\n\n".join(json.dumps(row) for row in rows))
+    code, out, _ = command("predict", runs / "rated", "--file", "in.jsonl")
+    assert code == 0
+    found = lines(out)
+    values = [said.value for said in said_by(runs / "rated", [GOOD, BAD])]
+    assert found[0] == {**rows[0], "predicted": pytest.approx(values[0])}
+    assert found[1] == rows[1]
+    assert found[2] == {**rows[2], "predicted": pytest.approx(values[1])}
+    command("predict", runs / "rated", "--file", "in.jsonl", "--out", "out.csv")
+    table = read_csv((files / "out.csv").read_text())
+    assert list(table[0]) == ["n", "text", "x", "deep", "none", "later", "predicted"]
+    assert (table[0]["x"], table[0]["deep"], table[0]["none"]) == ("true", '{"a": [1, 2.5]}', "")  # as JSON writes them
+    assert (table[1]["predicted"], table[2]["later"]) == ("", "é")
+
+
+def test_predict_never_takes_a_column_away(command: Command, files: Path, runs: Path) -> None:
+    """Names that are taken stay; predicting over what was predicted, again and again, adds to it."""
+    write_table(files / "in.csv", [(GOOD, "mine", "p")], ("text", "predicted", "p_bad"))
+    first = (files / "in.csv").read_text().splitlines()[1]
+    for again in range(1, 4):
+        code, _, err = command("predict", runs / "two", "--file", "in.csv", "--out", "in.csv", "--probabilities")
+        assert code == 0, err
+        (row,) = read_csv((files / "in.csv").read_text())
+        assert len(row) == 3 + 4 * again
+        assert ",".join(row.values()).startswith(first)
+        assert [value for name, value in row.items() if name.startswith("predicted")][1:] == [
+            row["predicted_by_model"]
+        ] * again
+    assert not list(files.glob(".*"))
+
+
+def test_predict_lines_of_text(command: Command, files: Path, runs: Path) -> None:
+    (files / "in.txt").write_text(f"{GOOD}\n\n{BAD}, he said\n")
+    code, out, err = command("predict", runs / "two", "--file", "in.txt")
+    assert code == 0
+    assert [row["text"] for row in read_csv(out)] == [GOOD, "", f"{BAD}, he said"]
+    assert [bool(row["predicted"]) for row in read_csv(out)] == [True, False, True]
+    (files / "one.txt").write_text(GOOD)
+    code, out, err = command("predict", runs / "two", "--file", "one.txt", "--json")
+    assert (len(lines(out)), err) == (1, "1 row\n")
+    (files / "none.txt").write_text("")
+    assert command("predict", runs / "two", "--file", "none.txt")[:2] == (0, "text,predicted,probability\n")
+
+
+def test_predict_where_no_row_has_a_text(command: Command, files: Path, runs: Path) -> None:
+    write_table(files / "in.csv", [("1", ""), ("2", " ")], ("id", "text"))
+    for run, added in (("two", "predicted,probability"), ("rated", "predicted")):
+        code, out, _ = command("predict", runs / run, "--file", "in.csv")
+        assert code == 0
+        assert out.splitlines()[0] == f"id,text,{added}"
+        assert [row["predicted"] for row in read_csv(out)] == ["", ""]
+
+
+def test_predict_parquet_and_packed(command: Command, files: Path, runs: Path) -> None:
+    plain = write_table(files / "in.csv", [row[1:] for row in ROWS], ("text", "mark"))
+    _, expected, _ = command("predict", runs / "two", "--file", plain.name)
+    for name in ("in.parquet", "in.csv.gz"):
+        write_table(files / name, [row[1:] for row in ROWS], ("text", "mark"))
+        assert command("predict", runs / "two", "--file", name)[:2] == (0, expected)
+
+
+def test_predict_another_column_or_encoding(command: Command, files: Path, runs: Path) -> None:
+    write_table(files / "in.csv", [("same", GOOD), ("same", BAD)], ("text", "body"))
+    code, out, _ = command("predict", runs / "two", "--file", "in.csv", "--text", "body")
+    assert [row["predicted"] for row in read_csv(out)] == [said.label for said in said_by(runs / "two", [GOOD, BAD])]
+    probabilities = [row["probability"] for row in read_csv(out)]
+    assert probabilities[0] != probabilities[1]
+    (files / "old.csv").write_bytes("text\ncafé, très bon\n".replace(",", "").encode("latin-1"))
+    for flag in ("--encoding", "--data.encoding"):
+        code, out, _ = command("predict", runs / "two", "--file", "old.csv", flag, "latin-1")
+        assert code == 0
+        assert read_csv(out)[0]["text"] == "café très bon"
+
+
+# --- embed ---
+
+
+def test_embed_texts(command: Command, files: Path, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = gf.load(runs / "two", "cpu").embed([GOOD, BAD])
+    code, out, _ = command("embed", runs / "two", GOOD, BAD)
+    assert code == 0
+    assert [line.keys() for line in lines(out)] == [{"text", "vector"}] * 2
+    np.testing.assert_allclose([line["vector"] for line in lines(out)], [one.vector for one in expected], atol=1e-6)
+    code, _, err = command("embed", runs / "two", GOOD, BAD, "--out", "vectors.npy")
+    array = np.load(files / "vectors.npy")
+    assert err == f"vectors.npy: 2 × {len(expected[0].vector)} numbers\n"
+    np.testing.assert_allclose(array, [one.vector for one in expected], atol=1e-6)
+    (files / "in.txt").write_text(f"{GOOD}\n{BAD}\n")
+    command("embed", runs / "two", "--file", "in.txt", "--out", "vectors.jsonl")
+    assert (files / "vectors.jsonl").read_text() == out
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{GOOD}\n{BAD}\n"))
+    assert command("embed", runs / "two")[1] == out
+
+
+@pytest.mark.parametrize("run", ["two", "three", "writer"])
+def test_embed_tokens(run: str, command: Command, files: Path, runs: Path) -> None:
+    text = "the soup"
+    expected = gf.load(runs / run, "cpu").embed(text)
+    code, out, _ = command("embed", runs / run, text, "--tokens")
+    (found,) = lines(out)
+    assert code == 0
+    assert found.keys() == {"text", "tokens", "vectors"}
+    assert found["tokens"] == expected.tokens == (list(text) if run == "writer" else text.split())
+    np.testing.assert_allclose(found["vectors"], expected.vectors, atol=1e-6)
+    command("embed", runs / run, text, "--tokens", "--out", "tokens.npy")
+    assert np.load(files / "tokens.npy").shape == (len(expected.tokens), len(expected.vector))
