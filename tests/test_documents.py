@@ -21,6 +21,7 @@ def blocks(document: Path) -> list[tuple[str, str]]:
 def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GLASSFORMER_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     for language, code in blocks(document):
         command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)

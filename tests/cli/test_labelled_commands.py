@@ -45,7 +45,7 @@ def test_from_a_table_to_a_label(command: Command, files: Path) -> None:
     assert 'next: glassformer predict run "A text"' in err
     trained = json.loads(out)
     assert (trained["task"], trained["model"], trained["steps"]) == ("classification", "average", 40)
-    assert trained["validation"].keys() == {"accuracy", "macro_f1", "loss", "texts"}
+    assert trained["validation"].keys() == {"accuracy", "macro_f1", "loss", "majority", "texts"}
     assert is_png(files / "run" / "confusion.png")
     assert is_png(files / "run" / "curves.png")
     card = (files / "run" / "README.md").read_text()
@@ -55,7 +55,7 @@ def test_from_a_table_to_a_label(command: Command, files: Path) -> None:
 
     code, out, err = command("evaluate", "run", "--json", "--out", "picture.png")
     evaluated = json.loads(out)
-    assert evaluated.keys() == {"accuracy", "macro_f1", "loss", "texts", "per_class", "confusion"}
+    assert evaluated.keys() == {"accuracy", "macro_f1", "loss", "majority", "texts", "per_class", "confusion"}
     assert {key: evaluated[key] for key in trained["test"]} == pytest.approx(trained["test"])
     assert list(evaluated["per_class"]) == evaluated["confusion"]["labels"] == ["bad", "good", "so-so"]
     assert evaluated["per_class"]["bad"].keys() == {"precision", "recall", "f1", "texts"}

@@ -70,7 +70,7 @@ def test_every_choice_and_range_is_held(section: str, field: dataclasses.Field[A
         if bound is not None:
             wrong_value = bound + wrong if kind_of(field)[0] is int else bound + wrong * 1.0
             beside = {"model": user_of(field.name)} if section == "model" else {}
-            with pytest.raises(SettingError, match=rf"{section}\.{field.name} is .* must be at (least|most)"):
+            with pytest.raises(SettingError, match=rf"{section}\.{field.name} is .* must be (at (least|most)|above)"):
                 resolve({}, {**beside, f"{section}.{field.name}": wrong_value})
 
 

@@ -27,6 +27,7 @@ def test_nothing_to_find() -> None:
     assert found == Checked(
         rows=6,
         empty_texts=0,
+        missing_labels=0,
         repeated_texts=0,
         contradicting_texts=0,
         contradictions=[],

@@ -2,7 +2,7 @@ import pytest
 
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns import choose_columns, number_in, text_column
+from glassformer.data.columns import check_labels, choose_columns, number_in, text_column
 from glassformer.data.table import Table
 
 PROSE = [f"the film number {number} was seen by many" for number in range(60)]
@@ -20,8 +20,9 @@ def chosen(task: str | None = None, settings: DataSettings | None = None, **colu
 
 
 def refused(task: str | None = None, settings: DataSettings | None = None, **columns: list[str]) -> str:
+    rows = table(**columns)
     with pytest.raises(DataError) as caught:
-        chosen(task, settings, **columns)
+        check_labels(rows, choose_columns(rows, settings or DataSettings(), task))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -93,7 +94,8 @@ def test_the_text_is_sought_in_all_of_a_table() -> None:
         ({"score": ["-1e-3", "2"] * 30}, "score", "regression"),
         ({"id": [str(n) for n in range(60)]}, "", "language-model"),
         ({"user_id": LABELS}, "", "language-model"),
-        ({"price": [str(n / 7) for n in range(60)]}, "", "language-model"),
+        ({"price": [str(n / 7) for n in range(60)]}, "price", "regression"),
+        ({"price": [str(n / 7) for n in range(60)], "weight": [str(n / 9) for n in range(60)]}, "", "language-model"),
         ({"always": ["x"] * 60}, "", "language-model"),
         ({}, "", "language-model"),
     ],

@@ -164,7 +164,9 @@ def test_the_report() -> None:
     assert "6 classes: a 16.7%, b 16.7%, c 16.7%, d 16.7%, e 16.7%, …" in split_table(many, CLASSES, FIFTH).report()
     nothing = split_table(many, CLASSES, DataSettings(validation_fraction=0.0))
     assert len(nothing.remarks) == 2
-    assert len(split_table(many, CLASSES, FIFTH).remarks) == 2
+    assert split_table(many, CLASSES, FIFTH).remarks[2:] == ("warning: a score over 6 rows of test says little",)
+    rare = split_table(table([f"t {n}" for n in range(103)], ["x", "y"] * 50 + ["rare"] * 3), CLASSES, DataSettings())
+    assert rare.remarks[2:] == ("warning: no row of validation has the label 'rare'",)
     assert nothing.remarks[0] == "60 rows"
     assert list(nothing.parts) == ["train"]
 

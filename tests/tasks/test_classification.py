@@ -119,11 +119,13 @@ def test_an_evaluation() -> None:
         "accuracy": pytest.approx(theirs.accuracy_score(answers, said)),
         "macro_f1": pytest.approx(theirs.f1_score(answers, said, average="macro")),
         "loss": pytest.approx(F.cross_entropy(scores, answers).item(), rel=1e-6),  # plain, however it was learned
+        "majority": 3 / 7,
         "texts": 7,
     }
     assert 0 < evaluation.metrics["accuracy"] < 1
     assert evaluation.primary == "accuracy"
-    assert evaluation.score == -evaluation.metrics["accuracy"]  # lower is better, whatever the metric
+    assert evaluation.score == pytest.approx(-evaluation.metrics["accuracy"])  # lower is better, whatever the metric
+    assert evaluation.score > -evaluation.metrics["accuracy"]  # of equal ones, the smaller loss decides
     assert evaluation.details["confusion"] == {
         "labels": ["bad", "good", "so-so"],
         "matrix": theirs.confusion_matrix(answers, said).tolist(),

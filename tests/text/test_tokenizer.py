@@ -471,3 +471,30 @@ def test_comparing_needs_more_than_one_line() -> None:
     for texts in ([], ["one line"], ["\n \n"]):
         with pytest.raises(DataError):
             compare(lambda texts=texts: texts, [TokenizerSettings(kind="char")])  # type: ignore[misc]
+
+
+# --- words, fast ---
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60), st.booleans())
+def test_words_cut_between_blanks_are_the_pipelines(text: str, lowercase: bool) -> None:
+    """Whatever the characters: the pipeline itself, asked for the whole text, gives the same ids."""
+    known = ["Straße don't ’tis naïve a_b 1,000 x\ty\nΣΑΣ İstanbul e\u0301te\u0301", text]
+    tokenizer = Tokenizer.train(known, TokenizerSettings(kind="word", lowercase=lowercase))
+    for one in (*known, f" {text}  {text} ", f"new {text}"):
+        assert tokenizer.encode(one) == tokenizer._rust.encode(one, add_special_tokens=False).ids
+
+
+def test_long_stretches_are_not_remembered() -> None:
+    tokenizer = Tokenizer.train(["a b"], TokenizerSettings(kind="word"))
+    tokenizer.encode("a " + "漢" * 1000)
+    assert list(tokenizer._numberer) == ["a"]
+
+
+def test_a_word_tokenizer_made_elsewhere_keeps_its_own_words() -> None:
+    rust = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0, "don't!": 1}, unk_token="<unk>"))
+    rust.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"\S+"), "removed", invert=True)
+    rust.decoder = tokenizers.decoders.Sequence([tokenizers.decoders.Fuse()])
+    tokenizer = Tokenizer(rust)
+    assert tokenizer.kind == "other"
+    assert tokenizer.encode("don't! stop") == [1, 0]

@@ -10,13 +10,12 @@ from loading import TEXTS, loaded
 from torch import nn
 
 import glassformer as gf
-from glassformer.config.presets import ENCODERS, encoder_info, model_name
+from glassformer.config.presets import ENCODERS, model_name
 from glassformer.models.reader import BagReader
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers, Classes
 from glassformer.verbs import train as train_verb
-from glassformer.verbs.load import LoadedWriter
-from glassformer.verbs.predict import Predictor
+from glassformer.verbs.load import LoadedPredictor, LoadedWriter
 from glassformer.verbs.train import Trained, train
 from running import identical, labelled, losses_of, tensors_of
 from tables import opinions, write_table
@@ -48,10 +47,8 @@ class Kept:
 def predicted_in_memory(kept: Kept, run: Trained) -> list[Any]:
     """What the trained model itself says, before anything is written or read."""
     config = Run.open(run).config()
-    framed = encoder_info(config.model.encoder).ordered
     assert kept.answers is not None
-    predictor = Predictor(kept.model, Run.open(run).tokenizer(), kept.answers, config.model.context, framed)
-    return predictor.predict(TEXTS)
+    return LoadedPredictor(kept.model, Run.open(run).tokenizer(), Run.open(run), config, kept.answers).predict(TEXTS)
 
 
 VARIANTS = ["bow", "dan", "bilstm", "bag:counts", "bag:bigrams", "lstm:bidirectional", "transformer:classic"]
@@ -120,10 +117,12 @@ def test_a_bag_takes_its_frequencies_from_the_training_part_alone(table: Path, t
 def test_embeddings_are_what_the_head_sees(table: Path, tmp_path: Path) -> None:
     for name in ("lstm", "bag"):
         model = loaded(train(table, out=tmp_path / name, **few_steps(name)))
-        one = model.embed("The soup was GOOD")
+        one = model.embed("The soup was GOOD", tokens=True)
+        assert model.embed("The soup was GOOD").vectors is None
+        assert one.vectors is not None
         assert one.tokens == ["the", "soup", "was", "good"]
         assert one.vectors.shape == (4, len(one.vector))
-        several = model.embed(["the soup was good", "a", "the soup was good and bad"])
+        several = model.embed(["the soup was good", "a", "the soup was good and bad"], tokens=True)
         np.testing.assert_allclose(several[0].vector, one.vector, atol=1e-6)
         np.testing.assert_allclose(several[0].vectors, one.vectors, atol=1e-6)
         head = model.model.head
@@ -244,7 +243,7 @@ def test_a_table_as_plain_text(table: Path, tmp_path: Path) -> None:
     model = gf.load(run, "cpu")
     assert isinstance(model, LoadedWriter)
     assert "60 documents" in Run.open(run).card()["data"]["report"]
-    vectors = model.embed(["the soup", ""])
+    vectors = model.embed(["the soup", ""], tokens=True)
     assert vectors[0].vector.tolist() == pytest.approx(vectors[0].vectors.mean(0).tolist(), abs=1e-6)
     assert vectors[1].vector.tolist() == [0.0] * len(vectors[0].vector)  # no token: nothing
     assert vectors[1].tokens == []

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.runs.run import Run
-from glassformer.verbs.predict import Predictor
+from glassformer.verbs.load import LoadedPredictor
 from glassformer.verbs.train import train
 from running import identical, losses_of, tensors_of
 
@@ -59,7 +59,7 @@ def test_a_module(table: Path, tmp_path: Path) -> None:
     run = train(table, out=tmp_path / "run", model=module, **OWN)
     assert not torch.equal(module.out.weight, before)  # it is this one that learns
     model = loaded(run, model=Own(vocab, 3))
-    in_memory = Predictor(module, model.tokenizer, model.answers, model.context, model.framed)
+    in_memory = LoadedPredictor(module, model.tokenizer, model.run, model.config, model.answers)
     assert model.predict(TEXTS) == in_memory.predict(TEXTS)
 
 

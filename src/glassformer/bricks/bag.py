@@ -17,6 +17,9 @@ from glassformer.bricks.word_dropout import WordDropout
 Features = tuple[Int[Tensor, "B F"], Bool[Tensor, "B F"]]
 """Rows of the table for each text, and which of them are real."""
 
+NUMBERS_AT_ONCE = 2**22
+"""Of the gradient, before they are added up."""
+
 
 class BagOfWords(nn.Module):
     """Wx, where x holds for each feature of a text its count, or its TF-IDF weight.
@@ -129,9 +132,13 @@ class WeightedSums(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
         found, weights = ctx.saved_tensors
         (gradient,) = gradients
-        shares = weights.unsqueeze(-1) * gradient.unsqueeze(1)
-        zeros = gradient.new_zeros(ctx.rows, gradient.shape[1])
-        return None, None, zeros.index_add_(0, found.flatten(), shares.flatten(0, 1))
+        out = gradient.new_zeros(ctx.rows, gradient.shape[1])
+        texts = max(1, NUMBERS_AT_ONCE // (found.shape[1] * gradient.shape[1]))
+        for first in range(0, len(found), texts):
+            some = slice(first, first + texts)
+            shares = weights[some].unsqueeze(-1) * gradient[some].unsqueeze(1)
+            out.index_add_(0, found[some].flatten(), shares.flatten(0, 1))
+        return None, None, out
 
 
 def weighted_sums(

@@ -22,6 +22,7 @@ examples:
   glassformer data check opinions
   glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32
 """
+MOST_ROWS = 40
 DATA = "a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), or an embedded data set"
 
 
@@ -119,9 +120,11 @@ def check(words: list[str]) -> int:
                   f"earlier text, {checked.contradicting_texts:,} texts with different labels")  # fmt: skip
     if checked.classes:
         classes = table("class", "rows", "share")
-        for one in checked.classes:
+        for one in checked.classes[:MOST_ROWS]:
             classes.add_row(Text(one.name), f"{one.count:,}", f"{one.share:.1%}")
         results.print(classes)
+        if len(checked.classes) > MOST_ROWS:
+            results.print(f"… and {len(checked.classes) - MOST_ROWS} smaller classes (--json has them all)")
     if checked.amounts is not None:
         results.print("numbers: " + ", ".join(f"{name} {value:.6g}" for name, value in vars(checked.amounts).items()))
     lengths = table("length of a text in", "min", "median", "p90", "p99", "max")

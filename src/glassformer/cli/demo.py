@@ -99,7 +99,7 @@ def _judge(out: Path, minutes: float) -> None:
     answers = {}
     sentences = [sentence for pair in ORDER_PAIRS for sentence, _ in pair]
     for name, settings in READERS.items():
-        say(f"{name}, {minutes:g} minutes at most, on restaurant opinions")
+        say(f"{name}, {minutes:g} minutes, on restaurant opinions")
         trained = _train("opinions", out / f"opinions-{settings['model']}", minutes=minutes, **settings)
         assert trained.test is not None
         shown.add_row(name, f"{trained.parameters:,}", f"{trained.steps:,}", f"{trained.test['accuracy']:.3f}",

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.inputs import lines_of, texts_of
+from glassformer.cli.inputs import check_out, texts_of
 from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
@@ -14,11 +14,20 @@ EXAMPLE = 'glassformer embed last "the soup was good" "the soup was bad" --out v
 
 
 def parser() -> Parser:
-    made = Parser("embed", "RUN [TEXT …]", "Texts as vectors: what the run's head sees of each; of a language model, "
-                  "the mean over its tokens.", EXAMPLE)  # fmt: skip
+    made = Parser("embed", "RUN [TEXT …]", "Texts as vectors: what the run's head sees of each (of a linear bag, its "
+                  "scores); of a language model, the mean over its tokens.", EXAMPLE)  # fmt: skip
     made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
     made.add_argument("texts", nargs="*", metavar="TEXT", help="what to embed (default: each line of stdin)")
-    made.add_argument("--file", metavar="FILE", help="embed every line of a text file")
+    made.add_argument("--file", metavar="FILE", help="embed the texts of a table (.csv, .tsv, .jsonl, .parquet), or "
+                      "every line of a text file")  # fmt: skip
+    made.add_argument("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
+    made.add_argument(
+        "--encoding",
+        "--data.encoding",
+        dest="encoding",
+        metavar="NAME",
+        help="of the file (default: as the run's data)",
+    )
     made.add_argument("--tokens", action="store_true", help="a vector for each token, instead of one for the text")
     made.add_argument("--out", metavar="FILE", help="a .npy or .jsonl file (default: JSON lines on stdout)")
     made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
@@ -29,14 +38,7 @@ def run(words: list[str]) -> int:
     options = parser().read(words)
     if options.file is not None and options.texts:
         raise Misuse("give TEXT or --file, not both")
-    if options.out is not None and not options.out.endswith((".npy", ".jsonl")):
-        raise Misuse(f"--out {options.out}: its name should end in .npy or .jsonl")
-    texts = list(texts_of(options.texts)) if options.file is None else lines_of(options.file)
-    if not texts:
-        raise Misuse("there is no text to embed")
-    array = options.out is not None and options.out.endswith(".npy")
-    if array and options.tokens and len(texts) > 1:
-        raise Misuse(f"{len(texts)} texts of different lengths make no array: with --tokens, use .jsonl")
+    check_out(options.out, (".npy", ".jsonl"))
 
     import json
 
@@ -44,14 +46,25 @@ def run(words: list[str]) -> int:
 
     from glassformer.cli.show import say
     from glassformer.verbs.load import load
+    from glassformer.verbs.predict_file import read_texts
 
-    found = load(options.run, options.device).embed(texts)
+    loaded = load(options.run, options.device)
+    if options.file is None:
+        texts = list(texts_of(options.texts))
+    else:
+        _, texts = read_texts(loaded, options.file, text=options.text, encoding=options.encoding)
+    if not texts:
+        raise Misuse("there is no text to embed")
+    array = options.out is not None and options.out.endswith(".npy")
+    if array and options.tokens and len(texts) > 1:
+        raise Misuse(f"{len(texts)} texts of different lengths make no array: with --tokens, use .jsonl")
+    found = loaded.embed(texts, tokens=options.tokens)
     if array:
-        vectors = found[0].vectors if options.tokens else np.stack([one.vector for one in found])
+        vectors = np.stack([one.vector for one in found]) if found[0].vectors is None else found[0].vectors
         np.save(options.out, vectors)
         say(f"{options.out}: {' × '.join(map(str, vectors.shape))} numbers")
         return 0
-    lines = (json.dumps(_row(one, options.tokens), ensure_ascii=False) + "\n" for one in found)
+    lines = (json.dumps(_row(one), ensure_ascii=False) + "\n" for one in found)
     if options.out is None:
         sys.stdout.writelines(lines)
         return 0
@@ -61,7 +74,7 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def _row(one: "Embedded", tokens: bool) -> dict[str, Any]:
-    if tokens:
+def _row(one: "Embedded") -> dict[str, Any]:
+    if one.vectors is not None:
         return {"text": one.text, "tokens": one.tokens, "vectors": one.vectors.tolist()}
     return {"text": one.text, "vector": one.vector.tolist()}

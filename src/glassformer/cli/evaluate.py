@@ -5,11 +5,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser, settings_of
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
 
 EXAMPLE = "glassformer evaluate last test.csv --out confusion.png"
+MOST_ROWS, MOST_COLUMNS = 40, 12
+"""Classes that a table on the screen can hold."""
 
 
 def parser() -> Parser:
@@ -37,8 +40,7 @@ def parser() -> Parser:
 def run(words: list[str]) -> int:
     options = parser().read(words)
     reading = {key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()}
-    if options.out is not None and not options.out.endswith((".png", ".svg", ".pdf")):
-        raise Misuse(f"--out {options.out}: its name should end in .png, .svg or .pdf")
+    check_out(options.out, (".png", ".svg", ".pdf"))
 
     from glassformer.cli.show import print_json, results, say
     from glassformer.verbs.evaluate import evaluate
@@ -82,14 +84,37 @@ def _show_classes(details: dict[str, Any]) -> None:
 
     from glassformer.cli.show import results, table
 
+    labels, matrix = details["confusion"]["labels"], details["confusion"]["matrix"]
     scores = table("class", "precision", "recall", "F1", "texts")
-    for name, row in details["per_class"].items():
-        scores.add_row(Text(name), *(f"{row[key]:.4f}" for key in ("precision", "recall", "f1")), f"{row['texts']:,}")
+    largest = sorted(details["per_class"].items(), key=lambda item: -item[1]["texts"])[:MOST_ROWS]
+    for name, row in details["per_class"].items() if len(labels) <= MOST_ROWS else largest:
+        shown = [f"{row[key]:.4f}" if row["texts"] else "–" for key in ("precision", "recall", "f1")]
+        scores.add_row(Text(name), *shown, f"{row['texts']:,}")
     results.print()
     results.print(scores)
-    labels, matrix = details["confusion"]["labels"], details["confusion"]["matrix"]
-    shown = table("true ↓  predicted →", *labels)
+    if len(labels) > MOST_ROWS:
+        results.print(f"… and {len(labels) - MOST_ROWS} smaller classes (--json has them all)")
+    if len(labels) > MOST_COLUMNS:
+        _show_mistakes(labels, matrix)
+        return
+    confusion = table("true ↓  predicted →", *labels)
     for name, row in zip(labels, matrix, strict=True):
-        shown.add_row(Text(name), *(f"{count:,}" for count in row))
+        confusion.add_row(Text(name), *(f"{count:,}" for count in row))
     results.print()
-    results.print(shown)
+    results.print(confusion)
+
+
+def _show_mistakes(labels: list[str], matrix: list[list[int]]) -> None:
+    """The most frequent ones: a matrix of many classes fits no screen."""
+    from rich.text import Text
+
+    from glassformer.cli.show import results, table
+
+    counts = [(matrix[i][j], labels[i], labels[j]) for i in range(len(labels)) for j in range(len(labels)) if i != j]
+    mistakes = table("most frequent mistakes: true", "predicted", "texts")
+    mistakes.columns[1].justify = "left"
+    for count, true, predicted in sorted(counts, reverse=True)[:MOST_COLUMNS]:
+        if count:
+            mistakes.add_row(Text(true), Text(predicted), f"{count:,}")
+    results.print()
+    results.print(mistakes)

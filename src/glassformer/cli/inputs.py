@@ -2,8 +2,19 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from glassformer.config.errors import Misuse
+
+
+def check_out(out: str | None, endings: tuple[str, ...]) -> None:
+    """Before anything is computed: a file of a kind that can be written, in a folder that is there."""
+    if out is None:
+        return
+    if not out.endswith(endings):
+        raise Misuse(f"--out {out}: its name should end in {', '.join(endings[:-1])} or {endings[-1]}")
+    if not Path(out).parent.is_dir():
+        raise Misuse(f"--out {out}: there is no folder {Path(out).parent}")
 
 
 def lines_of(file: str) -> list[str]:

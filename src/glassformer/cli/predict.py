@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.inputs import texts_of
+from glassformer.cli.inputs import check_out, texts_of
 from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
@@ -22,9 +22,9 @@ def parser() -> Parser:
     made.add_argument("--file", metavar="FILE", help="judge every row of a table (.csv, .tsv, .jsonl, .parquet), "
                       "which comes out with what was predicted added, or every line of a text file")  # fmt: skip
     made.add_argument("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
-    made.add_argument("--encoding", "--data.encoding", dest="encoding", default="utf-8", metavar="NAME",
-                      help="of the file (default utf-8)")  # fmt: skip
-    made.add_argument("--out", metavar="FILE", help="where to write the table, in the format its name ends with")
+    made.add_argument("--encoding", "--data.encoding", dest="encoding", metavar="NAME",
+                      help="of the file (default: as the run's data)")  # fmt: skip
+    made.add_argument("--out", metavar="FILE", help="where to write the table: .csv, .tsv or .jsonl")
     made.add_argument("--probabilities", action="store_true", help="add a column for every class")
     made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
     made.add_argument("--json", action="store_true", help="print one JSON object a line")
@@ -38,10 +38,11 @@ def run(words: list[str]) -> int:
     for name in ("text", "out", "probabilities"):
         if options.file is None and getattr(options, name):
             raise Misuse(f"--{name} goes with --file")
+    check_out(options.out, (".csv", ".tsv", ".jsonl"))
     if options.out is not None and options.json:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
-    from glassformer.cli.show import print_json
+    from glassformer.cli.show import print_json, say
     from glassformer.verbs.load import LoadedWriter, load
 
     loaded = load(options.run, options.device)
@@ -51,7 +52,9 @@ def run(words: list[str]) -> int:
         if not text.strip():  # a blank line has no answer, and stays one
             print('{"text": ""}' if options.json else "", flush=True)
             continue
-        found = _next_token(loaded, text) if isinstance(loaded, LoadedWriter) else loaded.predict(text).to_dict()
+        found = (
+            _next_token(loaded, text) if isinstance(loaded, LoadedWriter) else loaded.predict(text, say=say).to_dict()
+        )
         if options.json:
             print_json(found)
         else:
@@ -91,6 +94,7 @@ def _file(options: Any, loaded: "LoadedWriter | LoadedPredictor") -> int:
         encoding=options.encoding,
         kind="jsonl" if options.json else None,
         probabilities=options.probabilities,
+        say=say,
     )
     say(f"{count:,} row{'s' * (count != 1)}" + (f" written to {options.out}" if options.out else ""))
     return 0

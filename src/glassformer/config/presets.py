@@ -183,9 +183,7 @@ LABELLING_DEFAULTS: dict[str, Any] = {
     "tokenizer.lowercase": True,
     "tokenizer.min_count": 2,  # a word seen once teaches what an unknown word is like
     "model.context": 256,
-    "model.pool": "max",
     "model.dropout": 0.3,
-    "model.word_dropout": 0.2,
     "training.batch_size": 32,
     "training.optimizer": "adamw",
     "training.lr": 2e-3,

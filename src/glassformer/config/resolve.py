@@ -1,4 +1,4 @@
-"""From what a person said to a whole configuration: defaults < size < style < file < flag."""
+"""From what a person said to a whole configuration: defaults < task < size < style < data < file < flag."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -85,6 +85,11 @@ class Config:
                 return f"{key} does nothing while {other} is {self.get(other)}; it goes with {other} {wanted}"
         return None
 
+    @property
+    def framed(self) -> bool:
+        """START and END stand around each text: its encoder knows where it begins and ends."""
+        return encoder_info(self.model.encoder).ordered
+
     def to_dict(self) -> dict[str, Any]:
         """What a run saves: every setting that does something."""
         out: dict[str, Any] = {"task": self.task, **{name: {} for name in SECTIONS}}
@@ -142,6 +147,11 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "model.tied": {"task": (LANGUAGE_MODEL,)},
     "model.mask": {"task": (LANGUAGE_MODEL,)},
     **{f"model.{key}": {"task": LABELLING} for key in HEAD_KEYS},
+    "model.head_hidden": {"task": LABELLING, "model.head_layers": (1, 2)},
+    "model.buckets": {"model.ngrams": (2, 3, 4, 5)},
+    "model.embed_width": {"task": LABELLING, "model.embed": ("vectors",)},
+    "model.vectors": {"task": LABELLING, "model.embed": ("vectors",)},
+    "model.vectors_frozen": {"task": LABELLING, "model.embed": ("vectors",)},
     "model.rotary_base": {"model.positions": ("rotary",)},
     "training.momentum": {"training.optimizer": ("momentum",)},
     "training.beta1": {"training.optimizer": ("muon", "adamw")},
@@ -151,16 +161,19 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "training.class_weights": {"task": (CLASSIFICATION,)},
     "training.label_smoothing": {"task": (LANGUAGE_MODEL, CLASSIFICATION)},
     "training.samples": {"task": (LANGUAGE_MODEL,)},
+    "training.validation_tokens": {"task": (LANGUAGE_MODEL,)},
 }
 """Settings that do something only where others have certain values."""
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
 
 
-def resolve(file: Mapping[str, Any], flags: Mapping[str, Any], found: Mapping[str, Any] | None = None) -> Config:
+def resolve(
+    file: Mapping[str, Any], flags: Mapping[str, Any], found: Mapping[str, Any] | None = None, *, strict: bool = True
+) -> Config:
     """The configuration that a file and flags ask for; `found` is what the data says where they say nothing.
 
-    Keys that the chosen encoder or task does not use are errors, not decoration.
+    Keys that the chosen encoder or task does not use are errors, not decoration (unless not `strict`: a run's own).
     """
     from_file, from_flags = flatten(file), flatten(flags)
     if any(from_flags.get(budget) is not None for budget in BUDGETS):  # a flag's budget replaces the file's
@@ -177,7 +190,7 @@ def resolve(file: Mapping[str, Any], flags: Mapping[str, Any], found: Mapping[st
         for name, section in SECTIONS.items()
     }
     config = Config(task=task, **sections)
-    for key in said:
+    for key in said if strict else ():
         why = config.idle(key)
         if why is not None and (key in from_flags or key.startswith("model.")):
             raise SettingError(why)
@@ -198,9 +211,9 @@ def _defaults(task: str, encoder: str, said: Mapping[str, Any]) -> dict[str, Any
         general.pop("training.lr", None)
     if said.get("tokenizer.kind", "word") == "bpe":
         general.pop("tokenizer.lowercase", None)
-    size = _of_model(size_of(said.get("model.size", general.get("model.size", ModelSettings.size)), encoder))
+    size = _of_model(size_of(said.get("model.size") or "tiny", encoder))
     style = _of_model(style_of(said["model.style"])) if said.get("model.style") else {}
-    named = size if "model.size" in said else {}  # a size that was asked for beats what the task would choose
+    named = size if said.get("model.size") else {}  # a size that was asked for beats what the task would choose
     return {**_of_model(info.defaults), **size, **general, **named, **style}
 
 

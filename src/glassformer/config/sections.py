@@ -29,7 +29,7 @@ class DataSettings:
     test_fraction: float = setting(0.0, "part of the data held out for the test", least=0.0, most=0.9)
     split_seed: int = setting(0, "which documents or rows are held out (one text is split at its tail)", least=0)
     split_by: str | None = setting(
-        None, "rows alike in this column stay together; if it holds dates, the latest are held out"
+        None, "rows alike in this column stay together; if it holds ISO dates, the latest are held out"
     )
     encoding: str = setting("utf-8", "encoding of the text files")
     text: str | None = setting(None, "column that holds the text; unset: found by its name and looks")
@@ -66,7 +66,9 @@ class TokenizerSettings:
 @dataclass(frozen=True)
 class ModelSettings:
     encoder: str = setting("transformer", "the sequence model")
-    size: str = setting("tiny", "layers, heads and width by name", choices=tuple(SIZES))
+    size: str | None = setting(
+        None, "layers, heads and width by name; unset: tiny, for labels smaller", choices=tuple(SIZES)
+    )
     style: str | None = setting(
         None, "parts of the Transformer by name; unset: what trains best", choices=tuple(STYLES)
     )
@@ -83,7 +85,7 @@ class ModelSettings:
     embed_width: int | None = setting(None, "numbers per word vector; unset: width, else a map leads to it", least=1)
     vectors: str | None = setting(None, "a file of pretrained word vectors to start from (GloVe or word2vec text)")
     vectors_frozen: bool = setting(False, "word vectors are not trained: they stay as they start")
-    word_dropout: float = setting(0.0, "part of the words dropped in training", least=0.0, most=0.95)
+    word_dropout: float = setting(0.2, "part of the words dropped in training", least=0.0, most=0.95)
     tied: bool | None = setting(None, "the head shares the word vectors' weights; unset: yes, but for one-hot")
     dropout: float = setting(0.0, "part of the numbers dropped in training", least=0.0, most=0.95)
     activation: str = setting("swiglu", "non-linearity of the feed-forward part", choices=ACTIVATIONS)
@@ -112,7 +114,7 @@ class ModelSettings:
     weighting: str = setting("tfidf", "what a word counts in the bag", choices=WEIGHTINGS)
     ngrams: int = setting(1, "the bag also counts runs of up to so many words", least=1, most=5)
     buckets: int = setting(2**18, "places that the bag's runs of words are hashed to", least=1)
-    pool: str = setting("mean", "how the vectors of a text become one", choices=POOLS)
+    pool: str = setting("max", "how the vectors of a text become one", choices=POOLS)
     head_layers: int = setting(0, "hidden layers of the head's MLP; 0: linear", least=0, most=2)
     head_hidden: int = setting(128, "width of those", least=1)
 
@@ -172,7 +174,9 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    steps: int | None = setting(None, "updates to make; unset, with no epochs and minutes: 2000", least=1)
+    steps: int | None = setting(
+        None, "updates to make; unset, with no epochs and minutes: 2000, for labels 3 to 10 epochs", least=1
+    )
     epochs: float | None = setting(None, "times to go through the data", least=1e-9)
     minutes: float | None = setting(None, "minutes to train", least=1e-9)
     batch_size: int = setting(16, "sequences per update, over all processes", least=1)

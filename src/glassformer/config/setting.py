@@ -10,6 +10,9 @@ from typing import Any
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 
+TINY = 1e-9
+"""The least of what must be above 0."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
@@ -103,6 +106,7 @@ def check(section: str, values: Any) -> None:
         if rule.choices and value not in rule.choices:
             raise SettingError(unknown(name, str(value), rule.choices))
         if rule.least is not None and value < rule.least:
-            raise SettingError(f"{name} is {value}, but must be at least {rule.least:g}")
+            least = f"at least {rule.least:g}" if rule.least != TINY else "above 0"
+            raise SettingError(f"{name} is {value}, but must be {least}")
         if rule.most is not None and value > rule.most:
             raise SettingError(f"{name} is {value}, but must be at most {rule.most:g}")

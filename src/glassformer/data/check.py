@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from glassformer.config.presets import CLASSIFICATION, REGRESSION
-from glassformer.data.columns import Columns, labels_of
+from glassformer.data.columns import Columns, labels_of, number_in
 from glassformer.data.table import Table
 
 EXAMPLES = 5
 """Contradictions that are shown, at most."""
+
+MISSING = ("na", "n/a", "nan", "none", "null", "nil", "-", "?", "unknown", "missing")
+"""What people write where there is no label."""
 
 UNEVEN = 10
 """A largest class this many times the smallest deserves a word."""
@@ -63,6 +66,8 @@ class Checked:
 
     rows: int
     empty_texts: int
+    missing_labels: int
+    """Rows with a text and no label."""
     repeated_texts: int
     """Rows whose text an earlier row has."""
     contradicting_texts: int
@@ -101,13 +106,15 @@ def check_table(
     labels = labels_of(table, columns.text, columns.label) if columns.label is not None else []
     occurrences = _occurrences(texts)
     contradictions = _contradictions(occurrences, labels, lines) if labels else []
-    classes = _classes(labels) if columns.task == CLASSIFICATION else []
+    missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
+    classes = _classes([label for label in labels if label]) if columns.task == CLASSIFICATION else []
     counts = [item.count for item in classes]
     words = [len(text.split()) for text in texts]
     tokens = lengths(texts) if lengths is not None and texts else None
     found = Checked(
         rows=len(table),
         empty_texts=len(table) - len(texts),
+        missing_labels=len(missing),
         repeated_texts=len(texts) - len(occurrences),
         contradicting_texts=len(contradictions),
         contradictions=contradictions[:EXAMPLES],
@@ -119,12 +126,12 @@ def check_table(
         cut=sum(count > context for count in tokens) if tokens and context is not None else None,
         shortest_line=lines[int(np.argmin(words))] if words else None,
         longest_line=lines[int(np.argmax(words))] if words else None,
-        amounts=_amounts(labels) if columns.task == REGRESSION and labels else None,
+        amounts=_amounts(labels) if columns.task == REGRESSION else None,
         findings=[],
     )
     empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]
     again = [lines[row] for rows in occurrences.values() for row in rows[1:]]
-    found.findings.extend(_findings(found, sorted(empty), sorted(again), context))
+    found.findings.extend(_findings(found, sorted(empty), sorted(missing), sorted(again), context))
     return found
 
 
@@ -155,12 +162,15 @@ def _spread(values: Sequence[int]) -> Spread:
     return Spread(*(int(value) for value in np.percentile(values, [0, 50, 90, 99, 100], method="inverted_cdf")))
 
 
-def _amounts(labels: list[str]) -> Amounts:
-    numbers = [float(label) for label in labels]
+def _amounts(labels: list[str]) -> Amounts | None:
+    """Of the labels that are numbers."""
+    numbers = [number for label in labels if (number := number_in(label)) is not None]
+    if not numbers:
+        return None
     return Amounts(min(numbers), sum(numbers) / len(numbers), max(numbers))
 
 
-def _findings(found: Checked, empty: list[int], again: list[int], context: int | None) -> list[str]:
+def _findings(found: Checked, empty: list[int], missing: list[int], again: list[int], context: int | None) -> list[str]:
     """One line each, the gravest first."""
     findings = []
     if len(found.classes) == 1:
@@ -181,6 +191,11 @@ def _findings(found: Checked, empty: list[int], again: list[int], context: int |
             f"classes are uneven: '{first.name}' has {first.count:,} rows, {found.imbalance:.3g} times as many as "
             f"'{last.name}' ({last.count:,})"
         )
+    if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
+        findings.append(f"labels that may stand for a missing one, and count as classes: {_listed(odd)}")
+    if missing:
+        some = _some(len(missing), "text has", "texts have")
+        findings.append(f"{some} no label, and training would refuse the table: {_lines(missing)}")
     if empty:
         findings.append(f"{_some(len(empty), 'text is', 'texts are')} empty and would be left out: {_lines(empty)}")
     if again:

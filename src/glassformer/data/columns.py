@@ -69,7 +69,12 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
     if task is not None and task not in TASKS:
         raise SettingError(unknown("task", task, TASKS))
     spread = slice(None, None, -(-len(table) // SAMPLE))
-    others = (settings.label, settings.split_by) if settings.text is None else ()
+    if settings.text is None and (odd := next((name for name in table.columns if len(name.split()) > 5), None)):
+        raise DataError(
+            f"{table.name}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
+            "write names such as text,label above it, or say --text and --label"
+        )
+    others = (settings.label,) if settings.text is None else ()
     sample = {name: values[spread] for name, values in table.columns.items() if name not in others}
     text = text_column(table.name, sample, settings.text)
     label = None if task == LANGUAGE_MODEL else _label_column(table, text, settings, task)
@@ -87,9 +92,16 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
         task = _task(table, label, values)
     kinds = f"{len(set(values)):,} classes" if task == CLASSIFICATION else "numbers"
     why = f"text column '{text}', label column '{label}' with {kinds} (--text, --label); task: {task} (--task)"
-    columns = Columns(text, label, task, why)
-    check_labels(table, columns)
-    return columns
+    return Columns(text, label, task, why)
+
+
+def may_hold_labels(table: Table, settings: DataSettings) -> bool:
+    """Whether some rows leave it open that there is a label column; asked before a whole corpus is read."""
+    try:
+        text = text_column(table.name, table.columns, settings.text)
+        return _label_column(table, text, settings, None) is not None
+    except DataError:  # all rows may tell what some do not
+        return True
 
 
 def labels_of(table: Table, text: str, label: str) -> list[str]:
@@ -115,8 +127,14 @@ def check_labels(table: Table, columns: Columns) -> None:
             if number_in(label[place]) is None:
                 raise DataError(
                     f"{table.name}, line {table.lines[place]:,}, column '{columns.label}': text where a number is "
-                    f"wanted: '{label[place].strip()[:40]}' (--task classification takes any value)"
+                    f"wanted: '{label[place].strip()[:40]}' ({_advice(label[place])})"
                 )
+
+
+def _advice(value: str) -> str:
+    if number_in(plain := re.sub(r"[^\d,.-]", "", value).replace(",", ".")) is not None:
+        return f"write {plain}"
+    return "--task classification takes any value"
 
 
 def existing(where: str, name: str, names: Iterable[str], flag: str) -> str:
@@ -144,9 +162,10 @@ def _label_column(table: Table, text: str, settings: DataSettings, task: str | N
     found = _by_name(others, CLASS_NAMES + AMOUNT_NAMES)
     if not found:
         shown = {name: values for name, values in others.items() if not _is_id(name, values) and not _are_dates(values)}
-        found = [name for name, values in shown.items() if _are_few(values)]
-        if task == REGRESSION:
-            found = [name for name, values in shown.items() if _are_numbers(values)]
+        numbers = [name for name, values in shown.items() if _are_numbers(values)]
+        found = numbers if task == REGRESSION else [name for name, values in shown.items() if _are_few(values)]
+        if not found and task is None and len(numbers) == 1:
+            found = numbers
     return _the_one(table.name, found, "the label", "--label") if found else None
 
 

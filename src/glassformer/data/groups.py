@@ -15,6 +15,8 @@ Rows = NDArray[np.int64]
 """A number for each row."""
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].+)?")
+OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}(?:[T ,].+)?")
+"""A date as people write it, from which the order cannot be told for certain."""
 
 
 def digests_of(texts: Iterable[str]) -> Numbers:
@@ -61,7 +63,7 @@ def held_by_chance(
     left = Counter(total)
     taken: dict[str, list[int]] = {}
     for part, fraction in fractions.items():
-        taken[part] = _pick(counts, waiting, _shares(total, fraction), left)
+        taken[part] = _pick(counts, waiting, _shares(total, fraction, seed), left)
         if not taken[part]:  # an earlier part gives one of its groups away, if it has two
             giver = next((groups for groups in taken.values() if len(groups) > 1), None)
             if giver is None:
@@ -72,12 +74,16 @@ def held_by_chance(
     return {part: np.isin(groups, chosen) for part, chosen in taken.items()}
 
 
-def _shares(total: Counter[int], fraction: float) -> Counter[int]:
-    """Whole rows of each class, together as many as the fraction says: the largest remainders are rounded up."""
+def _shares(total: Counter[int], fraction: float, seed: int) -> Counter[int]:
+    """Whole rows of each class, together as many as the fraction says: the largest remainders are rounded up.
+
+    Among equal ones, the seed decides.
+    """
     exact = {label: fraction * count for label, count in sorted(total.items())}
     shares = Counter({label: int(share) for label, share in exact.items()})
     missing = max(1, round(fraction * total.total())) - shares.total()
-    by_remainder = sorted(exact, key=lambda label: shares[label] - exact[label])
+    chance = dict(zip(exact, mix(np.array(list(exact), np.uint64), number(seed)).tolist(), strict=True))
+    by_remainder = sorted(exact, key=lambda label: (shares[label] - exact[label], chance[label]))
     shares.update(by_remainder[: max(0, missing)])
     return shares
 

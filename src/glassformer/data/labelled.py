@@ -12,13 +12,16 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASSIFICATION
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns import Columns, check_labels, existing, number_in
-from glassformer.data.groups import digests_of, grouped, held_by_chance, held_by_time, time_of
+from glassformer.data.groups import OTHER_DATE, digests_of, grouped, held_by_chance, held_by_time, time_of
 from glassformer.data.part import digest
 from glassformer.data.split import PURPOSES
 from glassformer.data.table import Table, read_table
 
 LARGEST = 5
 """Classes that a report names."""
+
+FEW_ROWS = 10
+"""A part of fewer rows deserves a warning."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +77,11 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         *_left_out(lost),
         *_repeated(digests),
         *([_single(whole)] if classes and fractions and 1 in Counter(whole.labels).values() else []),
+        *_thin(parts, fractions, whole if classes else None),
     ]
     fingerprint = _fingerprint(whole)
+    if settings.split_by is not None:
+        fingerprint = digest(fingerprint, *_split_values(table, whole, settings.split_by))
     for name, given in _given(table, files, settings).items():
         parts[name], lost = _labelled(given, columns, name)
         fingerprint = digest(fingerprint, name, _fingerprint(parts[name]))
@@ -149,6 +155,11 @@ def _held_out(
                 f"{table.name}, line {whole.lines[odd]:,}, column '{settings.split_by}': '{values[odd][:40]}' among "
                 "dates: write it as 2024-05-31, or choose another column with --data.split_by"
             )
+        if not times and values and all(OTHER_DATE.fullmatch(value) for value in values):
+            raise DataError(
+                f"{table.name}, column '{settings.split_by}': dates such as '{values[0]}' have no certain order: "
+                "write them as 2024-05-31, or choose another column with --data.split_by"
+            )
     if not fractions:
         return {}, []
     if times:
@@ -203,6 +214,20 @@ def _refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) -
                 f"{part.source}, line {line:,}, column '{columns.label}': the label '{label}' "
                 "does not occur in training"
             )
+
+
+def _thin(parts: dict[str, Labelled], fractions: Collection[str], whole: Labelled | None) -> list[str]:
+    """Warnings of held-out parts that say little, in all or of some class. `whole`: all rows, if they have classes."""
+    remarks = []
+    several = [label for label, count in Counter(whole.labels if whole else ()).items() if count > 1]
+    for name in fractions:
+        if len(parts[name]) < FEW_ROWS:
+            remarks.append(f"warning: a score over {_rows(len(parts[name]))} of {name} says little")
+        absent = sorted(set(several).difference(parts[name].labels))
+        if absent:
+            listed = ", ".join(f"'{label}'" for label in absent[:LARGEST]) + (", …" if len(absent) > LARGEST else "")
+            remarks.append(f"warning: no row of {name} has the label {listed}")
+    return remarks
 
 
 def _fingerprint(part: Labelled) -> str:

@@ -54,7 +54,7 @@ class LengthOrder:
     """Texts in random order, epoch after epoch, those of like length together; each once an epoch.
 
     The texts of an epoch are shuffled, sorted by length within stretches of a few dozen batches, cut into batches, and
-    these are shuffled again. The last batch of a stretch may be smaller.
+    these are shuffled again. One batch of an epoch may be smaller than the others.
     """
 
     def __init__(self, lengths: NDArray[np.int64], batch_size: int, seed: int) -> None:

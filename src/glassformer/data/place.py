@@ -8,6 +8,8 @@ from glassformer.config.errors import DataError
 from glassformer.config.names import nearest
 from glassformer.data.embedded import DATASETS
 
+SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+
 
 def find(path_or_name: str) -> Path | None:
     """The file or folder, or None where the name is an embedded data set's; one that is neither is refused."""
@@ -22,6 +24,8 @@ def find(path_or_name: str) -> Path | None:
         if path_or_name.partition(":")[0] in DATASETS:
             return None
         raise _missing(path_or_name, path) from None
+    if path.suffix.lower() in SHEETS:
+        raise DataError(f"{path_or_name} is a spreadsheet: save it as .csv first")
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise DataError(f"{path_or_name} is a pipe or a device, which can be read only once: save it as a file first")
     return path

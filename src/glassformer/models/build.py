@@ -56,7 +56,6 @@ def _reader(settings: ModelSettings, vocab: int, outputs: int) -> Reader:
         encoder=encoder,
         pool=make_pool(settings.pool, width=encoder.width, both_ways=settings.bidirectional),
         head=head,
-        context=settings.context,
         word_dropout=settings.word_dropout,
     )
     _initialise(embed, encoder, settings)
@@ -89,17 +88,13 @@ def _bag(settings: ModelSettings, vocab: int, outputs: int) -> BagReader:
         initialise_head(rest)
         head = nn.Sequential(Bias(first), nn.ReLU(), nn.Dropout(settings.dropout), rest)
     initialise_bag(bag, linear=linear)
-    return BagReader(bag=bag, head=head, context=settings.context)
+    return BagReader(bag=bag, head=head)
 
 
-def put_vectors(
-    model: Reader | BagReader | LanguageModel, ids: NDArray[np.int64], vectors: NDArray[np.float32]
-) -> None:
+def put_vectors(model: Reader, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
     """Word vectors from elsewhere into the rows `ids` of a model's table, as they are."""
-    embed = model.embed if isinstance(model, Reader | LanguageModel) else None
-    if not isinstance(embed, WordVectors):
-        raise SettingError("model.vectors needs model.embed vectors: this model has no table of word vectors")
-    table = embed.table.weight
+    assert isinstance(model.embed, WordVectors)
+    table = model.embed.table.weight
     if vectors.shape[1] != table.shape[1]:
         raise SettingError(
             f"model.vectors are of width {vectors.shape[1]}, the model's word vectors of {table.shape[1]}: "

@@ -22,7 +22,6 @@ class Reader(nn.Module):
         encoder: Encoder,
         pool: nn.Module,
         head: nn.Module,
-        context: int,
         word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -31,8 +30,6 @@ class Reader(nn.Module):
         self.encoder = encoder
         self.pool = pool
         self.head = head
-        self.context = context
-        """Tokens it reads at most."""
 
     def states(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
         """A vector for each token; at padding, whatever it may be."""
@@ -52,12 +49,10 @@ class BagReader(nn.Module):
     `features` are the scores before the bias, or the sums that go into the first hidden layer.
     """
 
-    def __init__(self, *, bag: BagOfWords, head: nn.Module, context: int) -> None:
+    def __init__(self, *, bag: BagOfWords, head: nn.Module) -> None:
         super().__init__()
         self.bag = bag
         self.head = head
-        self.context = context
-        """Tokens it reads at most."""
 
     def states(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
         """What each token adds to the features; padding adds 0."""
@@ -65,6 +60,10 @@ class BagReader(nn.Module):
 
     def features(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B d"]:
         return self.bag(tokens, mask)
+
+    def pool(self, states: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B d"]:
+        """The features, where the states are there already."""
+        return states.sum(1)
 
     def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
         return self.head(self.features(tokens, mask))

@@ -110,7 +110,7 @@ class Run:
 
     def config(self) -> Config:
         try:
-            return resolve(self.card()["config"], {})
+            return resolve(self.card()["config"], {}, strict=False)
         except Misuse as error:
             raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
 

@@ -51,9 +51,9 @@ class Evaluation:
 
     @property
     def score(self) -> float:
-        """The primary metric, turned so that lower is better; of equal ones, the smaller loss decides."""
+        """The primary metric, turned so that lower is better; of equal accuracies, the smaller loss decides."""
         value = self.metrics[self.primary]
-        return (value if self.lower_is_better else -value) + 1e-9 * self.metrics["loss"]
+        return value if self.lower_is_better else 1e-9 * self.metrics.get("loss", 0.0) - value
 
 
 class Task(ABC):

@@ -60,6 +60,7 @@ class Classification(Labelling):
             "accuracy": float(np.trace(confusion) / confusion.sum()),
             "macro_f1": macro_f1(confusion),
             "loss": float(losses.double().mean()),
+            "majority": float(confusion.sum(1).max() / confusion.sum()),
             "texts": len(examples),
         }
         names = self.classes.names
@@ -75,7 +76,10 @@ class Classification(Labelling):
                 examples.texts, examples.answers, predicted, probabilities, losses, strict=True
             )
         ]
-        words = f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
+        words = (
+            f"accuracy {metrics['accuracy']:.4f} (always the largest class: {metrics['majority']:.4f}), "
+            f"macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
+        )
         details = {"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}}
         return Evaluation(metrics, "accuracy", lower_is_better=False, words=words, details=details, records=records)
 

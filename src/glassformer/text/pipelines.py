@@ -30,7 +30,8 @@ def train(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Token
     pipeline = {"char": _char, "word": _word, "bpe": _bpe}[settings.kind](texts, settings)
     if pipeline.get_vocab_size() <= len(SPECIALS):
         raise DataError(
-            f"the text yields no tokens: it holds no {settings.kind} seen at least {settings.min_count} times"
+            f"the text yields no tokens: it holds no {settings.kind} seen at least {settings.min_count} times "
+            "(--tokenizer.min_count)"
         )
     return pipeline
 
@@ -41,7 +42,8 @@ def kind_of(spec: dict[str, Any]) -> str:
     types = model["type"], split.get("type"), decoder.get("type")
     if types == ("BPE", None, "Fuse") and not model["merges"]:
         return "char"
-    if types == ("WordLevel", "Split", "Sequence"):
+    fold = spec["normalizer"] is None or spec["normalizer"] == {"type": "Lowercase"}
+    if types == ("WordLevel", "Split", "Sequence") and split["pattern"] == {"Regex": WORD} and fold:
         return "word"
     plain_bytes = spec["normalizer"] is None and split.get("use_regex") and not split.get("add_prefix_space")
     return "bpe" if types == ("BPE", "ByteLevel", "ByteLevel") and plain_bytes else "other"

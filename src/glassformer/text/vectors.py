@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from glassformer.config.errors import DataError
 
 Line = tuple[int, bytes, bytes]
-"""Its number in the file, the word, and its numbers as they stand there."""
+"""Its number in the file, its first word, and what follows it."""
 
 
 def vectors_width(path: str | os.PathLike[str]) -> int:
@@ -42,8 +42,12 @@ def read_vectors(
     with _opened(Path(path)) as (width, lines):
         for number, raw, rest in lines:
             if rest.count(b" ") != width - 1 and (found := len(rest.split())) != width:
-                where = f"{path}, line {number:,}"
-                raise DataError(f"{where}: {found} numbers after the word, where there are {width} in the lines before")
+                if found < width:
+                    where = f"{path}, line {number:,}"
+                    raise DataError(
+                        f"{where}: {found} numbers after the word, where there are {width} in the lines before"
+                    )
+                continue  # a word with blanks in it, which no tokenizer of ours would ask for
             word = raw.decode(errors="replace")
             fold = word.casefold()
             if fold not in alike:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 ASCII_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]|\n", re.ASCII)
 """The pipeline's words, as far as ASCII goes: there, Python and the pipeline agree on what a letter is."""
 
-MOST_KEPT = 2**20
-"""Stretches remembered at once, so that a large corpus does not fill the memory."""
+MOST_KEPT, LONGEST_KEPT = 2**20, 40
+"""Stretches remembered at once, and the characters of one, so that a large corpus does not fill the memory."""
 
 
 class Cutter(dict[str, tuple[str, ...]]):
@@ -29,7 +29,9 @@ class Cutter(dict[str, tuple[str, ...]]):
         self._lower = pipeline.normalizer is not None
 
     def __missing__(self, stretch: str) -> tuple[str, ...]:
-        words = self[stretch] = self.cut(stretch)
+        words = self.cut(stretch)
+        if len(stretch) <= LONGEST_KEPT:
+            self[stretch] = words
         return words
 
     def cut(self, stretch: str) -> tuple[str, ...]:
@@ -56,7 +58,9 @@ class Numberer(dict[str, tuple[int, ...]]):
         self._unknown = unknown
 
     def __missing__(self, stretch: str) -> tuple[int, ...]:
-        ids = self[stretch] = tuple([self._vocabulary.get(word, self._unknown) for word in self._cutter.cut(stretch)])
+        ids = tuple([self._vocabulary.get(word, self._unknown) for word in self._cutter.cut(stretch)])
+        if len(stretch) <= LONGEST_KEPT:
+            self[stretch] = ids
         return ids
 
     def ids(self, text: str) -> NDArray[np.int32]:

@@ -52,6 +52,13 @@ class _Loss(nn.Module):
         return self.compute(*tensors)
 
 
+def total_steps(settings: TrainingSettings, task: Task) -> int | None:
+    """Updates to make in all; None: the time decides."""
+    if settings.epochs is not None:
+        return max(1, math.ceil(settings.epochs * task.steps_per_epoch))
+    return settings.steps
+
+
 class Trainer:
     """Trains one model on one task."""
 
@@ -74,7 +81,7 @@ class Trainer:
         self.keeper = keeper
         self.listen = listen
         self.processes = processes or Processes()
-        self.total = self._total_steps()
+        self.total = total_steps(settings, task)
         self._check_shares()
         self.optimiser = Optimiser(model, settings)
         self.progress = Progress()
@@ -264,12 +271,6 @@ class Trainer:
             return self.task.loss(self.model, *piece.tensors(self.device))
 
     # --- between steps ---
-
-    def _total_steps(self) -> int | None:
-        """Updates to make in all; None: the time decides."""
-        if self.settings.epochs is not None:
-            return max(1, math.ceil(self.settings.epochs * self.task.steps_per_epoch))
-        return self.settings.steps
 
     def _check_shares(self) -> None:
         if self.settings.batch_size % (self.processes.world * self.settings.accumulate):

@@ -37,6 +37,8 @@ def _own(config: Config, vocab: int, answers: Answers | None, own: OwnModel | No
         raise SettingError(f"a model of one's own learns labels or numbers, and the task is {LANGUAGE_MODEL}")
     if isinstance(own, nn.Module):
         return own
+    if not callable(own):
+        raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {type(own).__name__}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         made = own(vocab, answers.outputs)

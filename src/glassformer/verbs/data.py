@@ -1,8 +1,7 @@
 """What can be asked of data before anything is learned from it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from glassformer.config.presets import encoder_info
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.data.check import Checked, check_table
@@ -60,8 +59,8 @@ def check(config: Config, table: Table | None, say: Say) -> Checked:
     table = table or read_table(config.data.path, config.data)
     columns = choose_columns(table, config.data, config.task)
     texts = [text for text in table.columns[columns.text] if text.strip()]
-    tokenizer = Tokenizer.train(texts, config.tokenizer, say)
-    frame = 2 * encoder_info(config.model.encoder).ordered
+    tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
+    frame = 2 * config.framed
 
     def lengths(texts: list[str]) -> list[int]:
         return [len(ids) + frame for ids in tokenizer.encode_batch(texts)]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError
+from glassformer.config.resolve import Config
 from glassformer.data.examples import encode_examples
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagReader, Reader
@@ -18,44 +19,50 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Embedded:
-    """A text as vectors: one for all of it, and one for each of its tokens (up to the model's context)."""
+    """A text as a vector, and where asked for its tokens, each with a vector of its own."""
 
     text: str
     vector: NDArray[np.float32]
-    tokens: list[str]
-    vectors: NDArray[np.float32]
+    tokens: list[str] | None = None
+    vectors: NDArray[np.float32] | None = None
 
 
 @torch.no_grad()
 def embed(
-    model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], *, context: int, framed: bool
+    model: nn.Module, tokenizer: Tokenizer, config: Config, texts: Sequence[str], *, tokens: bool
 ) -> list[Embedded]:
     """The vector of a text is what the model's head sees of it; of a language model, the mean over its tokens."""
     if not isinstance(model, LanguageModel | Reader | BagReader):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     device = device_of(model)
-    examples = encode_examples(texts, np.zeros(len(texts)), tokenizer, context=context, framed=framed)
+    examples = encode_examples(
+        texts, np.zeros(len(texts)), tokenizer, context=config.model.context, framed=config.framed
+    )
     found: dict[int, Embedded] = {}
     for rows, ids, mask in examples.batches():
-        states, whole = _vectors(model, ids.to(device), mask.to(device))
+        ids, mask = ids.to(device), mask.to(device)
+        inside = mask & (ids != _or_none(tokenizer.start)) & (ids != _or_none(tokenizer.end))
+        states, whole = _vectors(model, ids, mask, inside)
         for place, row in enumerate(rows.tolist()):
-            inner = [
-                at
-                for at, id in enumerate(ids[place, mask[place]].tolist())
-                if id not in (tokenizer.start, tokenizer.end)
-            ]
-            mine = states[place, inner]
-            vector = mine.sum(0) / max(1, len(inner)) if whole is None else whole[place]
-            names = [tokenizer.token(int(ids[place, at])) for at in inner]
-            found[row] = Embedded(texts[row], _array(vector), names, _array(mine))
+            vector = whole[place].float().cpu().numpy()
+            if not tokens:
+                found[row] = Embedded(texts[row], vector)
+                continue
+            names = [tokenizer.token(id) for id in ids[place, inside[place]].tolist()]
+            found[row] = Embedded(texts[row], vector, names, states[place, inside[place]].float().cpu().numpy())
     return [found[row] for row in range(len(texts))]
 
 
-def _vectors(model: LanguageModel | Reader | BagReader, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+def _or_none(id: int | None) -> int:
+    return -1 if id is None else id
+
+
+def _vectors(
+    model: LanguageModel | Reader | BagReader, ids: Tensor, mask: Tensor, inside: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of each token, and of each text."""
     if isinstance(model, LanguageModel):
-        return model.features(ids, mask), None
-    return model.states(ids, mask), model.features(ids, mask)
-
-
-def _array(vectors: Tensor) -> NDArray[np.float32]:
-    return vectors.float().cpu().numpy()
+        states = model.features(ids, mask)
+        return states, (states * inside.unsqueeze(-1)).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)
+    states = model.states(ids, mask)
+    return states, model.pool(states, mask)

@@ -73,7 +73,8 @@ def _of_labels(loaded: LoadedPredictor, part: Labelled, say: Say) -> Evaluation:
     say(f"{part.name} part: {len(part.texts):,} texts")
     examples = examples_of(part, loaded.answers, loaded.tokenizer, loaded.config)
     if examples.cut:
-        say(f"{examples.cut:,} of {len(examples):,} texts are longer than {loaded.context:,} tokens and cut there")
+        context = loaded.config.model.context
+        say(f"{examples.cut:,} of {len(examples):,} texts are longer than {context:,} tokens and cut there")
     return labelling_task(loaded.config, {part.name: examples}, loaded.answers).evaluate(loaded.model, part.name)
 
 

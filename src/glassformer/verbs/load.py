@@ -8,17 +8,18 @@ from typing import overload
 from torch import nn
 
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import LANGUAGE_MODEL, encoder_info
+from glassformer.config.presets import LANGUAGE_MODEL
 from glassformer.config.resolve import Config
+from glassformer.config.say import Say, silent
 from glassformer.models.build import parameter_count
 from glassformer.models.language_model import LanguageModel
 from glassformer.runs.run import CARD, Run
-from glassformer.tasks.answers import read_answers
+from glassformer.tasks.answers import Answers, read_answers
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
 from glassformer.verbs.build import OwnModel, build_model
 from glassformer.verbs.embed import Embedded, embed
-from glassformer.verbs.predict import Predictor
+from glassformer.verbs.predict import Prediction, predict
 from glassformer.verbs.write import Writer
 
 
@@ -36,15 +37,14 @@ class Loaded:
         return parameter_count(self.model)
 
     @overload
-    def embed(self, texts: str) -> Embedded: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
+    def embed(self, texts: str, *, tokens: bool = False) -> Embedded: ...  # type: ignore[overload-overlap]
     @overload
-    def embed(self, texts: Sequence[str]) -> list[Embedded]: ...
-    def embed(self, texts: str | Sequence[str]) -> Embedded | list[Embedded]:
-        """The vectors of a text, or of each of several."""
+    def embed(self, texts: Sequence[str], *, tokens: bool = False) -> list[Embedded]: ...
+    def embed(self, texts: str | Sequence[str], *, tokens: bool = False) -> Embedded | list[Embedded]:
+        """The vector of a text, or of each of several; and of their tokens, if asked for."""
         if isinstance(texts, str):
-            return self.embed([texts])[0]
-        context, framed = self.config.model.context, encoder_info(self.config.model.encoder).ordered
-        return embed(self.model, self.tokenizer, texts, context=context, framed=framed)
+            return self.embed([texts], tokens=tokens)[0]
+        return embed(self.model, self.tokenizer, self.config, texts, tokens=tokens)
 
     def __repr__(self) -> str:
         name = self.config.model.encoder
@@ -57,8 +57,20 @@ class LoadedWriter(Writer, Loaded):
 
 
 @dataclass(frozen=True, repr=False)
-class LoadedPredictor(Predictor, Loaded):
+class LoadedPredictor(Loaded):
     """A classifier or regressor: it predicts."""
+
+    answers: Answers
+
+    @overload
+    def predict(self, texts: str, *, say: Say = silent) -> Prediction: ...  # type: ignore[overload-overlap]
+    @overload
+    def predict(self, texts: Sequence[str], *, say: Say = silent) -> list[Prediction]: ...
+    def predict(self, texts: str | Sequence[str], *, say: Say = silent) -> Prediction | list[Prediction]:
+        """What the model says of a text, or of each of several."""
+        if isinstance(texts, str):
+            return self.predict([texts], say=say)[0]
+        return predict(self.model, self.tokenizer, self.answers, self.config, texts, say)
 
 
 def load(
@@ -80,8 +92,7 @@ def load(
     if answers is None:
         assert isinstance(built, LanguageModel)
         return LoadedWriter(built, tokenizer, run, config)
-    framed = encoder_info(config.model.encoder).ordered
-    return LoadedPredictor(built, tokenizer, run, config, answers, config.model.context, framed)
+    return LoadedPredictor(built, tokenizer, run, config, answers)
 
 
 def load_writer(run: "str | os.PathLike[str] | Run", device: str = "auto") -> LoadedWriter:

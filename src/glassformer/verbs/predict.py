@@ -1,12 +1,14 @@
-"""A model that says something of a text: raw text in, labels or numbers out."""
+"""What a trained model says of a text: labels or numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from torch import nn
 
+from glassformer.config.resolve import Config
+from glassformer.config.say import Say
 from glassformer.data.examples import encode_examples
 from glassformer.tasks.answers import Answers, Classes
 from glassformer.tasks.labelling import score
@@ -38,31 +40,18 @@ class Prediction:
         }
 
 
-@dataclass(frozen=True)
-class Predictor:
-    """A classifier or regressor with its tokenizer: raw text in, answers out."""
-
-    model: nn.Module
-    tokenizer: Tokenizer
-    answers: Answers
-    context: int
-    framed: bool
-    """START and END stand around each text."""
-
-    @overload
-    def predict(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
-    @overload
-    def predict(self, texts: Sequence[str]) -> list[Prediction]: ...
-    def predict(self, texts: str | Sequence[str]) -> Prediction | list[Prediction]:
-        """What the model says of a text, or of each of several."""
-        if isinstance(texts, str):
-            return self.predict([texts])[0]
-        unanswered = np.zeros(len(texts), np.int64)
-        examples = encode_examples(texts, unanswered, self.tokenizer, context=self.context, framed=self.framed)
-        scores = score(self.model, examples, self.answers.outputs)
-        if not isinstance(self.answers, Classes):
-            values = self.answers.values(scores).tolist()
-            return [Prediction(text, value=value) for text, value in zip(texts, values, strict=True)]
-        names = self.answers.names
-        rows = [dict(zip(names, row, strict=True)) for row in self.answers.probabilities(scores.double()).tolist()]
-        return [Prediction(text, max(row, key=row.__getitem__), row) for text, row in zip(texts, rows, strict=True)]
+def predict(
+    model: nn.Module, tokenizer: Tokenizer, answers: Answers, config: Config, texts: Sequence[str], say: Say
+) -> list[Prediction]:
+    """Raw text in, answers out."""
+    context, unanswered = config.model.context, np.zeros(len(texts), np.int64)
+    examples = encode_examples(texts, unanswered, tokenizer, context=context, framed=config.framed)
+    if examples.cut:
+        say(f"{examples.cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
+    scores = score(model, examples, answers.outputs)
+    if not isinstance(answers, Classes):
+        return [
+            Prediction(text, value=value) for text, value in zip(texts, answers.values(scores).tolist(), strict=True)
+        ]
+    rows = [dict(zip(answers.names, row, strict=True)) for row in answers.probabilities(scores.double()).tolist()]
+    return [Prediction(text, max(row, key=row.__getitem__), row) for text, row in zip(texts, rows, strict=True)]

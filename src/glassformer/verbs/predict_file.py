@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from glassformer.config.errors import Misuse
+from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns import SAMPLE, text_column
 from glassformer.data.place import find
@@ -14,7 +15,7 @@ from glassformer.data.rows import is_table, kind_of
 from glassformer.data.table import Table, read_table
 from glassformer.runs.files import aside
 from glassformer.tasks.answers import Classes
-from glassformer.verbs.load import LoadedPredictor
+from glassformer.verbs.load import Loaded, LoadedPredictor
 from glassformer.verbs.predict import Prediction
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -26,29 +27,40 @@ def predict_file(
     out: str | TextIO,
     *,
     text: str | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     kind: str | None = None,
     probabilities: bool = False,
+    say: Say = silent,
 ) -> int:
     """Every column of the file stays; `predicted` and `probability` (of numbers, `predicted` alone) come after them.
 
     A row without text gets neither. A file that is no table is a text a line. `kind`: csv, tsv or jsonl; unset, what
-    the name of `out` ends with, else the file's own. Gives the number of rows.
+    the name of `out` ends with, else the file's own. A .csv is written with commas. Gives the number of rows.
     """
+    kind = kind or (_kind_to_write(out) if isinstance(out, str) else _kind_like(Path(file)))
+    if isinstance(out, str) and Path(out).exists() and Path(out).samefile(file):
+        raise Misuse(f"--out {out} is the file that is read: write to another")
+    encoding = encoding or loaded.config.data.encoding
+    table, texts = read_texts(loaded, file, text=text, encoding=encoding)
+    said = iter(loaded.predict([text for text in texts if text.strip()], say=say))
+    new = _free_names(loaded, table, probabilities)
+    added = [_added(next(said), new) if text.strip() else {} for text in texts]
+    rows = _rows(Path(file).expanduser(), table, encoding if kind == "jsonl" else None)
+    _write(out, kind, [*table.columns, *new.values()], rows, added)
+    return len(table)
+
+
+def read_texts(
+    loaded: Loaded, file: str, *, text: str | None = None, encoding: str | None = None
+) -> tuple[Table, list[str]]:
+    """A file as a table, and its texts: a column, or each line of a file that is no table."""
+    encoding = encoding or loaded.config.data.encoding
     check_encoding(encoding)
     path = find(file)
     if path is None or path.is_dir():
         raise Misuse(f"{file} is no file: --file wants a table, or a text a line")
-    kind = kind or (_kind_to_write(out) if isinstance(out, str) else _kind_like(path))
     table = _table(path, file, encoding)
-    column = _text_column(table, text, loaded.config.data.text)
-    texts = table.columns[column]
-    said = iter(loaded.predict([text for text in texts if text.strip()]))
-    new = _free_names(loaded, table, probabilities)
-    added = [_added(next(said), new) if text.strip() else {} for text in texts]
-    rows = _rows(path, table, encoding if kind == "jsonl" else None)
-    _write(out, kind, [*table.columns, *new.values()], rows, added)
-    return len(table)
+    return table, table.columns[_text_column(table, text, loaded.config.data.text)]
 
 
 def _kind_to_write(out: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from glassformer.config.errors import DataError, SettingError
-from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, encoder_info
+from glassformer.config.presets import LABELLING, LANGUAGE_MODEL
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_epochs
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns import SAMPLE, choose_columns
+from glassformer.data.columns import SAMPLE, choose_columns, may_hold_labels
 from glassformer.data.examples import Examples, encode_examples
 from glassformer.data.labelled import Labelled, LabelledCorpus, split_table
 from glassformer.data.part import Part
@@ -59,14 +59,15 @@ def settle(
         return resolve(file, flags, {"task": task}), None
     reading = {key.removeprefix("data."): value for key, value in said.items() if key.startswith("data.")}
     settings = DataSettings(**reading)
-    if task is None and len(read_table(path, settings, most=SAMPLE).columns) == 1:  # a corpus may be too large to hold
-        return resolve(file, flags), None
-    table = read_table(path, settings)
+    table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
+    if task is not None or may_hold_labels(table, settings):
+        table = read_table(path, settings)
     columns = choose_columns(table, settings, task)
     say(f"columns: {columns.why}")
-    found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label}
-    config = resolve(file, flags, found)
-    if config.task in LABELLING and all(said.get(budget) is None for budget in BUDGETS):
+    config = resolve(file, flags, {"task": columns.task, "data.text": columns.text, "data.label": columns.label})
+    if config.task == LANGUAGE_MODEL:
+        return config, None
+    if all(said.get(budget) is None for budget in BUDGETS):
         config = with_epochs(config, len(table))
     return config, table
 
@@ -96,7 +97,9 @@ def prepare(config: Config, say: Say, tokenizer: Tokenizer | None = None, table:
     if isinstance(corpus, Corpus):
         return _for_language(config, corpus, tokenizer or train_tokenizer(corpus.parts["train"], config, say), say)
     if tokenizer is None:
-        tokenizer = Tokenizer.train(corpus.parts["train"].texts, config.tokenizer, say)
+        texts = corpus.parts["train"].texts
+        size = sum(len(text.encode()) for text in texts)
+        tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=size)
     return _for_labels(config, corpus, tokenizer, say)
 
 
@@ -141,9 +144,8 @@ def answers_of(corpus: LabelledCorpus, loss: str | None) -> Answers:
 
 
 def examples_of(part: Labelled, answers: Answers, tokenizer: Tokenizer, config: Config) -> Examples:
-    framed = encoder_info(config.model.encoder).ordered
     learned = answers.learned(part.labels)
-    return encode_examples(part.texts, learned, tokenizer, context=config.model.context, framed=framed)
+    return encode_examples(part.texts, learned, tokenizer, context=config.model.context, framed=config.framed)
 
 
 def labelling_task(config: Config, parts: dict[str, Examples], answers: Answers) -> Classification | Regression:

@@ -20,11 +20,12 @@ from glassformer.models.build import parameter_count
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run, environment
 from glassformer.tasks.base import Evaluation
+from glassformer.tasks.labelling import device_of
 from glassformer.text.vectors import vectors_width
 from glassformer.training.device import choose_device
 from glassformer.training.events import Listener, Noted
 from glassformer.training.keeper import RunKeeper, restore
-from glassformer.training.loop import Trainer
+from glassformer.training.loop import Trainer, total_steps
 from glassformer.training.processes import Processes
 from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.build import OwnModel, build_model, learn_from_data
@@ -130,21 +131,21 @@ def train(
         resolved = _resumed_config(run, {**from_file, **flags})
     else:
         resolved, table = settle(from_file, _with_vectors({**from_file, **flags}, flags), say)
+    if resolved.model.encoder == OWN and own is None:
+        raise SettingError("a model of one's own is given from Python: gf.train(…, model=…)")
     device = choose_device(resolved.training.device, processes.local_rank)
     joined = processes.join(device)
     try:
         if run is not None:
             prepared = prepare(resolved, say, run.tokenizer())
             _same_data(run, prepared)
-            snapshot = _snapshot(run, resolved, say)
+            snapshot = _snapshot(run, resolved, prepared, say)
         else:
             name = str(out or Run.next_name(resolved.data.path or "data", resolved.model.encoder))
             path = Path(processes.word_of_first(name))
             Run.check_free(path, overwrite=overwrite)
             prepared = prepare(resolved, say, table=table)
             snapshot = None
-        if resolved.model.encoder == OWN and own is None:
-            raise SettingError("a model of one's own is given from Python: gf.train(…, model=…)")
         built = build_model(resolved, vocab=prepared.tokenizer.vocab_size, answers=prepared.answers, own=own)
         if own is not None:
             _try_out(built, prepared)
@@ -157,10 +158,7 @@ def train(
             run = Run.create(path, overwrite=overwrite) if processes.first else Run(path)
         else:  # the best weights are still those, whoever goes on
             card |= {key: value for key, value in run.card().items() if key in ("best", "command")}
-        if processes.first:
-            _begin(run, card, prepared, snapshot)
-        processes.wait()
-        return _train(run, resolved, prepared, built, device, processes, snapshot, listen)
+        return _train(run, card, resolved, prepared, built, device, processes, snapshot, listen)
     finally:
         if joined:
             processes.leave()
@@ -168,6 +166,7 @@ def train(
 
 def _train(
     run: Run,
+    card: dict[str, Any],
     config: Config,
     prepared: Prepared,
     model: nn.Module,
@@ -187,6 +186,9 @@ def _train(
         processes=processes,
         resume=snapshot,
     )
+    if processes.first:  # now that nothing can be refused any more
+        _begin(run, card, prepared, snapshot)
+    processes.wait()
     try:
         ended = trainer.run()
     except GlassformerError:
@@ -231,8 +233,12 @@ def _train(
 
 def _try_out(model: nn.Module, prepared: Prepared) -> None:
     """A person's own model on one example, before a run is begun or replaced."""
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise SettingError(f"{type(model).__name__} has no weights to learn")
+    training = model.training
     with torch.no_grad():
-        prepared.task.loss(model, *prepared.task.batch(0).rows(0, 1).tensors(torch.device("cpu")))
+        prepared.task.loss(model.eval(), *prepared.task.batch(0).rows(0, 1).tensors(device_of(model)))
+    model.train(training)
 
 
 def _draw(run: Run, prepared: Prepared, evaluation: Evaluation | None) -> None:
@@ -315,13 +321,13 @@ def _resumed_config(run: Run, flags: dict[str, Any]) -> Config:
     saved = run.config().to_dict()
     before = flatten(saved)
     for key, value in flags.items():
-        free = key in PATHS or (key.startswith("training.") and key != "training.optimizer")
+        free = key in PATHS or (key.startswith("training.") and key not in ("training.optimizer", "training.loss"))
         if not free and before.get(key) != value:
             raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
     return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
 
 
-def _snapshot(run: Run, config: Config, say: Say) -> Snapshot | None:
+def _snapshot(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
     """Where the run stands, if there is something left to do."""
     finished = run.card().get("status") in ("finished", "stopped early")
     found = run.newest_checkpoint(say)
@@ -331,9 +337,9 @@ def _snapshot(run: Run, config: Config, say: Say) -> Snapshot | None:
         say("no checkpoint to go on from: starting again from the first step")
         return None
     snapshot = restore(*found)
-    done, wanted = snapshot.progress.step, config.training.steps
+    done, wanted = snapshot.progress.step, total_steps(config.training, prepared.task)
     if wanted is not None and (wanted < done or (finished and wanted == done)):
-        raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more --steps")
+        raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more")
     return snapshot
 
 
