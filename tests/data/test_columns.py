@@ -189,3 +189,16 @@ def test_why_says_what_was_found_and_what_changes_it() -> None:
 )
 def test_what_is_a_number(value: str, number: float | None) -> None:
     assert number_in(value) == number
+
+
+def test_a_first_line_that_is_data() -> None:
+    assert "the first line looks like data" in refused(**{PROSE[0] + " and some more words": PROSE, "1": LABELS})
+    named = DataSettings(text="a name of as many words as this", label="label")
+    assert chosen(None, named, **{"a name of as many words as this": PROSE, "label": LABELS})[1] == "label"
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"), [("1001,94", "write 1001.94"), ("95.28 $", "write 95.28"), ("x", "--task")]
+)
+def test_what_to_write_for_a_number(value: str, advice: str) -> None:
+    assert advice in refused("regression", text=PROSE, label=[value, *["1.5"] * 59])

@@ -367,3 +367,31 @@ def test_a_whole_table() -> None:
     with pytest.raises(DataError, match="line 4, column 'label': the label 'y' does not occur in training"):
         whole_table(data, CLASSES, "given", ["x"])
     assert whole_table(table(["a"], ["1.5"]), AMOUNTS, "given", None).labels == ["1.5"]
+
+
+def test_the_column_that_splits_is_part_of_the_data() -> None:
+    """Another customer behind a row moves what is held out: an evaluation must not take it for the same data."""
+    data = numbered(60, "xy")
+    data.columns["who"] = [f"customer {number % 9}" for number in range(60)]
+    settings = dataclasses.replace(FIFTH, split_by="who")
+    before = split_table(data, CLASSES, settings).fingerprint
+    data.columns["who"][7] = "somebody else"
+    assert split_table(data, CLASSES, settings).fingerprint != before
+    assert split_table(data, CLASSES, FIFTH).fingerprint == split_table(numbered(60, "xy"), CLASSES, FIFTH).fingerprint
+
+
+def test_the_seed_decides_which_small_classes_are_held_out() -> None:
+    data = table([f"text {n}" for n in range(100)], [f"class {n // 5}" for n in range(100)])
+    held = [
+        frozenset(split_table(data, CLASSES, DataSettings(split_seed=seed)).parts["validation"].labels)
+        for seed in range(4)
+    ]
+    assert all(len(some) == 10 for some in held)
+    assert len(set(held)) > 1
+
+
+@pytest.mark.parametrize("date", ["28.01.2024", "01/28/2024", "28-1-24", "2024/01/28"])
+def test_dates_without_a_certain_order_are_refused(date: str) -> None:
+    data = numbered(60, "xy")
+    data.columns["day"] = [date] * 60
+    assert "write them as 2024-05-31" in refused(data, dataclasses.replace(FIFTH, split_by="day"))

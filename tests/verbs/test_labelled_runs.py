@@ -247,3 +247,23 @@ def test_a_table_as_plain_text(table: Path, tmp_path: Path) -> None:
     assert vectors[0].vector.tolist() == pytest.approx(vectors[0].vectors.mean(0).tolist(), abs=1e-6)
     assert vectors[1].vector.tolist() == [0.0] * len(vectors[0].vector)  # no token: nothing
     assert vectors[1].tokens == []
+
+
+# --- going on ---
+
+
+@pytest.mark.parametrize("change", [{"training.loss": "softmax"}, {"training.optimizer": "sgd"}, {"model.pool": "sum"}])
+def test_a_refused_resume_leaves_the_run_as_it_was(table: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    run = tmp_path / "run"
+    train(table, out=run, **few_steps("lstm"))
+    before = {path.relative_to(run): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
+    with pytest.raises(gf.GlassformerError):
+        gf.train(out=run, resume=True, **{"training.steps": 9, **change})
+    assert {path.relative_to(run): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()} == before
+
+
+def test_fewer_epochs_than_were_made_leave_nothing_to_do(table: Path, tmp_path: Path) -> None:
+    settings = {key: value for key, value in few_steps("bag").items() if key not in ("steps", "training.steps")}
+    gf.train(table, out=tmp_path / "run", epochs=3, **settings)
+    with pytest.raises(gf.GlassformerError, match="leave nothing to do"):
+        gf.train(out=tmp_path / "run", resume=True, epochs=1)

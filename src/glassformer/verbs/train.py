@@ -1,6 +1,7 @@
 """Train a model on a text: from settings to a finished run."""
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -154,11 +155,13 @@ def train(
         _say_size(built, say)
         processes.wait()  # so that nobody still looks whether the folder is free
         card = _card(resolved, prepared, built, command)
-        if run is None:
-            run = Run.create(path, overwrite=overwrite) if processes.first else Run(path)
-        else:  # the best weights are still those, whoever goes on
+        if run is not None:  # the best weights are still those, whoever goes on
             card |= {key: value for key, value in run.card().items() if key in ("best", "command")}
-        return _train(run, card, resolved, prepared, built, device, processes, snapshot, listen)
+
+        def begin() -> None:
+            _begin(run or Run.create(path, overwrite=overwrite), card, prepared, snapshot)
+
+        return _train(run or Run(path), begin, resolved, prepared, built, device, processes, snapshot, listen)
     finally:
         if joined:
             processes.leave()
@@ -166,7 +169,7 @@ def train(
 
 def _train(
     run: Run,
-    card: dict[str, Any],
+    begin: Callable[[], None],
     config: Config,
     prepared: Prepared,
     model: nn.Module,
@@ -186,8 +189,8 @@ def _train(
         processes=processes,
         resume=snapshot,
     )
-    if processes.first:  # now that nothing can be refused any more
-        _begin(run, card, prepared, snapshot)
+    if processes.first:  # only now, when nothing can be refused any more
+        begin()
     processes.wait()
     try:
         ended = trainer.run()
