@@ -42,6 +42,8 @@ class EncoderInfo:
     """The shared settings that it has no use for."""
     labelling: Mapping[str, Any] = field(default_factory=dict)
     """Settings of any section, by dotted key, that start elsewhere when labels or numbers are learned."""
+    updates: int = 2000
+    """How long to learn labels where nobody says: for about so many updates."""
 
 
 def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
@@ -63,6 +65,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         ("weighting", "ngrams", "buckets"),
         causal=False,
         ordered=False,
+        updates=1000,
         without=("size", "embed", "width", "tied", "pool", "embed_width", "vectors", "vectors_frozen"),
         labelling={
             "tokenizer.vocab_size": 200_000,
@@ -190,8 +193,8 @@ LABELLING_DEFAULTS: dict[str, Any] = {
 }
 """Where settings start, by dotted key, when labels or numbers are learned: what did best over three data sets."""
 
-UPDATES, FEWEST_EPOCHS, MOST_EPOCHS = 2000, 3, 10
-"""How long to learn labels where nobody says: for about so many updates, but so many times through the data."""
+FEWEST_EPOCHS, MOST_EPOCHS = 3, 10
+"""How often to go through labelled data where nobody says."""
 
 
 def model_name(name: str) -> tuple[str, dict[str, Any]]:

@@ -18,7 +18,6 @@ from glassformer.config.presets import (
     MOST_EPOCHS,
     SHARED_KEYS,
     TASKS,
-    UPDATES,
     encoder_info,
     model_name,
     size_of,
@@ -199,7 +198,8 @@ def resolve(
 
 def with_epochs(config: Config, rows: int) -> Config:
     """A budget for so many labelled texts, where nobody gave one."""
-    epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(UPDATES * config.training.batch_size / rows)))
+    updates = encoder_info(config.model.encoder).updates
+    epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(updates * config.training.batch_size / rows)))
     return replace(config, training=replace(config.training, steps=None, epochs=float(epochs)))
 
 

@@ -6,9 +6,8 @@ blank, so the result is the same.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import tokenizers
@@ -21,53 +20,58 @@ MOST_KEPT, LONGEST_KEPT = 2**20, 40
 """Stretches remembered at once, and the characters of one, so that a large corpus does not fill the memory."""
 
 
-class Cutter(dict[str, tuple[str, ...]]):
-    """Stretch between blanks → its words."""
+class Cutter:
+    """A text into its words."""
 
     def __init__(self, pipeline: tokenizers.Tokenizer) -> None:
         self._pipeline = pipeline
         self._lower = pipeline.normalizer is not None
 
-    def __missing__(self, stretch: str) -> tuple[str, ...]:
-        words = self.cut(stretch)
-        if len(stretch) <= LONGEST_KEPT:
-            self[stretch] = words
-        return words
-
-    def cut(self, stretch: str) -> tuple[str, ...]:
-        if stretch.isascii():
-            return tuple(ASCII_WORD.findall(stretch.lower() if self._lower else stretch))
-        text = self._pipeline.normalizer.normalize_str(stretch) if self._lower else stretch
-        return tuple(word for word, _ in self._pipeline.pre_tokenizer.pre_tokenize_str(text))
+    def __call__(self, text: str) -> list[str]:
+        if text.isascii():
+            return ASCII_WORD.findall(text.lower() if self._lower else text)
+        text = self._pipeline.normalizer.normalize_str(text) if self._lower else text
+        return [word for word, _ in self._pipeline.pre_tokenizer.pre_tokenize_str(text)]
 
 
 def count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> Counter[str]:
-    cutter = Cutter(pipeline)
+    """How often each word stands in the texts. Stretches are counted first, and cut when all are there."""
+    cut = Cutter(pipeline)
     counts: Counter[str] = Counter()
+    stretches: Counter[str] = Counter()
     for text in texts:
-        counts.update(_looked_up(text, cutter))
+        if len(text) > LONGEST_KEPT * (text.count(" ") + 1):  # hardly any blanks: stretches would be remembered in vain
+            counts.update(cut(text))
+            continue
+        stretches.update(text.split(" "))
+        if len(stretches) > MOST_KEPT:
+            _add_words(counts, stretches, cut)
+            stretches.clear()
+    _add_words(counts, stretches, cut)
     return counts
+
+
+def _add_words(counts: Counter[str], stretches: Counter[str], cut: Cutter) -> None:
+    for stretch, times in stretches.items():
+        for word in cut(stretch):
+            counts[word] += times
 
 
 class Numberer(dict[str, tuple[int, ...]]):
     """Stretch between blanks → the ids of its words."""
 
     def __init__(self, pipeline: tokenizers.Tokenizer, unknown: int) -> None:
-        self._cutter = Cutter(pipeline)
+        self._cut = Cutter(pipeline)
         self._vocabulary: dict[str, int] = pipeline.get_vocab()
         self._unknown = unknown
 
     def __missing__(self, stretch: str) -> tuple[int, ...]:
-        ids = tuple([self._vocabulary.get(word, self._unknown) for word in self._cutter.cut(stretch)])
+        ids = tuple([self._vocabulary.get(word, self._unknown) for word in self._cut(stretch)])
         if len(stretch) <= LONGEST_KEPT:
             self[stretch] = ids
         return ids
 
     def ids(self, text: str) -> NDArray[np.int32]:
-        return np.array(list(_looked_up(text, self)), np.int32)
-
-
-def _looked_up(text: str, known: dict[str, tuple[Any, ...]]) -> Iterator[Any]:
-    if len(known) > MOST_KEPT:
-        known.clear()
-    return chain.from_iterable(map(known.__getitem__, text.split(" ")))
+        if len(self) > MOST_KEPT:
+            self.clear()
+        return np.array(list(chain.from_iterable(map(self.__getitem__, text.split(" ")))), np.int32)

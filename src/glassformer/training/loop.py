@@ -187,7 +187,12 @@ class Trainer:
     def _reseed(self) -> None:
         """The random numbers of a step follow from the seed, the step and the process."""
         numbers = np.random.SeedSequence((self.settings.seed, self.progress.step, self.processes.rank))
-        torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0]) >> 1)
+        seed = int(numbers.generate_state(1, np.uint64)[0]) >> 1
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would ask every kind of device, 1 ms a step
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+        elif self.device.type == "mps":
+            torch.mps.manual_seed(seed)
 
     def _pieces(self, batch: Batch) -> list[Batch]:
         """This process's share of the batch, in as many pieces as asked for; none of them empty."""
