@@ -190,7 +190,8 @@ class Trainer:
         seed = int(numbers.generate_state(1, np.uint64)[0]) >> 1
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would ask every kind of device, 1 ms a step
         if self.device.type == "cuda":
-            torch.cuda.manual_seed(seed)
+            with torch.cuda.device(self.device):
+                torch.cuda.manual_seed(seed)
         elif self.device.type == "mps":
             torch.mps.manual_seed(seed)
 
