@@ -18,7 +18,7 @@ WRITING: dict[str, Any] = {
 WRITERS = {"a Transformer": "transformer", "an LSTM of like size": "lstm"}
 PROMPT = "Return the"
 READERS: dict[str, dict[str, Any]] = {
-    "a bag of words": {"model": "bag"},
+    "a bag of words": {"model": "bag", "epochs": 5},
     "a Transformer": {"model": "transformer", "model.width": 64},
 }
 
@@ -99,8 +99,9 @@ def _judge(out: Path, minutes: float) -> None:
     answers = {}
     sentences = [sentence for pair in ORDER_PAIRS for sentence, _ in pair]
     for name, settings in READERS.items():
-        say(f"{name}, {minutes:g} minutes, on restaurant opinions")
-        trained = _train("opinions", out / f"opinions-{settings['model']}", minutes=minutes, **settings)
+        say(f"{name} on restaurant opinions")
+        budget = {} if "epochs" in settings else {"minutes": minutes}
+        trained = _train("opinions", out / f"opinions-{settings['model']}", **settings, **budget)
         assert trained.test is not None
         shown.add_row(name, f"{trained.parameters:,}", f"{trained.steps:,}", f"{trained.test['accuracy']:.3f}",
                       f"{trained.test['macro_f1']:.3f}")  # fmt: skip
