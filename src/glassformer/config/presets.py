@@ -100,7 +100,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         labelling={"model.window": 5, "model.width": 128},
     ),
     "cnn": EncoderInfo(
-        "stacked one-dimensional convolutions, dilated so that the reach grows with depth",
+        "stacked one-dimensional convolutions: the reach grows with depth",
         ("layers", "kernel", "dilation", "activation", "norm", "bias", "residual"),
         matrices=4.0,
         layers=6,

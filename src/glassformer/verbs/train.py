@@ -10,9 +10,9 @@ import torch
 import yaml
 from torch import nn
 
-from glassformer.config.errors import DataError, GlassformerError, Misuse, SettingError
+from glassformer.config.errors import GlassformerError, SettingError
 from glassformer.config.presets import OWN
-from glassformer.config.resolve import Config, flatten, resolve
+from glassformer.config.resolve import Config, flatten
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
 from glassformer.look.confusion import draw_confusion
@@ -25,16 +25,15 @@ from glassformer.tasks.labelling import device_of
 from glassformer.text.vectors import vectors_width
 from glassformer.training.device import choose_device
 from glassformer.training.events import Listener, Noted
-from glassformer.training.keeper import RunKeeper, restore
-from glassformer.training.loop import Trainer, total_steps
+from glassformer.training.keeper import RunKeeper
+from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.build import OwnModel, build_model, learn_from_data
 from glassformer.verbs.card import model_card
 from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
-
-PATHS = ("data.path", "data.validation", "data.test")
+from glassformer.verbs.resume import PATHS, resumed_config, same_data, where_it_stands
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def train(
     run = Run.open(out or "last") if resume else None
     table = None
     if run is not None:
-        resolved = _resumed_config(run, {**from_file, **flags})
+        resolved = resumed_config(run, {**from_file, **flags})
     else:
         resolved, table = settle(from_file, _with_vectors({**from_file, **flags}, flags), say)
     if resolved.model.encoder == OWN and own is None:
@@ -139,8 +138,8 @@ def train(
     try:
         if run is not None:
             prepared = prepare(resolved, say, run.tokenizer())
-            _same_data(run, prepared)
-            snapshot = _snapshot(run, resolved, prepared, say)
+            same_data(run, prepared)
+            snapshot = where_it_stands(run, resolved, prepared, say)
         else:
             name = str(out or Run.next_name(resolved.data.path or "data", resolved.model.encoder))
             path = Path(processes.word_of_first(name))
@@ -311,41 +310,3 @@ def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapsho
     if snapshot is None:
         write_text(run.path / "tokenizer.json", prepared.tokenizer.to_json())
     run.rewind_metrics(snapshot.progress.step if snapshot else 0)
-
-
-# --- going on with a run ---
-
-
-def _resumed_config(run: Run, flags: dict[str, Any]) -> Config:
-    """The run's own settings; how to train may change, but not the optimiser, which has a memory.
-
-    So may the place of the data: that it is the same is told by its fingerprint.
-    """
-    saved = run.config().to_dict()
-    before = flatten(saved)
-    for key, value in flags.items():
-        free = key in PATHS or (key.startswith("training.") and key not in ("training.optimizer", "training.loss"))
-        if not free and before.get(key) != value:
-            raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
-    return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
-
-
-def _snapshot(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
-    """Where the run stands, if there is something left to do."""
-    finished = run.card().get("status") in ("finished", "stopped early")
-    found = run.newest_checkpoint(say)
-    if found is None:
-        if finished:
-            raise Misuse(f"{run.path} had finished and has no checkpoint to go on from: --overwrite trains it anew")
-        say("no checkpoint to go on from: starting again from the first step")
-        return None
-    snapshot = restore(*found)
-    done, wanted = snapshot.progress.step, total_steps(config.training, prepared.task)
-    if wanted is not None and (wanted < done or (finished and wanted == done)):
-        raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more")
-    return snapshot
-
-
-def _same_data(run: Run, prepared: Prepared) -> None:
-    if prepared.corpus.fingerprint != run.card().get("data", {}).get("fingerprint"):
-        raise DataError("the data is not what this run began with: going on would mix the two")
