@@ -8,7 +8,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from torch import Tensor
 
 from glassformer.bricks import bag as bag_module
-from glassformer.bricks.bag import BagOfWords, run_hashes
+from glassformer.bricks.bag import BagOfWords, in_order, picked, run_hashes
 from support import differs, numbers, ready, same, tokens
 
 B, T, VOCAB, OUT = 17, 13, 11, 5
@@ -255,3 +255,16 @@ def test_only_runs_need_buckets() -> None:
 def test_small_integers_do() -> None:
     brick = ready(BagOfWords(vocab=VOCAB, out=OUT, ngrams=2, buckets=101))
     assert torch.equal(brick(texts().int(), MASK), brick(texts(), MASK))
+
+
+def test_features_in_order_are_torchs() -> None:
+    found = tokens(B, T, vocab=VOCAB)
+    before = found.clone()
+    assert torch.equal(in_order(found), found.sort(1).values)
+    assert torch.equal(found, before)
+    assert torch.equal(in_order(found.T), found.T.sort(1).values)
+
+
+def test_values_are_picked_where_they_stand() -> None:
+    values, found = numbers(VOCAB), tokens(B, T, vocab=VOCAB)
+    assert torch.equal(picked(values, found), values[found])

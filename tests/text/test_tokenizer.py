@@ -485,12 +485,6 @@ def test_words_cut_between_blanks_are_the_pipelines(text: str, lowercase: bool) 
         assert tokenizer.encode(one) == tokenizer._rust.encode(one, add_special_tokens=False).ids
 
 
-def test_long_stretches_are_not_remembered() -> None:
-    tokenizer = Tokenizer.train(["a b"], TokenizerSettings(kind="word"))
-    tokenizer.encode("a " + "漢" * 1000)
-    assert list(tokenizer._numberer) == ["a"]
-
-
 def test_a_word_tokenizer_made_elsewhere_keeps_its_own_words() -> None:
     rust = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0, "don't!": 1}, unk_token="<unk>"))
     rust.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"\S+"), "removed", invert=True)

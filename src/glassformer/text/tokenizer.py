@@ -17,7 +17,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, few_distinct, pieces, sampled, utf8
-from glassformer.text.words import Numberer
+from glassformer.text.words import Numberer, Remembered
 
 BATCH = 1 << 20
 """Characters that Rust encodes in one call: enough to keep every core busy, few enough for little memory."""
@@ -66,10 +66,12 @@ class Tokenizer:
         settings: TokenizerSettings,
         say: Callable[[str], None] = _silent,
         total_bytes: int | None = None,
+        encoded_next: bool = False,
     ) -> Self:
         """Learn the tokens of these texts, which are read once and not kept; or load `settings.file`.
 
-        `total_bytes`, where known, lets a corpus beyond `settings.sample_mb` be sampled evenly.
+        `total_bytes`, where known, lets a corpus beyond `settings.sample_mb` be sampled evenly. `encoded_next`: the
+        texts are held anyway and are the next to be encoded, so that how words were cut is remembered until then.
         """
         if settings.file is not None:
             return cls.load(settings.file)
@@ -79,7 +81,14 @@ class Tokenizer:
         first = next(sample, None)
         if first is None:
             raise DataError("the text yields no tokens: it is empty")
-        return cls(pipelines.train(itertools.chain([first], sample), settings))
+        sample = itertools.chain([first], sample)
+        if settings.kind != "word" or not encoded_next:
+            return cls(pipelines.train(sample, settings))
+        remembered = Remembered(sample)
+        tokenizer = cls(pipelines.train(remembered, settings))
+        assert tokenizer.unk is not None
+        tokenizer._numberer = Numberer(tokenizer._rust, tokenizer.unk, remembered)
+        return tokenizer
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -137,7 +146,7 @@ class Tokenizer:
         if self.kind == "word" and self.unk is not None:
             for text in texts:
                 utf8(text)
-            return [self._numberer.ids(text) for text in texts]
+            return self._numberer.ids(texts)
         parts: list[list[NDArray[np.int32]]] = [[np.empty(0, np.int32)] for _ in texts]
         for batch in self._batches(texts):
             encodings = self._rust.encode_batch_fast([piece for _, piece in batch], add_special_tokens=False)
@@ -187,6 +196,11 @@ class Tokenizer:
     def token(self, id: int) -> str:
         r"""A token as a person reads it: the text it stands for; bytes that are part of a character as `\xe2`."""
         return self.token_bytes(id).decode(errors="backslashreplace")
+
+    def shown(self, id: int) -> str:
+        """A token as text; special ones by name."""
+        names = {self.pad: "<pad>", self.start: "<start>", self.end: "<end>", self.unk: "<unk>"}
+        return names[id] if id in names else self.token(id)
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes a token stands for: with BPE they need not be whole characters."""

@@ -1,13 +1,14 @@
-"""Words, fast: whatever stands between two blanks is cut once, and looked up after that.
+"""Words, fast: whatever stands between two blanks is cut once, and is a number after that.
 
 Texts repeat themselves, so this is several times as fast as taking every text through the pipeline; and no word holds a
 blank, so the result is the same.
 """
 
+import itertools
 import re
-from collections import Counter
-from collections.abc import Iterable
-from itertools import chain
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tokenizers
@@ -18,6 +19,12 @@ ASCII_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]|\n", re.ASCII)
 
 MOST_KEPT, LONGEST_KEPT = 2**20, 40
 """Stretches remembered at once, and the characters of one, so that a large corpus does not fill the memory."""
+
+MOST_NUMBERS = 2**25
+"""Stretches, each as often as it stands there, of the texts that are remembered from counting to encoding."""
+
+TOGETHER = 2**18
+"""Stretches that are looked up in one go."""
 
 
 class Cutter:
@@ -33,45 +40,143 @@ class Cutter:
         text = self._pipeline.normalizer.normalize_str(text) if self._lower else text
         return [word for word, _ in self._pipeline.pre_tokenizer.pre_tokenize_str(text)]
 
+    def stretches(self, text: str) -> list[str]:
+        """What stands between blanks, folded where that is cheap: fewer of them are then different."""
+        return (text.lower() if self._lower and text.isascii() else text).split(" ")
+
+
+class Stretches(dict[str, int]):
+    """Stretch between blanks → its number n; words[ends[n] : ends[n + 1]] are its words, as `number` numbers them."""
+
+    def __init__(self, cut: Cutter, number: Callable[[str], int]) -> None:
+        self._cut = cut
+        self.number = number
+        self.clear()
+
+    def clear(self) -> None:
+        super().clear()
+        self.words = array("i")
+        self.ends = array("q", [0])
+
+    def __missing__(self, stretch: str) -> int:
+        number = len(self.ends) - 1
+        self.words.extend(map(self.number, self._cut(stretch)))
+        self.ends.append(len(self.words))
+        if len(stretch) <= LONGEST_KEPT:
+            self[stretch] = number
+        return number
+
+    @property
+    def full(self) -> bool:
+        return max(len(self.ends), len(self.words) // 4) > MOST_KEPT
+
+    def numbers(self, text: str) -> NDArray[np.int32]:
+        """Of the text's stretches, as they follow each other."""
+        return np.fromiter(map(self.__getitem__, self._cut.stretches(text)), np.int32)
+
+    def words_of(self, texts: Sequence[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
+        """The numbers of each text's stretches → the numbers of its words."""
+        stretches = np.concatenate(texts)
+        ends = np.asarray(self.ends)
+        starts, after = ends[stretches], np.append(0, np.cumsum(ends[stretches + 1] - ends[stretches]))
+        places = np.repeat(starts - after[:-1], np.diff(after)) + np.arange(after[-1])
+        words = np.asarray(self.words)[places]
+        borders = after[np.cumsum([0, *map(len, texts)])].tolist()
+        return [words[first:last] for first, last in itertools.pairwise(borders)]
+
+
+class Remembered:
+    """Texts that are held anyway and encoded next: how counting cuts them is kept until then."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = texts
+        self._room = MOST_NUMBERS
+        self.numbers: dict[str, NDArray[np.int32]] = {}
+        self.stretches: Stretches | None = None
+        self.words: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def keep(self, text: str, numbers: NDArray[np.int32]) -> None:
+        if len(numbers) <= self._room and text not in self.numbers:
+            self.numbers[text] = numbers
+            self._room -= len(numbers)
+
+    def forget(self) -> None:
+        """There were too many different stretches."""
+        self.numbers.clear()
+        self._room = -1
+
 
 def count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> Counter[str]:
-    """How often each word stands in the texts. Stretches are counted first, and cut when all are there."""
-    cut = Cutter(pipeline)
-    counts: Counter[str] = Counter()
-    stretches: Counter[str] = Counter()
+    """How often each word stands in the texts. Stretches are counted, and cut when they are first met."""
+    words: dict[str, int] = defaultdict(itertools.count().__next__)
+    stretches = Stretches(Cutter(pipeline), words.__getitem__)
+    remembered = texts if isinstance(texts, Remembered) else None
+    counts = np.zeros(0, np.int64)
+    some: list[NDArray[np.int32]] = []
+    waiting = 0
     for text in texts:
-        if len(text) > LONGEST_KEPT * (text.count(" ") + 1):  # hardly any blanks: stretches would be remembered in vain
-            counts.update(cut(text))
-            continue
-        stretches.update(text.split(" "))
-        if len(stretches) > MOST_KEPT:
-            _add_words(counts, stretches, cut)
+        some.append(stretches.numbers(text))
+        waiting += len(some[-1])
+        if remembered is not None:
+            remembered.keep(text, some[-1])
+        if waiting > TOGETHER or stretches.full:
+            counts = _with_words(counts, stretches, some, len(words))
+            some, waiting = [], 0
+        if stretches.full:
             stretches.clear()
-    _add_words(counts, stretches, cut)
-    return counts
+            if remembered is not None:
+                remembered.forget()
+    counts = _with_words(counts, stretches, some, len(words))
+    if remembered is not None:
+        remembered.stretches, remembered.words = stretches, words
+    return Counter(dict(zip(words, counts.tolist(), strict=True)))
 
 
-def _add_words(counts: Counter[str], stretches: Counter[str], cut: Cutter) -> None:
-    for stretch, times in stretches.items():
-        for word in cut(stretch):
-            counts[word] += times
+def _with_words(
+    counts: NDArray[np.int64], stretches: Stretches, texts: Sequence[NDArray[np.int32]], words: int
+) -> NDArray[np.int64]:
+    """The counts of so many words, with those of some texts added."""
+    times = np.bincount(np.concatenate([np.empty(0, np.int32), *texts]), minlength=len(stretches.ends) - 1)
+    of_word = np.repeat(times, np.diff(stretches.ends))
+    more = np.bincount(np.asarray(stretches.words), weights=of_word, minlength=words)  # exact below 2⁵³
+    return np.pad(counts, (0, words - len(counts))) + more.astype(np.int64)
 
 
-class Numberer(dict[str, tuple[int, ...]]):
-    """Stretch between blanks → the ids of its words."""
+class Numberer:
+    """Texts → the ids of their words."""
 
-    def __init__(self, pipeline: tokenizers.Tokenizer, unknown: int) -> None:
-        self._cut = Cutter(pipeline)
-        self._vocabulary: dict[str, int] = pipeline.get_vocab()
-        self._unknown = unknown
+    def __init__(self, pipeline: tokenizers.Tokenizer, unknown: int, remembered: Remembered | None = None) -> None:
+        vocabulary: dict[str, int] = pipeline.get_vocab()
 
-    def __missing__(self, stretch: str) -> tuple[int, ...]:
-        ids = tuple([self._vocabulary.get(word, self._unknown) for word in self._cut(stretch)])
-        if len(stretch) <= LONGEST_KEPT:
-            self[stretch] = ids
-        return ids
+        def number(word: str) -> int:
+            return vocabulary.get(word, unknown)
 
-    def ids(self, text: str) -> NDArray[np.int32]:
-        if len(self) > MOST_KEPT:
-            self.clear()
-        return np.array(list(chain.from_iterable(map(self.__getitem__, text.split(" ")))), np.int32)
+        self._numbers: dict[str, NDArray[np.int32]] = {}
+        self.stretches = Stretches(Cutter(pipeline), number)
+        if remembered is not None and remembered.stretches is not None:
+            self._numbers, self.stretches = remembered.numbers, remembered.stretches
+            ids = np.fromiter(map(number, remembered.words), np.int32)
+            self.stretches.words = array("i", ids[np.asarray(self.stretches.words)].tobytes())
+            self.stretches.number = number
+
+    def ids(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:
+        """What was remembered of texts is used here, and gone afterwards."""
+        out: list[NDArray[np.int32]] = []
+        some: list[NDArray[np.int32]] = []
+        waiting = 0
+        for text in texts:
+            known = self._numbers.pop(text, None)
+            some.append(self.stretches.numbers(text) if known is None else known)
+            waiting += len(some[-1])
+            if waiting > TOGETHER or self.stretches.full:
+                out += self.stretches.words_of(some)
+                some, waiting = [], 0
+            if self.stretches.full:
+                self.stretches.clear()
+                self._numbers.clear()
+        out += self.stretches.words_of(some) if some else []
+        self._numbers.clear()
+        return out
