@@ -121,9 +121,11 @@ def steps_saved(run: Path) -> list[int]:
 
 
 def tensors_of(run: Path) -> dict[str, Tensor]:
-    """Every number that a run leaves: the best weights, and the newest checkpoint's weights and optimiser state."""
+    """Every number that a run leaves: the best weights, and the newest checkpoint's weights, their average where there
+    is one, and optimiser state.
+    """
     newest = list_checkpoints(run / "checkpoints")[-1]
-    files = [run / "model.safetensors", newest / "weights.safetensors", newest / "optimiser.safetensors"]
+    files = [run / "model.safetensors", *sorted(newest.glob("*.safetensors"))]
     return {f"{file.name}: {name}": value for file in files for name, value in load_file(file).items()}
 
 

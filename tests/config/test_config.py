@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.config.names import nearest, unknown
 from glassformer.config.presets import (
+    DECODERS,
     ENCODERS,
     LABELLING,
     SHARED_KEYS,
     SIZES,
     STYLES,
+    TEXT,
+    TRANSLATION,
     encoder_info,
     size_of,
     style_of,
@@ -218,7 +221,8 @@ def test_errors_and_their_exit_codes() -> None:
 
 UNUSED = [
     (encoder, key)
-    for encoder in ENCODERS
+    for encoder, info in ENCODERS.items()
+    if TEXT in info.reads
     for key in (field.name for field in dataclasses.fields(ModelSettings))
     if key not in used_keys(encoder)
 ]
@@ -380,7 +384,7 @@ SIZED = [name for name in ENCODERS if "size" in used_keys(name)]
 
 
 def test_a_bag_has_no_size() -> None:
-    assert set(ENCODERS) - set(SIZED) == {"bag"}
+    assert set(ENCODERS) - set(SIZED) == {"bag", "linear", "mlp"}
     assert size_of("small", "bag") == {}
     with pytest.raises(SettingError, match=r"model\.size is not used by bag"):
         resolve({}, {"model": "bag", "size": "small"})
@@ -396,10 +400,20 @@ def test_sizes_can_be_built(size: str, encoder: str) -> None:
 # Saved and read back
 
 
+TRANSLATING = ["average", "window", "cnn", *DECODERS]
+
 CONFIGS: list[dict[str, Any]] = [
-    *({"model": name} for name in ENCODERS),
+    *({"model": name} for name, info in ENCODERS.items() if TEXT in info.reads),
     *({"model": name, "size": "small"} for name in SIZED),
-    *({"model": name, "task": task} for name in ENCODERS for task in LABELLING),
+    *(
+        {"model": name, "task": task, "data.kind": kind}
+        for name, info in ENCODERS.items()
+        for kind in info.reads
+        for task in LABELLING
+    ),
+    *({"model": name, "task": TRANSLATION} for name in TRANSLATING),
+    {"model": "cnn", "model.decoder": "gru", "task": TRANSLATION, "model.attention": "dot"},
+    {"task": TRANSLATION, "tokenizer.shared": "false", "source": "en", "target": "de", "batch_tokens": 512},
     {"model": "bilstm", "task": "classification", "training.loss": "softmax", "training.class_weights": "balanced"},
     {"model": "bow", "task": "regression", "text": "words", "label": "stars", "data.split_by": "author"},
     {"model": "own", "task": "classification", "model.context": 17},
@@ -420,7 +434,53 @@ def test_a_saved_configuration_is_read_back_as_it_was(flags: dict[str, Any]) -> 
     saved = json.loads(json.dumps(config.to_dict()))
     assert resolve(saved, {}) == config
     assert resolve(saved, {}).to_dict() == saved
-    assert set(saved["model"]) == {key for key in used_keys(config.model.encoder) if not config.idle(f"model.{key}")}
+    users = [config.model.encoder, *([config.model.decoder] if config.task == TRANSLATION else [])]
+    used = {key for user in users if user for key in used_keys(user)}
+    assert set(saved["model"]) == {key for key in used if not config.idle(f"model.{key}")}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"model": "linear"}, "linear does not read texts, and the task is language-model"),
+        ({"model": "linear", "task": "translation"}, "linear does not read texts, and the task is translation"),
+        ({"model": "mlp", "task": "classification"}, "mlp does not read texts; one of bag, average,"),
+        ({"model": "lstm", "task": "regression", "data.kind": "image"}, "lstm does not read images; one of cnn, tran"),
+        ({"model": "bag", "task": "regression", "data.kind": "mixed"}, "bag does not read texts with other columns"),
+        ({"source_file": "a"}, "--source-file needs its other half: --target-file"),
+        ({"target_file": "a"}, "--target-file needs its other half: --source-file"),
+        ({"source_file": "a", "target_file": "b", "data.path": "c"}, "give c, or --source-file and --target-file"),
+        ({"data.image_size": "32x", "data.kind": "image"}, "data.image_size wants a number of pixels, 32 or 32x48"),
+        ({"task": "translation", "batch_size": 3}, "training.batch_size does nothing while task is translation"),
+        ({"batch_tokens": 300}, "training.batch_tokens does nothing while task is language-model"),
+        ({"task": "translation", "model.attention": "dot"}, "model.attention does nothing while model.decoder is tran"),
+        (
+            {"task": "translation", "tokenizer.shared": False, "model.shared": True},
+            "model.shared does nothing while tokenizer.shared is False",
+        ),
+    ],
+)
+def test_what_fits_no_task_or_kind_of_data_is_refused(flags: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        resolve({}, flags)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("encoder", TRANSLATING)
+def test_a_decoder_is_like_its_encoder_where_that_can_write(encoder: str) -> None:
+    config = resolve({}, {"task": TRANSLATION, "model": encoder})
+    assert config.model.decoder == (encoder if encoder in DECODERS else "transformer")
+    assert config.model.decoder_layers == config.model.layers
+    assert config.model.shared is True
+    assert config.training.batch_tokens is not None
+    other = resolve({}, {"task": TRANSLATION, "model": encoder, "tokenizer.shared": "false", "epochs": 2})
+    assert other.model.shared is False
+    assert (other.training.steps, other.training.epochs) == (None, 2)
+
+
+def test_sizes_of_images() -> None:
+    sizes = {"32": (32, 32), "8X16": (8, 16), None: None}
+    assert {text: DataSettings(image_size=text).size_of_images() for text in sizes} == sizes
 
 
 def test_a_saved_configuration_can_be_changed_by_a_flag() -> None:

@@ -14,23 +14,24 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
 from glassformer.config.errors import RunError
-from glassformer.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
 from running import identical, steps_saved
 from support import numbers
 
 
-def contents(step: int, size: int = 7) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+def contents(step: int, size: int = 7) -> Checkpoint:
     weights = {"embed.weight": numbers(size, 3, seed=step, dtype=torch.float32), "norm": torch.full((5,), float(step))}
     optimiser = {"embed.weight/average": numbers(size, 3, seed=step + 1), "embed.weight/step": torch.tensor(step)}
-    return weights, optimiser, {"step": step, "best_score": step + 0.5, "best_step": 0}
+    average = {"embed.weight": numbers(size, 3, seed=step + 2, dtype=torch.float32)}
+    return weights, optimiser, {"step": step, "best_score": step + 0.5, "best_step": 0}, average
 
 
 def save(run: Path, step: int, keep: int = 2, size: int = 7) -> Path:
-    return save_checkpoint(run / "checkpoints", step, *contents(step, size), keep)
+    weights, optimiser, state, average = contents(step, size)
+    return save_checkpoint(run / "checkpoints", step, weights, optimiser, state, keep, average)
 
 
 def newest(run: Path) -> tuple[int | None, list[str]]:
@@ -39,21 +40,33 @@ def newest(run: Path) -> tuple[int | None, list[str]]:
     found = Run(run).newest_checkpoint(said.append)
     if found is None:
         return None, said
-    weights, optimiser, state = contents(found[2]["step"], len(found[0]["embed.weight"]))
+    weights, optimiser, state, average = contents(found[2]["step"], len(found[0]["embed.weight"]))
     identical(found[0], weights)
     identical(found[1], optimiser)
     assert found[2] == state
+    identical(found[3], average)
     return state["step"], said
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     path = save(tmp_path, 4)
     assert path == tmp_path / "checkpoints" / "step-4"
-    weights, optimiser, state = load_checkpoint(path)
+    weights, optimiser, state, average = load_checkpoint(path)
     identical(weights, contents(4)[0])
     identical(optimiser, contents(4)[1])
     assert state == contents(4)[2]
+    identical(average, contents(4)[3])
     assert newest(tmp_path) == (4, [])
+
+
+def test_without_an_average_there_is_no_file_of_it(tmp_path: Path) -> None:
+    weights, optimiser, state, _ = contents(4)
+    path = save_checkpoint(tmp_path, 4, weights, optimiser, state, keep=1)
+    assert {file.name for file in path.iterdir()} == {*FILES} - {"average.safetensors"}
+    assert set(json.loads((path / "state.json").read_text())["digests"]) == {*FILES} - {"average.safetensors"}
+    loaded = load_checkpoint(path)
+    identical(loaded[0], weights)
+    assert loaded[2:] == (state, {})
 
 
 def test_the_newest_are_kept_and_nothing_is_left_lying(tmp_path: Path) -> None:
@@ -91,7 +104,7 @@ def test_others_may_read_them(tmp_path: Path) -> None:
 
 # --- torn ---
 
-FILES = ("weights.safetensors", "optimiser.safetensors", "state.json")
+FILES = ("weights.safetensors", "optimiser.safetensors", "average.safetensors", "state.json")
 
 
 def truncated(file: Path) -> None:

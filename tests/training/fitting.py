@@ -86,7 +86,8 @@ class Memory:
             return {name: value.clone() for name, value in tensors.items()}
 
         progress = dataclasses.replace(snapshot.progress)
-        self.snapshots.append(Snapshot(copied(snapshot.weights), copied(snapshot.optimiser), progress))
+        weights, optimiser, average = map(copied, (snapshot.weights, snapshot.optimiser, snapshot.average))
+        self.snapshots.append(Snapshot(weights, optimiser, progress, average))
         return f"step-{progress.step}"
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:

@@ -71,6 +71,7 @@ def test_two_processes_are_one_and_stop_together(tmp_path: Path, monkeypatch: py
         training__lr=0.2,
         training__l2=0.0001,
         training__label_smoothing=0.1,
+        training__average=9,
         training__checkpoint_every=5,
         training__validate_every=50,
     )

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from glassformer.config.errors import Misuse
+from glassformer.runs.checkpoints import load_checkpoint, save_checkpoint
 from glassformer.training.events import Checkpointed, Event, Noted, Sampled, Started, Stepped, Validated
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from running import CAUSAL, StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
 
@@ -115,6 +118,60 @@ def test_a_finished_run_without_checkpoints_is_not_trained_anew_unasked(tmp_path
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == weights
 
 
+@pytest.mark.parametrize("settings", [
+    {"encoder": "transformer"},
+    {"encoder": "cnn", "model__norm": "batch"},
+    {"encoder": "lstm", "training__optimizer": "momentum"},
+], ids=lambda settings: settings["encoder"])  # fmt: skip
+def test_an_average_of_the_weights(tmp_path: Path, settings: dict[str, Any]) -> None:
+    settings = tiny(**settings, training__steps=9, training__average=4, training__validate_every=4, model__dropout=0.2)
+    settings["training.keep_checkpoints"] = 9
+    trained = train_here(tmp_path / "whole", settings)
+    same_run(stopped_and_resumed(tmp_path / "again", settings, 3, 4, 7), tmp_path / "whole")
+    best = load_file(tmp_path / "whole" / "model.safetensors")
+    weights, _, _, average = load_checkpoint(tmp_path / "whole" / "checkpoints" / f"step-{trained.best['step']:.0f}")
+    identical(best, {**weights, **average})
+    assert average
+    assert any(not torch.equal(weights[name], value) for name, value in average.items())
+    metrics = evaluate(tmp_path / "whole").metrics
+    assert metrics["loss"] == pytest.approx(trained.best["loss"], rel=1e-6)
+    assert metrics["loss"] == pytest.approx(trained.validation["loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize(("before", "after", "said"), [
+    (None, 3, "training.average: the checkpoint holds no average yet, so it starts from the weights as they are"),
+    (3, None, "training.average is unset: the checkpoint's average is dropped, and the weights are used as they are"),
+    (3, 5, "training.average: the average goes on, from here over about 5 updates"),
+    (3, 3, None),
+    (None, None, None),
+])  # fmt: skip
+def test_an_average_may_begin_end_and_change(
+    tmp_path: Path, before: int | None, after: int | None, said: str | None
+) -> None:
+    train_here(tmp_path / "run", tiny(training__steps=2, training__average=before))
+    events: list[Event] = []
+    train(out=tmp_path / "run", resume=True, steps=4, listen=events.append, **{"training.average": after})
+    assert [event.text for event in events if isinstance(event, Noted) and "average" in event.text] == [said] * bool(
+        said
+    )
+    assert (tmp_path / "run" / "checkpoints" / "step-4" / "average.safetensors").exists() == (after is not None)
+
+
+def test_a_checkpoint_from_before_there_were_averages(tmp_path: Path) -> None:
+    settings = tiny(training__steps=4, training__schedule="constant")
+    train_here(tmp_path / "whole", settings)
+    train_here(tmp_path / "again", settings, listen=StopAfter(2))
+    path = tmp_path / "again" / "checkpoints" / "step-2"
+    weights, optimiser, state, _ = load_checkpoint(path)
+    del state["averaged"]
+    save_checkpoint(path.parent, 2, weights, optimiser, state, keep=2)
+    card = json.loads((tmp_path / "again" / "glassformer.json").read_text())
+    del card["config"]["training"]["average"]
+    (tmp_path / "again" / "glassformer.json").write_text(json.dumps(card))
+    train(out=tmp_path / "again", resume=True)
+    same_run(tmp_path / "again", tmp_path / "whole")
+
+
 def test_the_same_data_may_have_moved(tmp_path: Path) -> None:
     text = "".join(f"line {number} of a text\n" for number in range(200))
     (tmp_path / "here.txt").write_text(text)
@@ -137,7 +194,7 @@ def flip(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
-@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "state.json"])
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "average.safetensors", "state.json"])
 def test_a_torn_checkpoint_falls_back_to_the_one_before(
     interrupted: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
@@ -158,6 +215,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run stopped after step 6, with checkpoints of 4 and 6; beside it the one that was never stopped."""
     folder = tmp_path_factory.mktemp("interrupted")
     settings = tiny(training__steps=9, model__dropout=0.2, training__checkpoint_every=2, training__validate_every=8)
+    settings["training.average"] = 3
     train_here(folder / "whole", settings)
     train_here(folder / "again", settings, listen=StopAfter(6))
     assert steps_saved(folder / "again") == [4, 6]

@@ -9,12 +9,22 @@ from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 
 LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification", "regression"
-TASKS = (LANGUAGE_MODEL, CLASSIFICATION, REGRESSION)
+TRANSLATION = "translation"
+TASKS = (LANGUAGE_MODEL, CLASSIFICATION, REGRESSION, TRANSLATION)
 LABELLING = (CLASSIFICATION, REGRESSION)
-"""The tasks that say something of a whole text."""
+"""The tasks that say something of a whole example."""
 
-HEAD_KEYS = ("pool", "head_layers", "head_hidden", "word_dropout", "embed_width", "vectors", "vectors_frozen")
-SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS)
+TEXT, TABLE, IMAGE, MIXED = "text", "table", "image", "mixed"
+KINDS = (TEXT, TABLE, IMAGE, MIXED)
+"""What an example is: a text, a row of numbers and categories, an image, or several of these at once."""
+
+DECODERS = ("transformer", "lstm", "gru", "rnn")
+"""The encoders that can also write a translation: they read a second text beside their own."""
+
+WORD_KEYS = ("word_dropout", "embed_width", "vectors", "vectors_frozen")
+HEAD_KEYS = ("pool", "head_layers", "head_hidden", *WORD_KEYS)
+PAIR_KEYS = ("decoder", "decoder_layers", "attention", "input_feeding", "shared")
+SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS)
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,10 @@ class EncoderInfo:
     """Settings of any section, by dotted key, that start elsewhere when labels or numbers are learned."""
     updates: int = 2000
     """How long to learn labels where nobody says: for about so many updates."""
+    reads: tuple[str, ...] = (TEXT,)
+    """The kinds of examples that it can learn labels of."""
+    starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of any section, by dotted key, that start elsewhere for translation, or for examples of a kind."""
 
 
 def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
@@ -51,11 +65,23 @@ def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
     return EncoderInfo(
         summary,
         keys,
+        memory=True,
         any_width=True,
         matrices=matrices,
         layers=2,
         defaults={"bias": True},
         labelling={"model.layers": 1, "model.width": 128},
+        reads=(TEXT, MIXED),
+        starts={
+            TRANSLATION: {
+                "model.layers": 1,
+                "model.width": 256,
+                "model.bidirectional": True,
+                "model.tied": False,
+                "training.optimizer": "adamw",
+                "training.lr": 4e-3,
+            }
+        },
     )
 
 
@@ -66,7 +92,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         causal=False,
         ordered=False,
         updates=1000,
-        without=("size", "embed", "width", "tied", "pool", "embed_width", "vectors", "vectors_frozen"),
+        without=("size", "embed", "width", "tied", "pool", "embed_width", "vectors", "vectors_frozen", *PAIR_KEYS),
         labelling={
             "tokenizer.vocab_size": 200_000,
             "model.context": 2**16,
@@ -81,6 +107,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         (),
         any_width=True,
         ordered=False,
+        reads=(TEXT, MIXED),
         labelling={
             "model.context": 2**16,
             "model.width": 256,
@@ -112,6 +139,16 @@ ENCODERS: dict[str, EncoderInfo] = {
             "model.width": 128,
             "training.batch_size": 64,
         },
+        reads=(TEXT, IMAGE),
+        starts={
+            IMAGE: {
+                "model.layers": 2,
+                "model.kernel": 3,
+                "model.width": 64,
+                "model.pool": "flatten",
+                "model.head_layers": 1,
+            }
+        },
     ),
     "rnn": _recurrent("Elman's recurrent network", 2.0, "nonlinearity"),
     "lstm": _recurrent("long short-term memory", 8.0, "cells"),
@@ -121,7 +158,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         (
             "style", "layers", "heads", "head_width", "kv_heads", "hidden", "activation", "feed_layers", "feed_forward",
             "positions", "rotary_base", "norm", "norm_order", "residual", "bias", "scores", "scale", "mask",
-            "output_projection", "qk_norm", "embed_scale", "initialisation",
+            "output_projection", "qk_norm", "embed_scale", "initialisation", "patch",
         ),
         memory=True,
         labelling={
@@ -134,6 +171,36 @@ ENCODERS: dict[str, EncoderInfo] = {
             "training.lr": 3e-3,
             "training.batch_size": 64,
         },
+        reads=KINDS,
+        starts={
+            TRANSLATION: {"model.layers": 2, "model.dropout": 0.1},
+            IMAGE: {
+                "model.layers": 3,
+                "model.width": 64,
+                "model.positions": "learned",
+                "model.pool": "mean",
+                "training.optimizer": "muon",
+            },
+            TABLE: {"model.layers": 2, "model.width": 32, "model.positions": "none", "model.pool": "mean"},
+        },
+    ),
+    "linear": EncoderInfo(
+        "a linear map of a table's columns or an image's pixels: linear, logistic and softmax regression",
+        (),
+        causal=False,
+        ordered=False,
+        reads=(TABLE, IMAGE),
+        without=("size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS),
+        starts={IMAGE: {"training.lr": 1e-2}, TABLE: {"training.lr": 2e-2, "training.weight_decay": 0.0}},
+    ),
+    "mlp": EncoderInfo(
+        "a multilayer perceptron on a table's columns or an image's pixels",
+        (),
+        causal=False,
+        ordered=False,
+        reads=(TABLE, IMAGE),
+        without=("size", "embed", "width", "context", "tied", "pool", *WORD_KEYS, *PAIR_KEYS),
+        starts={IMAGE: {"model.head_layers": 1}, TABLE: {"model.head_layers": 1}},
     ),
 }  # fmt: skip
 
@@ -191,10 +258,39 @@ LABELLING_DEFAULTS: dict[str, Any] = {
     "training.optimizer": "adamw",
     "training.lr": 2e-3,
 }
-"""Where settings start, by dotted key, when labels or numbers are learned: what did best over three data sets."""
+"""Where settings start, by dotted key, when labels or numbers of texts are learned: what did best over three sets."""
+
+STARTS: dict[str, dict[str, Any]] = {
+    TRANSLATION: {
+        "tokenizer.kind": "bpe",
+        "model.context": 128,
+        "model.dropout": 0.2,
+        "training.batch_tokens": 2048,
+        "training.label_smoothing": 0.1,
+        "training.validation_tokens": 8000,
+        "training.steps": 3000,
+    },
+    IMAGE: {
+        "model.dropout": 0.1,
+        "training.batch_size": 32,
+        "training.optimizer": "adamw",
+        "training.lr": 2e-3,
+    },
+    TABLE: {
+        "model.dropout": 0.0,
+        "model.head_hidden": 64,
+        "training.batch_size": 32,
+        "training.optimizer": "adamw",
+        "training.lr": 5e-3,
+        "training.weight_decay": 0.01,
+    },
+}
+"""The same for translation, and for examples that are no texts."""
 
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 10
 """How often to go through labelled data where nobody says."""
+MOST_EPOCHS_OF_NUMBERS = 200
+"""The same for tables and images, of which few are often all there are."""
 
 
 def model_name(name: str) -> tuple[str, dict[str, Any]]:

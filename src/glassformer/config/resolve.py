@@ -9,15 +9,26 @@ from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 from glassformer.config.presets import (
     CLASSIFICATION,
+    DECODERS,
     ENCODERS,
     FEWEST_EPOCHS,
     HEAD_KEYS,
+    IMAGE,
     LABELLING,
     LABELLING_DEFAULTS,
     LANGUAGE_MODEL,
+    MIXED,
     MOST_EPOCHS,
+    MOST_EPOCHS_OF_NUMBERS,
+    OWN,
+    PAIR_KEYS,
     SHARED_KEYS,
+    STARTS,
+    TABLE,
     TASKS,
+    TEXT,
+    TRANSLATION,
+    WORD_KEYS,
     encoder_info,
     model_name,
     size_of,
@@ -47,8 +58,15 @@ ALIASES: dict[str, str] = {
     "optimizer": "training.optimizer",
     "dropout": "model.dropout",
     "vocab_size": "tokenizer.vocab_size",
+    "batch_tokens": "training.batch_tokens",
     "text": "data.text",
     "label": "data.label",
+    "also": "data.also",
+    "image": "data.image",
+    "source": "data.source",
+    "target": "data.target",
+    "source_file": "data.source_file",
+    "target_file": "data.target_file",
     "validation": "data.validation",
     "test": "data.test",
 }
@@ -75,7 +93,8 @@ class Config:
     def idle(self, key: str) -> str | None:
         """Why a setting does nothing here, if so."""
         section, name = key.split(".")
-        if section == "model" and name not in used_keys(self.model.encoder):
+        names = {self.model.encoder, self.model.decoder} if self.task == TRANSLATION else {self.model.encoder}
+        if section == "model" and not any(name in used_keys(user) for user in names if user):
             users = ", ".join(other for other in ENCODERS if name in used_keys(other))
             return f"{key} is not used by {self.model.encoder}; it belongs to {users}"
         for other, values in NEEDS.get(key, {}).items():
@@ -136,21 +155,46 @@ def _put(flat: dict[str, Any], key: str, value: Any, known: list[str]) -> None:
     flat[key] = parse(key, field, value)
 
 
+WORDS = (TEXT, MIXED)
+"""The kinds of examples that have words."""
+PICTURES = (IMAGE, MIXED)
+
 NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
-    **{f"tokenizer.{key}": {"tokenizer.file": (None,)} for key in ("kind", "vocab_size", "min_count", "sample_mb")},
-    "tokenizer.lowercase": {"tokenizer.file": (None,)},
+    **{
+        f"tokenizer.{key}": {"data.kind": WORDS, "tokenizer.file": (None,)}
+        for key in ("kind", "vocab_size", "min_count", "sample_mb", "lowercase")
+    },
+    "tokenizer.file": {"data.kind": WORDS},
+    "tokenizer.shared": {"task": (TRANSLATION,)},
     "data.validation_fraction": {"data.validation": (None,)},
     "data.test_fraction": {"data.test": (None,)},
+    "data.text": {"task": (LANGUAGE_MODEL, *LABELLING), "data.kind": WORDS},
     "data.label": {"task": LABELLING},
-    "data.split_by": {"task": LABELLING},
-    "model.tied": {"task": (LANGUAGE_MODEL,)},
+    "data.split_by": {"task": (*LABELLING, TRANSLATION)},
+    "data.kind": {"task": LABELLING},
+    "data.also": {"data.kind": (TABLE, MIXED)},
+    "data.image": {"data.kind": (MIXED,)},
+    **{f"data.{key}": {"data.kind": PICTURES} for key in ("image_size", "shift", "flip")},
+    **{
+        f"data.{key}": {"task": (TRANSLATION,)}
+        for key in ("source", "target", "source_file", "target_file", "too_long")
+    },
+    "model.tied": {"task": (LANGUAGE_MODEL, TRANSLATION)},
     "model.mask": {"task": (LANGUAGE_MODEL,)},
+    "model.embed": {"data.kind": WORDS},
+    "model.context": {"data.kind": WORDS},
     **{f"model.{key}": {"task": LABELLING} for key in HEAD_KEYS},
+    **{f"model.{key}": {"task": LABELLING, "data.kind": WORDS, "model.embed": ("vectors",)} for key in WORD_KEYS},
+    "model.word_dropout": {"task": LABELLING, "data.kind": WORDS},
     "model.head_hidden": {"task": LABELLING, "model.head_layers": (1, 2)},
     "model.buckets": {"model.ngrams": (2, 3, 4, 5)},
-    "model.embed_width": {"task": LABELLING, "model.embed": ("vectors",)},
-    "model.vectors": {"task": LABELLING, "model.embed": ("vectors",)},
-    "model.vectors_frozen": {"task": LABELLING, "model.embed": ("vectors",)},
+    **{f"model.{key}": {"task": (TRANSLATION,)} for key in PAIR_KEYS},
+    **{
+        f"model.{key}": {"task": (TRANSLATION,), "model.decoder": DECODERS[1:]}
+        for key in ("attention", "input_feeding")
+    },
+    "model.shared": {"task": (TRANSLATION,), "tokenizer.shared": (True,), "model.embed": ("vectors",)},
+    "model.patch": {"data.kind": PICTURES},
     "model.rotary_base": {"model.positions": ("rotary",)},
     "training.momentum": {"training.optimizer": ("momentum",)},
     "training.beta1": {"training.optimizer": ("muon", "adamw")},
@@ -158,9 +202,11 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "training.lr_floor": {"training.schedule": ("cosine",)},
     "training.loss": {"task": LABELLING},
     "training.class_weights": {"task": (CLASSIFICATION,)},
-    "training.label_smoothing": {"task": (LANGUAGE_MODEL, CLASSIFICATION)},
-    "training.samples": {"task": (LANGUAGE_MODEL,)},
-    "training.validation_tokens": {"task": (LANGUAGE_MODEL,)},
+    "training.label_smoothing": {"task": (LANGUAGE_MODEL, CLASSIFICATION, TRANSLATION)},
+    "training.samples": {"task": (LANGUAGE_MODEL, TRANSLATION)},
+    "training.validation_tokens": {"task": (LANGUAGE_MODEL, TRANSLATION)},
+    "training.batch_size": {"task": (LANGUAGE_MODEL, *LABELLING)},
+    "training.batch_tokens": {"task": (TRANSLATION,)},
 }
 """Settings that do something only where others have certain values."""
 
@@ -168,10 +214,16 @@ BUDGETS = ("training.steps", "training.epochs", "training.minutes")
 
 
 def resolve(
-    file: Mapping[str, Any], flags: Mapping[str, Any], found: Mapping[str, Any] | None = None, *, strict: bool = True
+    file: Mapping[str, Any],
+    flags: Mapping[str, Any],
+    found: Mapping[str, Any] | None = None,
+    *,
+    starts: Mapping[str, Any] | None = None,
+    strict: bool = True,
 ) -> Config:
     """The configuration that a file and flags ask for; `found` is what the data says where they say nothing.
 
+    `starts`: where settings start for this very data; a size or style that was asked for beats it.
     Keys that the chosen encoder or task does not use are errors, not decoration (unless not `strict`: a run's own).
     """
     from_file, from_flags = flatten(file), flatten(flags)
@@ -183,12 +235,14 @@ def resolve(
     if task not in TASKS:
         raise SettingError(unknown("task", task, TASKS))
     encoder = said.get("model.encoder", ModelSettings.encoder)
-    merged = {**_defaults(task, encoder, said), **found, **said}
+    kind = said.get("data.kind") or found.get("data.kind") or TEXT
+    merged = {**_defaults(task, kind, encoder, said, starts or {}), **found, **said}
     sections = {
         name: section(**{key.split(".")[1]: value for key, value in merged.items() if key.startswith(f"{name}.")})
         for name, section in SECTIONS.items()
     }
     config = Config(task=task, **sections)
+    _check_reads(config)
     for key in said if strict else ():
         why = config.idle(key)
         if why is not None and (key in from_flags or key.startswith("model.")):
@@ -199,18 +253,44 @@ def resolve(
 def with_epochs(config: Config, rows: int) -> Config:
     """A budget for so many labelled texts, where nobody gave one."""
     updates = encoder_info(config.model.encoder).updates
-    epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(updates * config.training.batch_size / rows)))
+    most = MOST_EPOCHS if config.data.kind in WORDS else MOST_EPOCHS_OF_NUMBERS
+    epochs = min(most, max(FEWEST_EPOCHS, round(updates * config.training.batch_size / rows)))
     return replace(config, training=replace(config.training, steps=None, epochs=float(epochs)))
 
 
-def _defaults(task: str, encoder: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Where settings start that nobody named: by the task, the encoder, the size and the style."""
+def _check_reads(config: Config) -> None:
+    """Whether the encoder can read what it is given."""
+    kind, name = config.data.kind, config.model.encoder
+    if config.task in LABELLING and name != OWN and kind not in encoder_info(name).reads:
+        able = ", ".join(other for other, info in ENCODERS.items() if kind in info.reads)
+        raise SettingError(f"{name} does not read {KINDS_IN_WORDS[kind]}; one of {able} does (--model)")
+    if config.task not in LABELLING and TEXT not in encoder_info(name).reads:
+        raise SettingError(f"{name} does not read texts, and the task is {config.task}")
+
+
+KINDS_IN_WORDS = {TEXT: "texts", TABLE: "tables", IMAGE: "images", MIXED: "texts with other columns"}
+
+
+def _defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts: Mapping[str, Any]) -> dict[str, Any]:
+    """Where settings start that nobody named: by task, kind of data, encoder, the data itself, size and style."""
     info = encoder_info(encoder)
-    general = {**LABELLING_DEFAULTS, **info.labelling} if task in LABELLING else {}
+    general: dict[str, Any] = {}
+    if task == TRANSLATION:
+        general = {**STARTS[TRANSLATION], **info.starts.get(TRANSLATION, {})}
+        decoder = said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
+        general = {**_of_model(encoder_info(decoder).defaults), **general, "model.decoder": decoder}
+        general["model.shared"] = said.get("tokenizer.shared", True) and said.get("model.embed") != "onehot"
+    elif task in LABELLING and kind in STARTS:
+        general = {**STARTS[kind], **info.starts.get(kind, {})}
+    elif task in LABELLING:
+        general = {**LABELLING_DEFAULTS, **info.labelling, **info.starts.get(kind, {})}
+    general |= starts
     if "training.optimizer" in said:  # each has a rate of its own
         general.pop("training.lr", None)
     if said.get("tokenizer.kind", "word") == "bpe":
         general.pop("tokenizer.lowercase", None)
+    if any(said.get(budget) is not None for budget in BUDGETS):
+        general.pop("training.steps", None)
     size = _of_model(size_of(said.get("model.size") or "tiny", encoder))
     style = _of_model(style_of(said["model.style"])) if said.get("model.style") else {}
     named = size if said.get("model.size") else {}  # a size that was asked for beats what the task would choose

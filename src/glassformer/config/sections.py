@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import SIZES, STYLES
+from glassformer.config.presets import DECODERS, KINDS, SIZES, STYLES, TEXT
 from glassformer.config.setting import check, setting
 
 ACTIVATIONS = ("relu", "gelu", "swiglu", "relu2", "tanh", "sigmoid")
@@ -13,9 +13,11 @@ POSITIONS = ("rotary", "learned", "sine", "onehot", "none")
 NORMS = ("rms", "layer", "batch", "none")
 SCORES = ("query-key", "bilinear", "shared", "plain")
 TOKENIZER_KINDS = ("char", "word", "bpe")
-POOLS = ("last", "first", "mean", "max", "sum", "attention")
+POOLS = ("last", "first", "mean", "max", "sum", "attention", "flatten")
 WEIGHTINGS = ("tfidf", "counts")
 LOSSES = ("softmax", "logistic", "squared")
+KEEP = ("best", "last")
+ATTENTIONS = ("additive", "bilinear", "scaled", "dot", "none")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,19 @@ class DataSettings:
     encoding: str = setting("utf-8", "encoding of the text files")
     text: str | None = setting(None, "column that holds the text; unset: found by its name and looks")
     label: str | None = setting(None, "column that holds the label or number; unset: found by its name and looks")
+    kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
+    also: str | None = setting(
+        None, "number and category columns to read beside the text, as price,country; of a table without text: these"
+    )
+    image: str | None = setting(None, "column that names an image file, to read beside the others")
+    image_size: str | None = setting(None, "bring images to this size: 32, or 32x48 (height by width)")
+    shift: int = setting(0, "images: move each in training by up to so many pixels", least=0)
+    flip: bool = setting(False, "images: mirror half of them in training")
+    source: str | None = setting(None, "column (of TMX: language) to translate from; unset: found by its name")
+    target: str | None = setting(None, "column (of TMX: language) to translate to; unset: found by its name")
+    source_file: str | None = setting(None, "a file to translate from, a text a line")
+    target_file: str | None = setting(None, "its translation, line by line")
+    too_long: str = setting("drop", "what to do with a pair longer than the context", choices=("drop", "cut"))
 
     def __post_init__(self) -> None:
         check("data", self)
@@ -42,6 +57,26 @@ class DataSettings:
                 f"data.validation_fraction {self.validation_fraction:g} and data.test_fraction "
                 f"{self.test_fraction:g} leave nothing to train on"
             )
+        if (self.source_file is None) != (self.target_file is None):
+            given, other = ("source", "target") if self.target_file is None else ("target", "source")
+            raise SettingError(f"--{given}-file needs its other half: --{other}-file")
+        if self.path is not None and self.source_file is not None:
+            raise SettingError(f"give {self.path}, or --source-file and --target-file, not both")
+        self.size_of_images()
+
+    def size_of_images(self) -> tuple[int, int] | None:
+        """Height and width."""
+        if self.image_size is None:
+            return None
+        sides = self.image_size.lower().split("x")
+        if len(sides) > 2 or not all(side.isascii() and side.isdigit() and int(side) > 0 for side in sides):
+            raise SettingError(f"data.image_size wants a number of pixels, 32 or 32x48, not '{self.image_size}'")
+        return int(sides[0]), int(sides[-1])
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The columns that `also` names."""
+        return tuple(name.strip() for name in (self.also or "").split(",") if name.strip())
 
 
 @dataclass(frozen=True)
@@ -52,6 +87,7 @@ class TokenizerSettings:
     min_count: int = setting(1, "leave out characters, words or merges seen less often", least=1)
     sample_mb: int = setting(256, "learn the tokens from this much text at most, spread over the corpus", least=1)
     file: str | None = setting(None, "take this tokenizer.json instead of training one")
+    shared: bool = setting(True, "one tokenizer for both sides of a translation; false: one each")
 
     def __post_init__(self) -> None:
         check("tokenizer", self)
@@ -117,16 +153,28 @@ class ModelSettings:
     pool: str = setting("max", "how the vectors of a text become one", choices=POOLS)
     head_layers: int = setting(0, "hidden layers of the head's MLP; 0: linear", least=0, most=2)
     head_hidden: int = setting(128, "width of those", least=1)
+    decoder: str | None = setting(
+        None, "what writes the translation; unset: like the encoder, where that can", choices=DECODERS
+    )
+    decoder_layers: int | None = setting(None, "of the decoder; unset: layers", least=1)
+    attention: str = setting(
+        "additive", "how a recurrent decoder looks at the source; none: only at its summary", choices=ATTENTIONS
+    )
+    input_feeding: bool = setting(False, "a recurrent decoder also reads what it last found in the source")
+    shared: bool | None = setting(None, "both sides of a translation share their word vectors; unset: if their tokens")
+    patch: int = setting(4, "side of the squares that a Transformer cuts an image into", least=1)
 
     def __post_init__(self) -> None:
         check("model", self)
+        if self.decoder_layers is None:
+            self._fill("decoder_layers", self.layers)
         if self.tied is None:
             self._fill("tied", self.embed == "vectors")
         if self.tied and self.embed == "onehot":
             raise SettingError("model.tied true needs model.embed vectors: one-hot vectors have no weights to share")
-        if self.encoder == "transformer":
+        if "transformer" in (self.encoder, self.decoder):
             self._fill_transformer()
-        else:
+        if self.encoder != "transformer":
             if self.activation == "swiglu" and self.encoder in ("window", "cnn"):
                 raise SettingError(f"model.activation swiglu is gated, and {self.encoder} has no gate; relu or gelu?")
             if self.hidden is None:
@@ -180,6 +228,9 @@ class TrainingSettings:
     epochs: float | None = setting(None, "times to go through the data", least=1e-9)
     minutes: float | None = setting(None, "minutes to train", least=1e-9)
     batch_size: int = setting(16, "sequences per update, over all processes", least=1)
+    batch_tokens: int | None = setting(
+        None, "translation: source and target tokens per update, padding too, over all processes", least=2
+    )
     accumulate: int = setting(1, "pieces each batch is computed in: less memory, the same update", least=1)
     optimizer: str = setting("muon", "update rule", choices=("muon", "adamw", "momentum", "sgd"))
     lr: float | None = setting(None, "learning rate; unset: the optimiser's usual one", least=0.0)
@@ -202,8 +253,14 @@ class TrainingSettings:
     precision: str = setting("auto", "auto: bf16 on a GPU that has it", choices=("auto", "fp32", "bf16", "fp16"))
     compile: str = setting("auto", "torch.compile; auto: on CUDA, when it pays", choices=("auto", "on", "tuned", "off"))
     threads: int | None = setting(None, "CPU threads; unset: torch's choice, kept on resuming", least=1)
+    average: int | None = setting(
+        None,
+        "use the average of the weights over about so many of the last updates; unset: the weights as they are",
+        least=2,
+    )
     validate_every: int | None = setting(None, "updates between validations; unset: ten in the run", least=1)
     validation_tokens: int = setting(200_000, "tokens of each validation on the way (the last is whole)", least=1)
+    keep: str = setting("best", "which weights the run ends with: validation's best, or the last", choices=KEEP)
     patience: int | None = setting(None, "stop after this many validations without a better one", least=1)
     checkpoint_every: int | None = setting(None, "updates between checkpoints, beside those at validations", least=1)
     keep_checkpoints: int = setting(2, "newest checkpoints kept", least=1)
@@ -218,6 +275,8 @@ class TrainingSettings:
             object.__setattr__(self, "steps", 2000)
         if self.lr is None:
             object.__setattr__(self, "lr", {"muon": 3e-3, "adamw": 1e-3, "momentum": 0.1, "sgd": 0.5}[self.optimizer])
+        if self.keep == "last" and self.patience is not None:
+            raise SettingError("training.patience waits for a better validation, and training.keep last for none")
         if self.batch_size % self.accumulate:
             raise SettingError(
                 f"training.accumulate {self.accumulate} does not divide training.batch_size {self.batch_size}"

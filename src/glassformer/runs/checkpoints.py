@@ -13,7 +13,12 @@ from glassformer.config.errors import RunError
 from glassformer.runs.files import digest, flush, read_json, read_tensors, save_tensors, writing
 
 FILES = ("weights.safetensors", "optimiser.safetensors")
+AVERAGE = "average.safetensors"
+"""Only where the weights are averaged."""
 STATE = "state.json"
+
+Checkpoint = tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any], dict[str, Tensor]]
+"""Weights, optimiser state, the rest, and the average of the weights, empty where there is none."""
 
 
 def step_of(path: Path) -> int:
@@ -29,19 +34,26 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def save_checkpoint(
-    folder: Path, step: int, weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, Any], keep: int
+    folder: Path,
+    step: int,
+    weights: dict[str, Tensor],
+    optimiser: dict[str, Tensor],
+    state: dict[str, Any],
+    keep: int,
+    average: dict[str, Tensor] | None = None,
 ) -> Path:
     """One more checkpoint; the oldest go, so that `keep` stay, and later ones, which were passed over as torn."""
     target = folder / f"step-{step}"
     temporary = folder / f".step-{step}.part"
+    contents = {**dict(zip(FILES, (weights, optimiser), strict=True)), **({AVERAGE: average} if average else {})}
     with writing(target):
         try:
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
-            for name, tensors in zip(FILES, (weights, optimiser), strict=True):
+            for name, tensors in contents.items():
                 save_tensors(temporary / name, tensors)
                 flush(temporary / name)
-            digests = {name: digest(temporary / name) for name in FILES}
+            digests = {name: digest(temporary / name) for name in contents}
             text = json.dumps({**state, "digests": {**digests, STATE: _digest_of(state)}}, indent=2)
             (temporary / STATE).write_text(text, encoding="utf-8")
             flush(temporary / STATE)
@@ -63,20 +75,21 @@ def forget_checkpoint(folder: Path, step: int) -> None:
     shutil.rmtree(folder / f"step-{step}", ignore_errors=True)
 
 
-def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
-    """Weights, optimiser state and the rest, if every file is as it was written."""
+def load_checkpoint(path: Path) -> Checkpoint:
+    """What a checkpoint holds, if every file is as it was written."""
     state = read_json(path / STATE)
     digests = state.pop("digests", None)
     if not isinstance(digests, dict) or digests.get(STATE) != _digest_of(state):
         raise RunError(f"{path / STATE} is not as it was written")
-    for name in FILES:
+    averaged = AVERAGE in digests or (path / AVERAGE).exists()
+    for name in (*FILES, AVERAGE) if averaged else FILES:
         file = path / name
         if not file.is_file():
             raise RunError(f"{path} lacks {name}")
         if digest(file) != digests.get(name):
             raise RunError(f"{file} is not as it was written")
     weights, optimiser = (read_tensors(path / name) for name in FILES)
-    return weights, optimiser, state
+    return weights, optimiser, state, read_tensors(path / AVERAGE) if averaged else {}
 
 
 def _digest_of(state: dict[str, Any]) -> str:

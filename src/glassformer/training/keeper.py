@@ -25,7 +25,12 @@ class RunKeeper:
         self.first()
         state = dataclasses.asdict(snapshot.progress)
         path = self.run.save_checkpoint(
-            snapshot.progress.step, snapshot.weights, snapshot.optimiser, state, keep=self.keep
+            snapshot.progress.step,
+            snapshot.weights,
+            snapshot.optimiser,
+            state,
+            keep=self.keep,
+            average=snapshot.average,
         )
         return str(path)
 
@@ -37,9 +42,11 @@ class RunKeeper:
         self.run.update_card(best={"step": step, **evaluation.metrics})
 
 
-def restore(weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, object]) -> Snapshot:
+def restore(
+    weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, object], average: dict[str, Tensor]
+) -> Snapshot:
     """A snapshot from what a checkpoint held."""
     try:
-        return Snapshot(weights, optimiser, Progress(**state))  # type: ignore[arg-type]
+        return Snapshot(weights, optimiser, Progress(**state), average)  # type: ignore[arg-type]
     except TypeError:
         raise RunError(f"a checkpoint's state is of another version: it has {', '.join(state)}") from None

@@ -21,7 +21,8 @@ from glassformer.bricks.losses import l2_penalty
 from glassformer.config.errors import SettingError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights
-from glassformer.tasks.base import Batch, Task
+from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.training.average import Average
 from glassformer.training.device import choose_compile, choose_precision
 from glassformer.training.events import Checkpointed, Ended, Listener, Noted, Started, Stepped, Validated
 from glassformer.training.finite import first_not_finite
@@ -103,6 +104,11 @@ class Trainer:
         self.stepper: nn.Module = self.loss
         if self.processes.world > 1:
             self.stepper = DistributedDataParallel(self.loss, device_ids=[device] if device.type == "cuda" else None)
+        self.average = Average(model, settings.average)  # of weights that are by now the same in all processes
+        if resume is not None and resume.average:
+            self.average.load(resume.average)
+        else:
+            self.progress.averaged = 0
         self.penalised = list(decayed(model).values()) if settings.l2 else []
         self.watch = LossWatch(device)
         self.ran_compiled = False
@@ -245,6 +251,7 @@ class Trainer:
             if norm is not None and norm.device.type == "cpu" and not math.isfinite(norm):
                 self._fail(f"a gradient is not finite at step {self.progress.step + 1}")
             self.optimiser.step(factor)
+            self.progress.averaged = self.average.update(self.progress.averaged)
         self.optimiser.zero()
         return float(norm) if norm is not None and norm.device.type == "cpu" else None
 
@@ -279,6 +286,8 @@ class Trainer:
     # --- between steps ---
 
     def _check_shares(self) -> None:
+        if self.settings.batch_tokens is not None:  # batches are of any number of rows anyway
+            return
         if self.settings.batch_size % (self.processes.world * self.settings.accumulate):
             raise SettingError(
                 f"training.batch_size {self.settings.batch_size} cannot be shared evenly by "
@@ -311,12 +320,20 @@ class Trainer:
         progress = self.progress
         began = time.perf_counter()
         self.model.eval()
-        with self.precision.autocast():
-            evaluation = self.task.evaluate(self.model, "validation", most=self.settings.validation_tokens)
-        score = self.processes.from_first(evaluation.score)  # it is the first one's weights that are kept
-        if not math.isfinite(score):
+        with self.average.in_use():
+            with self.precision.autocast():
+                evaluation = self.task.evaluate(self.model, "validation", most=self.settings.validation_tokens)
+            score = self.processes.from_first(evaluation.score)  # it is the first one's weights that are kept
+            if math.isfinite(score):
+                self._judge(evaluation, score)
+        if not math.isfinite(score):  # only now: it is in the trained weights that the culprit is looked for
             self._fail(f"the validation {evaluation.primary} became {score} after step {progress.step}")
-        better = progress.best_score is None or score < progress.best_score
+        progress.validating = self.processes.from_first(progress.validating + time.perf_counter() - began)
+
+    def _judge(self, evaluation: Evaluation, score: float) -> None:
+        """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""
+        progress = self.progress
+        better = self.settings.keep == "last" or progress.best_score is None or score < progress.best_score
         if better:
             progress.best_score, progress.best_step, progress.since_best = score, progress.step, 0
             if self.processes.first:
@@ -324,13 +341,13 @@ class Trainer:
         else:
             progress.since_best += 1
         self.listen(Validated(progress.step, evaluation, better))
-        progress.validating = self.processes.from_first(progress.validating + time.perf_counter() - began)
 
     def _checkpoint(self) -> None:
         if self.saved == self.progress.step:
             return
         self.saved = self.progress.step
         if self.processes.first:
-            snapshot = Snapshot(take_weights(self.model), self.optimiser.state(), self.progress)
+            weights, average = take_weights(self.model), self.average.state()
+            snapshot = Snapshot(weights, self.optimiser.state(), self.progress, average)
             self.listen(Checkpointed(self.progress.step, self.keeper.checkpoint(snapshot)))
         self.processes.wait()

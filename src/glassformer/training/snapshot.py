@@ -1,6 +1,6 @@
 """All that going on with a run needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
@@ -30,6 +30,8 @@ class Progress:
     """fp16: what the loss is multiplied by before the backward pass, lest small gradients vanish."""
     since_overflow: int = 0
     """fp16: updates since gradients last grew too large at that scale."""
+    averaged: int = 0
+    """Updates whose weights are in the average."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Snapshot:
     weights: dict[str, Tensor]
     optimiser: dict[str, Tensor]
     progress: Progress
+    average: dict[str, Tensor] = field(default_factory=dict)
+    """The average of the weights; empty: there is none."""
 
 
 class Keeper(Protocol):

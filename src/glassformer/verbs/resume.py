@@ -11,7 +11,7 @@ from glassformer.training.loop import total_steps
 from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.prepare import Prepared
 
-PATHS = ("data.path", "data.validation", "data.test")
+PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
 """The settings that say where the data is: it may have moved."""
 
 
@@ -42,7 +42,18 @@ def where_it_stands(run: Run, config: Config, prepared: Prepared, say: Say) -> S
     done, wanted = snapshot.progress.step, total_steps(config.training, prepared.task)
     if wanted is not None and (wanted < done or (finished and wanted == done)):
         raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more")
+    _say_average(run.config().training.average, config.training.average, snapshot, say)
     return snapshot
+
+
+def _say_average(before: int | None, span: int | None, snapshot: Snapshot, say: Say) -> None:
+    """What becomes of the average of the weights, where it is not as it was."""
+    if span is not None and not snapshot.average:
+        say("training.average: the checkpoint holds no average yet, so it starts from the weights as they are")
+    elif span is None and snapshot.average:
+        say("training.average is unset: the checkpoint's average is dropped, and the weights are used as they are")
+    elif span is not None and span != before:
+        say(f"training.average: the average goes on, from here over about {span} updates")
 
 
 def same_data(run: Run, prepared: Prepared) -> None:

@@ -1,0 +1,67 @@
+"""A running average of the weights: what is validated and kept, while the weights themselves go on being trained."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+def keep_factor(span: int, taken: int) -> float:
+    """How much of the average stays when the weights of one more update come in, after `taken` of them.
+
+    Little at first, so that the weights it started from are soon forgotten; in the end all but 1/span.
+    """
+    return min(1 - 1 / span, (1 + taken) / (10 + taken))
+
+
+class Average:
+    """The weights of about the last `span` updates, averaged; later ones count more. None: there is no average, and
+    the weights are used as they are.
+
+    Only what is trained is averaged, a shared weight once; buffers are always as they are.
+    """
+
+    def __init__(self, model: nn.Module, span: int | None) -> None:
+        self.span = span
+        trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        self.weights = {} if span is None else trained
+        self.averages = {name: _exact(weight).clone() for name, weight in self.weights.items()}
+
+    @torch.no_grad()
+    def update(self, taken: int) -> int:
+        """Take in the weights as they are now, after `taken` updates of the average; gives how many it then has."""
+        if self.span is None:
+            return 0
+        weights = [_exact(weight) for weight in self.weights.values()]
+        torch._foreach_lerp_(list(self.averages.values()), weights, 1 - keep_factor(self.span, taken))
+        return taken + 1
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """The averages stand in the model; afterwards the weights do again, bit for bit."""
+        trained = {name: weight.detach().clone() for name, weight in self.weights.items()}
+        try:
+            self._put(self.averages)
+            yield
+        finally:
+            self._put(trained)
+
+    @torch.no_grad()
+    def _put(self, values: dict[str, Tensor]) -> None:
+        for name, weight in self.weights.items():
+            weight.copy_(values[name])
+
+    def state(self) -> dict[str, Tensor]:
+        """The averages by parameter name; empty where there is none."""
+        return dict(self.averages)
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name, average in self.averages.items():
+            if name in state:
+                average.copy_(state[name])
+
+
+def _exact(weight: Tensor) -> Tensor:
+    """In float32 at least: in half precision, what one update adds to an average would be lost."""
+    return weight.detach().to(torch.promote_types(weight.dtype, torch.float32))
