@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from glassformer.bricks.memory_attention import MemoryAttention
-from support import Seen, numbers, ready, same, softmax
+from support import Seen, differs, numbers, ready, same, softmax
 
 B, T, S, D, M, HIDDEN = 2, 3, 5, 7, 11, 13
 KINDS = ["dot", "scaled", "bilinear", "additive"]
@@ -46,6 +46,18 @@ def test_without_a_mask_everything_is_seen(kind: str) -> None:
     brick = make(kind)
     query, memory = numbers(B, T, D), numbers(B, S, M if kind in ("bilinear", "additive") else D, seed=1)
     same(brick(query, memory), brick(query, memory, torch.ones(B, S, dtype=torch.bool)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_made_of_the_memory_once_is_enough(kind: str) -> None:
+    brick = make(kind)
+    query, memory = numbers(B, T, D), numbers(B, S, M if kind in ("bilinear", "additive") else D, seed=1)
+    keys = brick.remember(memory)
+    assert (keys is memory) == (kind != "additive")
+    same(brick(query, memory, None, keys), brick(query, memory))
+    if kind == "additive":
+        same(keys, memory.numpy() @ brick.of_memory.weight.detach().numpy().T)
+    assert differs(brick(query, memory, None, 2 * keys), brick(query, memory))
 
 
 def test_nothing_to_look_at_gives_zero() -> None:

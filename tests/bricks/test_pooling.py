@@ -21,6 +21,8 @@ def ragged(lengths: tuple[int, ...] = LENGTHS) -> Tensor:
 
 def written_out(kind: str, both_ways: bool, x: np.ndarray, query: np.ndarray | None) -> np.ndarray:
     """One text of its real tokens only."""
+    if kind == "flatten":
+        return np.concatenate([x.reshape(-1), np.zeros((T - len(x)) * D)])
     if len(x) == 0:
         return np.zeros(x.shape[1])
     if kind == "attention":

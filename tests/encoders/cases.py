@@ -1,15 +1,18 @@
 """The encoders that the tests try: every one of the registry, its variants, and the Transformer's options in pairs."""
 
+from dataclasses import replace
 from typing import Any
 
 from glassformer.config.presets import ENCODERS, STYLES
 from glassformer.config.resolve import resolve, used_keys
-from glassformer.config.sections import ACTIVATIONS, NORMS, POSITIONS, SCORES
+from glassformer.config.sections import ACTIVATIONS, ATTENTIONS, NORMS, POSITIONS, SCORES
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
 from support import pairwise, ready
 
 Flags = dict[str, Any]
+
+DECODER_KEYS = ("attention", "input_feeding")
 
 WIDTH, CONTEXT = 14, 23
 SMALL: Flags = {
@@ -31,7 +34,9 @@ def small(encoder: str, **flags: Any) -> Flags:
 
 
 def build(flags: Flags, *, causal: bool, memory_width: int | None = None) -> Encoder:
-    settings = resolve({}, {f"model.{key}": value for key, value in flags.items()}).model
+    own = {key: value for key, value in flags.items() if key in DECODER_KEYS}  # refused where nothing is translated
+    settings = resolve({}, {f"model.{key}": value for key, value in flags.items() if key not in own}).model
+    settings = replace(settings, **own)
     return ready(build_encoder(settings, Place(settings.width, causal, memory_width)))
 
 
@@ -122,8 +127,27 @@ NOT_ABOUT_MEMORY = {
     "output_projection": True,
     "layers": 1,
 }
+DECODER_OPTIONS = {
+    "encoder": ("rnn", "lstm", "gru"),
+    "attention": ATTENTIONS,
+    "input_feeding": (True, False),
+    "layers": (1, 2),
+    "bias": (True, False),
+}
+
+
+def feedable(case: dict[str, Any]) -> bool:
+    return not (case.get("attention") == "none" and case.get("input_feeding"))
+
+
+RECURRENT_DECODERS: list[Flags] = [
+    *(small(case.pop("encoder"), **case) for case in pairwise(DECODER_OPTIONS, feedable)),
+    *(small("lstm", cells=19, input_feeding=feeding) for feeding in (True, False)),
+]
+
 WITH_MEMORY: list[Flags] = [
     *(small(name) for name, info in ENCODERS.items() if info.memory),
     *(transformer({**case, **NOT_ABOUT_MEMORY}) for case in pairwise(MEMORY_OPTIONS, possible)),
+    *RECURRENT_DECODERS,
 ]
 """Encoders that attend to a second sequence."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from torch import Tensor, nn
 
-from glassformer.config.presets import ENCODERS, HEAD_KEYS
+from glassformer.config.presets import ENCODERS, HEAD_KEYS, PAIR_KEYS
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ACTIVATIONS, NORMS, POOLS, POSITIONS, SCORES
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
@@ -54,7 +54,7 @@ OTHER: dict[str, tuple[Any, ...]] = {
     "dilation": (1, 3),
     "width": (16,),
     "tied": (False,),
-    "pool": POOLS,
+    "pool": tuple(pool for pool in POOLS if pool != "flatten"),
     "head_layers": (1, 2),
     "head_hidden": (11,),
     "embed_width": (7,),
@@ -64,7 +64,9 @@ OTHER: dict[str, tuple[Any, ...]] = {
 }
 """What a setting can be instead."""
 
-ELSEWHERE = {"encoder", "size", "embed", "context", "dropout", "word_dropout", "vectors", "vectors_frozen"}
+ELSEWHERE = {
+    "encoder", "size", "embed", "context", "dropout", "word_dropout", "vectors", "vectors_frozen", "patch", *PAIR_KEYS,
+}  # fmt: skip
 """Shared settings that are not about what one fixed model computes in use; other tests hold them."""
 
 
@@ -81,6 +83,7 @@ TRIED = [
     (encoder, key, value)
     for encoder in BUILDERS
     for key in (*ENCODERS[encoder].keys, "width", "tied")
+    if key not in ELSEWHERE
     for value in OTHER.get(key, ("no other value is known",))
     if value != getattr(settings_of(encoder, {}), key) and (encoder, value) not in NO_GATE
 ]

@@ -30,17 +30,26 @@ class MemoryAttention(nn.Module):
         self.weights = Tap()
 
     def forward(
-        self, query: Float[Tensor, "B T d"], memory: Float[Tensor, "B S m"], mask: Bool[Tensor, "B S"] | None = None
+        self,
+        query: Float[Tensor, "B T d"],
+        memory: Float[Tensor, "B S m"],
+        mask: Bool[Tensor, "B S"] | None = None,
+        keys: Float[Tensor, "B S k"] | None = None,
     ) -> Float[Tensor, "B T m"]:
-        scores = self.score(query, memory)
+        """`keys`: what `remember` made of this memory, so that queries one by one need not make it again."""
+        scores = self.score(query, self.remember(memory) if keys is None else keys)
         seen = None if mask is None else mask.unsqueeze(1).expand_as(scores)
         weights: Tensor = self.weights(masked_softmax(scores, seen))
         return weights @ memory
 
-    def score(self, query: Float[Tensor, "B T d"], memory: Float[Tensor, "B S m"]) -> Float[Tensor, "B T S"]:
-        if self.of_query is not None and self.of_memory is not None and self.total is not None:
-            joint = self.of_query(query).unsqueeze(2) + self.of_memory(memory).unsqueeze(1)
+    def remember(self, memory: Float[Tensor, "B S m"]) -> Float[Tensor, "B S k"]:
+        """What scores need of the memory, whatever the query: U m of `additive`, of the others m itself."""
+        return memory if self.of_memory is None else self.of_memory(memory)
+
+    def score(self, query: Float[Tensor, "B T d"], keys: Float[Tensor, "B S k"]) -> Float[Tensor, "B T S"]:
+        if self.of_query is not None and self.total is not None:
+            joint = self.of_query(query).unsqueeze(2) + keys.unsqueeze(1)
             return self.total(torch.tanh(joint)).squeeze(-1)
         if self.bilinear is not None:
             query = self.bilinear(query)
-        return query @ memory.transpose(1, 2) * self.scale
+        return query @ keys.transpose(1, 2) * self.scale

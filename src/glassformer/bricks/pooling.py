@@ -51,6 +51,11 @@ def pool_max(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d
     return _only_real(x.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1), mask)
 
 
+def pool_flatten(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B Td"]:
+    """All the vectors end to end: where there are always as many, nothing is lost."""
+    return (x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)).flatten(1)
+
+
 def _only_real(pooled: Float[Tensor, "B d"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B d"]:
     return pooled.masked_fill(~mask.any(1, keepdim=True), 0.0)
 
@@ -62,7 +67,7 @@ class Pool(nn.Module):
         super().__init__()
         self.function = function
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+    def forward(self, x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B pooled"]:
         return self.function(x, mask)
 
 
@@ -82,17 +87,19 @@ class AttentionPool(nn.Module):
 FUNCTIONS: dict[str, Callable[[Tensor, Mask], Tensor]] = {
     "last": pool_last,
     "first": pool_first,
+    "ends": pool_ends,
     "mean": pool_mean,
     "max": pool_max,
     "sum": pool_sum,
+    "flatten": pool_flatten,
 }
 
 
 def make_pool(kind: str, *, width: int, both_ways: bool = False) -> nn.Module:
-    """A pool by name: last, first, mean, max, sum, attention.
+    """A pool by name: last, first, ends, mean, max, sum, flatten, attention.
 
     `both_ways`: the vectors come from a network that reads forwards with their first half, backwards with the other.
     """
     if kind == "attention":
         return AttentionPool(width=width)
-    return Pool(pool_ends if kind == "last" and both_ways else FUNCTIONS[kind])
+    return Pool(FUNCTIONS["ends" if kind == "last" and both_ways else kind])

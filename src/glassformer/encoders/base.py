@@ -13,7 +13,18 @@ class State(ABC):
 
     @abstractmethod
     def select(self, rows: Int[Tensor, "B"]) -> "State":
-        """The state of these rows of the batch, in this order: for beams, and to leave finished rows behind."""
+        """The state of these rows of the batch, in this order: to leave finished rows behind.
+
+        Where rows share a source, those of one source must stay together, and as many as they were.
+        """
+
+    @abstractmethod
+    def spread(self, times: int) -> "State":
+        """Each row so many times, one after the other: for beams. What belongs to the source is shared, not copied."""
+
+    def reorder(self, rows: Int[Tensor, "B"]) -> "State":
+        """Rows change places among those that share a source; one may come more than once."""
+        return self.select(rows)
 
 
 class Encoder(nn.Module, ABC):
@@ -45,6 +56,13 @@ class Encoder(nn.Module, ABC):
 
         With a mask, rows may have fewer than T new tokens: theirs come first, and padding follows.
         """
+
+
+def whose(rows: Int[Tensor, "B"], share: int) -> Int[Tensor, "N"]:
+    """The sources of these rows, of which each source has so many."""
+    if len(rows) % share:
+        raise ValueError(f"{len(rows)} rows, but each source has {share}: they must stay together")
+    return rows[::share] // share
 
 
 def no_memory(encoder: Encoder, memory: Memory | None) -> None:

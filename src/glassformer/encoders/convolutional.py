@@ -20,6 +20,9 @@ class RecentInputs(State):
     def select(self, rows: Int[Tensor, "B"]) -> "RecentInputs":
         return RecentInputs([part.index_select(0, rows) for part in self.recent])
 
+    def spread(self, times: int) -> "RecentInputs":
+        return RecentInputs([part.repeat_interleave(times, 0) for part in self.recent])
+
     def slide(
         self, layer: int, convolution: Convolution, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None
     ) -> Float[Tensor, "B T e"]:

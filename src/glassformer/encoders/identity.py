@@ -13,6 +13,9 @@ class NothingKept(State):
     def select(self, rows: Int[Tensor, "B"]) -> "NothingKept":
         return self
 
+    def spread(self, times: int) -> "NothingKept":
+        return self
+
 
 class IdentityEncoder(Encoder):
     """Every vector as it came. Pooled, this is the average of the word vectors."""

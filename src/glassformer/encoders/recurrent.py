@@ -15,6 +15,9 @@ class RecurrentState(State):
     def select(self, rows: Int[Tensor, "B"]) -> "RecurrentState":
         return RecurrentState(tuple(part.index_select(1, rows) for part in self.hidden))
 
+    def spread(self, times: int) -> "RecurrentState":
+        return RecurrentState(tuple(part.repeat_interleave(times, 1) for part in self.hidden))
+
 
 class RecurrentEncoder(Encoder):
     """Stacked recurrent layers; their state is the whole past."""

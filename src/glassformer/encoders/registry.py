@@ -8,7 +8,9 @@ from torch import nn
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import FeedForward
+from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.norm import NoNorm, make_norm
+from glassformer.bricks.pooling import make_pool
 from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, Rotary, SineCosine
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.residual import Residual
@@ -19,6 +21,7 @@ from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.encoders.identity import IdentityEncoder
 from glassformer.encoders.recurrent import RecurrentEncoder
+from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.encoders.transformer import Block, TransformerEncoder
 
 
@@ -29,6 +32,8 @@ class Place:
     input_width: int
     causal: bool
     memory_width: int | None = None
+    memory_pool: str = "mean"
+    """What sums up the memory for one that starts from it: where its encoder has read everything, or the mean."""
 
 
 Build = Callable[[ModelSettings, Place], Encoder]
@@ -120,19 +125,50 @@ def build_cnn(settings: ModelSettings, place: Place) -> Encoder:
 def build_recurrent(settings: ModelSettings, place: Place) -> Encoder:
     if settings.bidirectional and settings.width % 2:
         raise SettingError(f"model.bidirectional halves model.width, and {settings.width} is odd")
-    layers = Recurrent(
+    if place.memory_width is not None:
+        return _recurrent_decoder(settings, place, place.memory_width)
+    layers = _recurrent_layers(settings, place.input_width, initial=settings.initial)
+    return RecurrentEncoder(layers=layers, width=settings.width, causal=place.causal, dropout=settings.dropout)
+
+
+def _recurrent_layers(settings: ModelSettings, input_width: int, *, initial: bool) -> Recurrent:
+    return Recurrent(
         kind=settings.encoder,
-        input_width=place.input_width,
+        input_width=input_width,
         width=settings.width,
         layers=settings.layers,
         dropout=settings.dropout,
         bias=settings.bias,
         bidirectional=settings.bidirectional,
-        initial=settings.initial,
+        initial=initial,
         nonlinearity=settings.nonlinearity,
-        cells=settings.cells,
+        cells=settings.cells if settings.encoder == "lstm" else None,
     )
-    return RecurrentEncoder(layers=layers, width=settings.width, causal=place.causal, dropout=settings.dropout)
+
+
+def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int) -> RecurrentDecoder:
+    if not place.causal:
+        raise ValueError(f"{settings.encoder} with a memory writes one token after the other: it must be causal")
+    width, kind = settings.width, settings.attention
+    if settings.input_feeding and kind == "none":
+        raise SettingError(
+            "model.input_feeding reads again what attention found: with model.attention none it has none"
+        )
+    if kind in ("dot", "scaled") and width != memory_width:
+        raise SettingError(
+            f"model.attention {kind} compares vectors of one width, not model.width {width} with the {memory_width} "
+            "of the source; model.attention bilinear compares any"
+        )
+    return RecurrentDecoder(
+        layers=_recurrent_layers(settings, place.input_width + (width if settings.input_feeding else 0), initial=False),
+        width=width,
+        memory_width=memory_width,
+        summary=make_pool(place.memory_pool, width=memory_width),
+        attention=None if kind == "none" else MemoryAttention(width=width, memory_width=memory_width, kind=kind),
+        input_feeding=settings.input_feeding,
+        bias=settings.bias,
+        dropout=settings.dropout,
+    )
 
 
 @register_encoder("transformer")

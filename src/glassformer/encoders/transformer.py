@@ -8,7 +8,7 @@ from glassformer.bricks.attention import Attention, KeyValues, Memory
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.positions import Rotary, Rotation
 from glassformer.bricks.residual import Residual
-from glassformer.encoders.base import Encoder, State
+from glassformer.encoders.base import Encoder, State, whose
 
 
 class Block(nn.Module):
@@ -55,7 +55,9 @@ class Block(nn.Module):
         x = self.around_attend(x, lambda x: self.attend.extend(x, past, filled, seen, rotation=rotation), mask)
         if self.recall is not None and self.around_recall is not None:
             recall, (keys, values) = self.recall, state.recalled[layer]
-            x = self.around_recall(x, lambda x: recall.mix(recall.ask(x), keys, values, state.memory_mask), mask)
+            x = self.around_recall(
+                x, lambda x: recall.mix(recall.ask(state.together(x)), keys, values, state.memory_mask).view_as(x), mask
+            )
         return self._feed(x, mask)
 
     def _feed(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T d"]:
@@ -68,18 +70,21 @@ class TransformerState(State):
     """Keys and values of the past, layer by layer.
 
     All rows fill the same columns. Where rows are of different lengths, `real` says which columns hold a token of the
-    row, and `lengths` how many do: the position of its next one.
+    row, and `lengths` how many do: the position of its next one. The memory is kept once for each source; so many rows
+    as `share` says, one after the other, look at it.
     """
 
     def __init__(
         self,
         past: list[KeyValues],
         recalled: list[KeyValues],
-        memory_mask: Bool[Tensor, "B S"] | None,
+        memory_mask: Bool[Tensor, "N S"] | None,
+        share: int = 1,
     ) -> None:
         self.past = past
         self.recalled = recalled
         self.memory_mask = memory_mask
+        self.share = share
         self.filled = 0
         self.real: Bool[Tensor, "B room"] | None = None
         self.lengths: Int[Tensor, "B"] | None = None
@@ -107,16 +112,45 @@ class TransformerState(State):
     def seen(self, new: int) -> Bool[Tensor, "B S"] | None:
         return None if self.real is None else self.real[:, : self.filled + new]
 
+    def together(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "N KT d"]:
+        """The rows of one source as one row: a memory does not mind which of its readers asks first."""
+        return x.reshape(x.shape[0] // self.share, -1, x.shape[-1])
+
     def select(self, rows: Int[Tensor, "B"]) -> "TransformerState":
-        chosen = TransformerState(
-            [KeyValues(*(part.index_select(0, rows) for part in layer)) for layer in self.past],
-            [KeyValues(*(part.index_select(0, rows) for part in layer)) for layer in self.recalled],
-            None if self.memory_mask is None else self.memory_mask.index_select(0, rows),
-        )
+        sources = whose(rows, self.share)
+        mask = None if self.memory_mask is None else self.memory_mask.index_select(0, sources)
+        recalled = [KeyValues(*(part.index_select(0, sources) for part in layer)) for layer in self.recalled]
+        return self._with(rows, recalled, mask, self.share)
+
+    def spread(self, times: int) -> "TransformerState":
+        keys = self.past[0].keys
+        rows = torch.arange(keys.shape[0], device=keys.device).repeat_interleave(times)
+        return self._with(rows, self.recalled, self.memory_mask, self.share * times)
+
+    def reorder(self, rows: Int[Tensor, "B"]) -> "TransformerState":
+        return self._with(rows, self.recalled, self.memory_mask, self.share)
+
+    def _with(
+        self,
+        rows: Int[Tensor, "B"],
+        recalled: list[KeyValues],
+        memory_mask: Bool[Tensor, "N S"] | None,
+        share: int,
+    ) -> "TransformerState":
+        """These rows' past beside a memory."""
+        past = [KeyValues(*(self._filled_part(part, rows) for part in layer)) for layer in self.past]
+        chosen = TransformerState(past, recalled, memory_mask, share)
         chosen.filled = self.filled
         chosen.real = None if self.real is None else self.real.index_select(0, rows)
         chosen.lengths = None if self.lengths is None else self.lengths.index_select(0, rows)
         return chosen
+
+    def _filled_part(self, part: Float[Tensor, "B k room e"], rows: Int[Tensor, "C"]) -> Float[Tensor, "C k room e"]:
+        """What follows the tokens so far is never read before it is written: it need not be copied."""
+        new = part.new_empty(len(rows), *part.shape[1:])
+        # straight into its place, which takes half the time; nothing is learned through rows that were chosen
+        torch.index_select(part.detach()[:, :, : self.filled], 0, rows, out=new[:, :, : self.filled])
+        return new
 
 
 class TransformerEncoder(Encoder):
@@ -155,7 +189,7 @@ class TransformerEncoder(Encoder):
 
     def start(self, batch: int, room: int, memory: Memory | None = None) -> TransformerState:
         self._check(memory)
-        blocks = self._own_blocks()
+        blocks = self.own_blocks()
         like = next(self.parameters(), torch.empty(0))  # with every part switched off there are none
         past = [
             KeyValues(*(like.new_zeros(batch, block.attend.kv_heads, room, block.attend.head_width) for _ in range(2)))
@@ -173,7 +207,7 @@ class TransformerEncoder(Encoder):
     ) -> Float[Tensor, "B T d"]:
         assert isinstance(state, TransformerState)
         x, rotation = self._place(x, state.admit(x.shape[0], x.shape[1], mask, x.device))
-        for layer, block in enumerate(self._own_blocks()):
+        for layer, block in enumerate(self.own_blocks()):
             x = block.extend(x, state, layer, mask, rotation)
         state.filled += x.shape[1]
         return self.norm(x, mask)
@@ -185,11 +219,11 @@ class TransformerEncoder(Encoder):
         return x, None if self.rotary is None else self.rotary(index)
 
     def _check(self, memory: Memory | None) -> None:
-        recalls = self._own_blocks()[0].recall is not None
+        recalls = self.own_blocks()[0].recall is not None
         if recalls and memory is None:
             raise ValueError("this encoder was built to attend to a memory, and none was given")
         if memory is not None and not recalls:
             raise ValueError("this encoder was built without attention to a memory")
 
-    def _own_blocks(self) -> list[Block]:
+    def own_blocks(self) -> list[Block]:
         return [block for block in self.blocks if isinstance(block, Block)]

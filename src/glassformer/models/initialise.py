@@ -8,11 +8,15 @@
 
 Biases start at 0, norms at 1. Recurrent, convolutional and window encoders start as torch starts them, but for the
 recurrent matrices, which start orthogonal, and an LSTM's forget gate, whose bias starts at 1; their word vectors as
-`xavier`'s. A head of its own starts like the word vectors.
+`xavier`'s, and so do the maps with which a recurrent decoder takes up a memory. A head of its own starts like the word
+vectors; word vectors that two sides share start like the decoder's.
 
 The head of a classifier or regressor starts small (normal, 0.02), so that its first answers say next to nothing; hidden
-layers before it start normal, √(2 / fan-in). A bag of words starts at 0 where it is linear, for its loss has no other
-valley; before hidden layers like `xavier`'s word vectors.
+layers before it start normal, √(2 / fan-in). A bag of words or other columns start at 0 where the model is linear, for
+its loss has no other valley; a bag before hidden layers like `xavier`'s word vectors.
+
+The patches of an image, the columns of a table and what tells one kind from another start like word vectors, the
+convolutions of an image normal, √(2 / fan-in).
 """
 
 import math
@@ -20,9 +24,11 @@ import math
 from torch import Tensor, nn
 
 from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.multilayer import MultilayerPerceptron
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.recurrent import RecurrentEncoder
+from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.encoders.transformer import Block, TransformerEncoder
 
 
@@ -49,7 +55,12 @@ def initialise_transformer(encoder: TransformerEncoder, how: str) -> None:
                 nn.init.normal_(end.weight, std=std)
 
 
-def initialise_recurrent(encoder: RecurrentEncoder) -> None:
+def initialise_recurrent(encoder: RecurrentEncoder | RecurrentDecoder) -> None:
+    for module in encoder.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
     for name, weight in encoder.layers.cell.named_parameters():
         if name.startswith("weight_hh"):
             for gate in weight.chunk(weight.shape[0] // encoder.layers.cell.hidden_size):
@@ -63,17 +74,39 @@ def initialise_vectors(table: Tensor, how: str) -> None:
     nn.init.normal_(table, std=table.shape[1] ** -0.5 if how == "xavier" else 0.02)
 
 
+def initialise_input(embed: nn.Module, how: str) -> None:
+    """Whatever an example is made of: its vectors start as large as word vectors."""
+    for module in embed.modules():
+        if isinstance(module, nn.Embedding):
+            initialise_vectors(module.weight, how)
+            if module.padding_idx is not None:
+                nn.init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, Patches):
+            size = module.map.out_channels**-0.5 if how == "xavier" else 0.02
+            nn.init.normal_(module.map.weight, std=size / math.sqrt(module.map.weight[0].numel()))
+            if module.map.bias is not None:
+                nn.init.zeros_(module.map.bias)
+        elif isinstance(module, ConvolutionStack):
+            for layer in module.convolutions:
+                assert isinstance(layer, nn.Conv2d)
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+
+
 def initialise_encoder(encoder: Encoder, how: str) -> None:
     if isinstance(encoder, TransformerEncoder):
         initialise_transformer(encoder, how)
-    elif isinstance(encoder, RecurrentEncoder):
+    elif isinstance(encoder, RecurrentEncoder | RecurrentDecoder):
         initialise_recurrent(encoder)
 
 
-def initialise_head(head: MultilayerPerceptron) -> None:
+def initialise_head(head: MultilayerPerceptron, *, linear: bool = False) -> None:
+    """`linear`: it is all of the model that is learned."""
     for layer in [*head.hidden, head.output]:
         assert isinstance(layer, nn.Linear)
-        std = 0.02 if layer is head.output else math.sqrt(2 / layer.in_features)
+        last = 0.0 if linear else 0.02
+        std = last if layer is head.output else math.sqrt(2 / layer.in_features)
         nn.init.normal_(layer.weight, std=std)
         nn.init.zeros_(layer.bias)
 

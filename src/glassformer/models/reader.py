@@ -1,4 +1,4 @@
-"""Models that read a whole text and answer with a few numbers: the classifier and the regressor."""
+"""Models that read a whole example and answer with a few numbers: the classifier and the regressor."""
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -7,13 +7,43 @@ from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.embedding import OneHot, WordVectors
 from glassformer.bricks.word_dropout import WordDropout
 from glassformer.encoders.base import Encoder
+from glassformer.models.inputs import Vectors
 
 
 class Reader(nn.Module):
-    """Word vectors, any encoder, a pool that makes one vector of the text, and a head that answers.
+    """Vectors of what an example is made of, any encoder, a pool that makes one vector of them, a head that answers.
 
-    `features` stands apart from `head`, as in the language model.
+    `embed` maps what the model is called with to B×T×d and a mask. `features` stands apart from `head`, as in the
+    language model.
     """
+
+    def __init__(self, *, embed: nn.Module, encoder: Encoder, pool: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.embed = embed
+        self.encoder = encoder
+        self.pool = pool
+        self.head = head
+
+    def vectors(self, *inputs: Tensor) -> Vectors:
+        """What the encoder reads, and which of it is real."""
+        out: Vectors = self.embed(*inputs)
+        return out
+
+    def states(self, *inputs: Tensor) -> Float[Tensor, "B T d"]:
+        """A vector for each token; at padding, whatever it may be."""
+        return self.encoder(*self.vectors(*inputs))
+
+    def features(self, *inputs: Tensor) -> Float[Tensor, "B pooled"]:
+        """A vector for the example."""
+        x, mask = self.vectors(*inputs)
+        return self.pool(self.encoder(x, mask), mask)
+
+    def forward(self, *inputs: Tensor) -> Float[Tensor, "B out"]:
+        return self.head(self.features(*inputs))
+
+
+class TextReader(Reader):
+    """Reads B×T tokens, and a mask."""
 
     def __init__(
         self,
@@ -24,23 +54,12 @@ class Reader(nn.Module):
         head: nn.Module,
         word_dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        self.embed = embed
+        super().__init__(embed=embed, encoder=encoder, pool=pool, head=head)
         self.word_dropout = WordDropout(word_dropout)
-        self.encoder = encoder
-        self.pool = pool
-        self.head = head
 
-    def states(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
-        """A vector for each token; at padding, whatever it may be."""
-        return self.encoder(self.word_dropout(self.embed(tokens)), mask)
-
-    def features(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B d"]:
-        """A vector for the text."""
-        return self.pool(self.states(tokens, mask), mask)
-
-    def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
-        return self.head(self.features(tokens, mask))
+    def vectors(self, *inputs: Tensor) -> Vectors:
+        tokens, mask = inputs if len(inputs) == 2 else (*inputs, None)
+        return self.word_dropout(self.embed(tokens)), mask
 
 
 class BagReader(nn.Module):

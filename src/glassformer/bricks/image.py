@@ -1,0 +1,107 @@
+"""Images as sequences: each patch becomes a token, or convolutions and max pooling make a small grid of them.
+
+`Patches` and `ConvolutionStack` use the fast kernels; `convolve_written_out` and `max_pool_written_out` are the
+lectures' formulas for the same things, on one image of W×H×n.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def convolve_written_out(
+    x: Float[Tensor, "W H n"],
+    weight: Float[Tensor, "K K n m"],
+    bias: Float[Tensor, "m"] | None = None,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+) -> Float[Tensor, "V U m"]:
+    """y_vu = Σ_ij W_ijᵀ x_(v·stride + i, u·stride + j) + b, x with `padding` zeros on every side."""
+    kernel = weight.shape[0]
+    x = F.pad(x, (0, 0, padding, padding, padding, padding))
+    across, down = ((length - kernel) // stride + 1 for length in x.shape[:2])
+    y = x.new_zeros(across, down, weight.shape[3])
+    for i, j in itertools.product(range(kernel), repeat=2):
+        y = y + x[i : i + across * stride : stride, j : j + down * stride : stride] @ weight[i, j]
+    return y if bias is None else y + bias
+
+
+def max_pool_written_out(
+    x: Float[Tensor, "W H n"], *, size: int = 2, stride: int | None = None
+) -> Float[Tensor, "V U n"]:
+    """y_vu = max_ij x_(v·stride + i, u·stride + j), each channel by itself; unset, the stride is the size."""
+    stride = stride or size
+    across, down = ((length - size) // stride + 1 for length in x.shape[:2])
+    y = x.new_full((across, down, x.shape[2]), -torch.inf)
+    for i, j in itertools.product(range(size), repeat=2):
+        y = torch.maximum(y, x[i : i + across * stride : stride, j : j + down * stride : stride])
+    return y
+
+
+class Patches(nn.Module):
+    """Squares of an image, row by row, each led to a vector by one linear map.
+
+    Where the last square of a row or column reaches beyond the image, zeros stand.
+    """
+
+    def __init__(self, *, channels: int, size: tuple[int, int], patch: int, width: int, bias: bool = True) -> None:
+        super().__init__()
+        height, wide = size
+        self.grid = (math.ceil(height / patch), math.ceil(wide / patch))
+        """Rows and columns of patches."""
+        self.cells = self.grid[0] * self.grid[1]
+        """Tokens that an image becomes."""
+        self.missing = (self.grid[0] * patch - height, self.grid[1] * patch - wide)
+        """Rows and columns of zeros at the bottom and at the right."""
+        self.map = nn.Conv2d(channels, width, patch, stride=patch, bias=bias)
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T d"]:
+        below, right = self.missing
+        return as_tokens(self.map(F.pad(x, (0, right, 0, below))))
+
+
+class ConvolutionStack(nn.Module):
+    """Layers of convolution, ReLU and 2×2 max pooling; each cell of the last grid is a token, row by row.
+
+    A convolution keeps the grid's size: beyond the borders stand zeros. Pooling halves it, and is left out where fewer
+    than 2 rows or columns would remain.
+    """
+
+    def __init__(
+        self, *, channels: int, size: tuple[int, int], widths: Sequence[int], kernel: int = 3, bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(before, after, kernel, padding=(kernel - 1) // 2, bias=bias)
+            for before, after in itertools.pairwise([channels, *widths])
+        )
+        self.more = (kernel - 1) % 2
+        """Zeros that an even kernel needs at the bottom and right, beyond those on all sides."""
+        self.pooled: list[bool] = []
+        """For each layer, whether it ends with pooling."""
+        rows, columns = size
+        for _ in widths:
+            self.pooled.append(min(rows, columns) >= 4)
+            if self.pooled[-1]:
+                rows, columns = rows // 2, columns // 2
+        self.grid = (rows, columns)
+        """Rows and columns of the last grid."""
+        self.cells = rows * columns
+        """Tokens that an image becomes."""
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T d"]:
+        for convolution, pooled in zip(self.convolutions, self.pooled, strict=True):
+            x = F.relu(convolution(F.pad(x, (0, self.more, 0, self.more)) if self.more else x))
+            x = F.max_pool2d(x, 2) if pooled else x
+        return as_tokens(x)
+
+
+def as_tokens(grid: Float[Tensor, "B d H W"]) -> Float[Tensor, "B T d"]:
+    """The cells of a grid one after another, row by row."""
+    return grid.flatten(2).transpose(1, 2)

@@ -1,0 +1,95 @@
+"""Texts through a translator, many at once: like lengths together, answers in the order of the questions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from glassformer.config.errors import SettingError
+from glassformer.decoding.beam import Hypothesis, beam_search
+from glassformer.models.seq2seq import Seq2Seq
+
+ROWS_AT_ONCE, TOKENS_AT_ONCE = 512, 2**14
+"""Living translations, and source tokens for each of them, that one batch may hold."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a translation is looked for."""
+
+    beam: int = 5
+    """Translations that are followed at once; 1 is greedy."""
+    length_penalty: float = 1.0
+    """Scores are divided by length to this power: 0 prefers short ones, above 1 long ones."""
+    best: int = 1
+    """How many to give, best first."""
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise SettingError(f"--beam is {self.beam}, but must be at least 1")
+        if not 0 <= self.length_penalty <= 10:
+            raise SettingError(f"--length-penalty is {self.length_penalty:g}, but must lie between 0 and 10")
+        if not 1 <= self.best <= self.beam:
+            raise SettingError(f"--nbest is {self.best}, but must lie between 1 and --beam {self.beam}")
+
+
+GREEDY = Search(beam=1)
+
+
+def longest_translation(source: int, context: int) -> int:
+    """Tokens that the translation of so many may have, END among them."""
+    return min(context, 3 * source + 20)
+
+
+@torch.inference_mode()
+def translate(
+    model: Seq2Seq,
+    sources: Sequence[Sequence[int]],
+    how: Search,
+    *,
+    context: int,
+    start: int,
+    end: int,
+    never: Sequence[int] = (),
+) -> list[list[Hypothesis]]:
+    """For each source, given as its tokens, the best translations."""
+    out: list[list[Hypothesis]] = [[] for _ in sources]
+    for rows in _batches([len(source) for source in sources], how.beam):
+        ids, mask = _padded([sources[row] for row in rows], model.head.weight.device)
+        found = beam_search(
+            model,
+            ids,
+            mask,
+            beam=how.beam,
+            most=[longest_translation(len(sources[row]), context) for row in rows],
+            start=start,
+            end=end,
+            never=never,
+            length_penalty=how.length_penalty,
+            best=how.best,
+        )
+        for row, hypotheses in zip(rows, found, strict=True):
+            out[row] = hypotheses
+    return out
+
+
+def _batches(lengths: list[int], beam: int) -> list[list[int]]:
+    """The longest first: if memory is short, that shows at once."""
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        last = batches[-1] if batches else []
+        rows = (len(last) + 1) * beam
+        if not last or rows > ROWS_AT_ONCE or rows * lengths[last[0]] > TOKENS_AT_ONCE:
+            batches.append([row])
+        else:
+            last.append(row)
+    return batches
+
+
+def _padded(rows: list[Sequence[int]], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    longest = max(map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
+    mask = torch.arange(longest) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
+    return ids.to(device), mask.to(device)

@@ -1,0 +1,129 @@
+"""Many texts at once are each text alone, in the order in which they came."""
+
+import math
+from typing import Any
+
+import pytest
+
+from glassformer.config.errors import SettingError
+from glassformer.decoding import translate as translate_room
+from glassformer.decoding.beam import Hypothesis, beam_search
+from glassformer.decoding.translate import GREEDY, Search, longest_translation, translate
+from glassformer.models.seq2seq import Seq2Seq
+from support import ready, tokens
+from translators import SOURCE_VOCAB, translator
+
+START, END = 1, 2
+LENGTHS = (3, 7, 1, 5, 7, 2, 3, 6, 1)
+SOURCES = [tokens(length, vocab=SOURCE_VOCAB, seed=seed).tolist() for seed, length in enumerate(LENGTHS)]
+ASKED: dict[str, Any] = {"context": 9, "start": START, "end": END, "never": (0, START)}
+
+
+def alike(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
+    assert [[best.ids for best in found] for found in one] == [[best.ids for best in found] for found in other]
+    scores = [[best.score for found in side for best in found] for side in (one, other)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-9)
+
+
+def model_of(kind: str = "rnn") -> Seq2Seq:
+    """One that has something else to say of every source."""
+    model = ready(translator(kind, kind, tied=False, **({"attention": "bilinear"} if kind == "rnn" else {})))
+    for name, weight in model.named_parameters():
+        if name.startswith(("head", "embed_source", "decoder.join.weight")):
+            weight.data.mul_(4)
+    return model
+
+
+@pytest.fixture(params=["rnn", "transformer"])
+def model(request: pytest.FixtureRequest) -> Seq2Seq:
+    return model_of(request.param)
+
+
+@pytest.mark.parametrize("how", [GREEDY, Search(beam=3, best=2), Search(beam=4, length_penalty=0.0)], ids=str)
+def test_many_are_one_by_one(model: Seq2Seq, how: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [translate(model, [source], how, **ASKED)[0] for source in SOURCES]
+    assert len({tuple(found[0].ids) for found in alone}) > 3
+    assert all(len(found) == how.best for found in alone)
+    alike(translate(model, SOURCES, how, **ASKED), alone)
+    monkeypatch.setattr(translate_room, "ROWS_AT_ONCE", 2 * how.beam)
+    alike(translate(model, SOURCES, how, **ASKED), alone)
+    monkeypatch.setattr(translate_room, "ROWS_AT_ONCE", 512)
+    monkeypatch.setattr(translate_room, "TOKENS_AT_ONCE", 14 * how.beam)
+    alike(translate(model, SOURCES, how, **ASKED), alone)
+    backwards = translate(model, SOURCES[::-1], how, **ASKED)
+    alike(backwards[::-1], alone)
+
+
+def test_nothing_to_translate(model: Seq2Seq) -> None:
+    assert translate(model, [], GREEDY, **ASKED) == []
+
+
+def batches_of(monkeypatch: pytest.MonkeyPatch, how: Search, rows: int, room: int) -> list[list[int]]:
+    """The lengths that go through the model together."""
+    seen: list[list[int]] = []
+
+    def search(model: Seq2Seq, source: Any, mask: Any, **more: Any) -> list[list[Hypothesis]]:
+        seen.append(mask.sum(1).tolist())
+        assert source.shape == mask.shape == (len(mask), max(seen[-1]))
+        return beam_search(model, source, mask, **more)
+
+    monkeypatch.setattr(translate_room, "beam_search", search)
+    monkeypatch.setattr(translate_room, "ROWS_AT_ONCE", rows)
+    monkeypatch.setattr(translate_room, "TOKENS_AT_ONCE", room)
+    translate(model_of(), SOURCES, how, **ASKED)
+    return seen
+
+
+def test_batches_hold_so_many_rows_and_tokens_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert batches_of(monkeypatch, GREEDY, 4, 999) == [[7, 7, 6, 5], [3, 3, 2, 1], [1]]
+    assert batches_of(monkeypatch, Search(beam=2), 4, 999) == [[7, 7], [6, 5], [3, 3], [2, 1], [1]]
+    assert batches_of(monkeypatch, GREEDY, 99, 14) == [[7, 7], [6, 5], [3, 3, 2, 1], [1]]
+    assert batches_of(monkeypatch, Search(beam=2), 99, 28) == [[7, 7], [6, 5], [3, 3, 2, 1], [1]]
+    assert batches_of(monkeypatch, GREEDY, 99, 1) == [[length] for length in sorted(LENGTHS, reverse=True)]
+
+
+def test_how_long_a_translation_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert longest_translation(1, 1000) == 23
+    assert longest_translation(10, 1000) == 50
+    assert longest_translation(10, 40) == 40
+    model = model_of()
+    found = translate(model, SOURCES, GREEDY, **{**ASKED, "context": 4, "never": (0, START, END)})
+    assert [len(best[0].ids) for best in found] == [4] * len(SOURCES)
+    assert not any(best[0].ended for best in found)
+    monkeypatch.setattr(translate_room, "longest_translation", lambda source, context: source)
+    found = translate(model, SOURCES, GREEDY, **{**ASKED, "never": (0, START, END)})
+    assert [len(best[0].ids) for best in found] == list(LENGTHS)  # each has its own limit, whoever is beside it
+
+
+def test_what_is_never_written(model: Seq2Seq) -> None:
+    free = translate(model, SOURCES, GREEDY, **{**ASKED, "never": ()})
+    written = {id for found in free for id in found[0].ids}
+    some = sorted(written - {START})[:2]
+    assert some
+    found = translate(model, SOURCES, GREEDY, **{**ASKED, "never": some})
+    assert not {id for best in found for id in best[0].ids} & set(some)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam": 0}, "--beam is 0, but must be at least 1"),
+        ({"beam": -3}, "--beam is -3"),
+        ({"length_penalty": -0.5}, "--length-penalty is -0.5, but must lie between 0 and 10"),
+        ({"length_penalty": 11.0}, "--length-penalty is 11"),
+        ({"length_penalty": math.nan}, "--length-penalty is nan"),
+        ({"best": 0}, "--nbest is 0, but must lie between 1 and --beam 5"),
+        ({"beam": 2, "best": 3}, "--nbest is 3, but must lie between 1 and --beam 2"),
+    ],
+)
+def test_searches_that_cannot_be(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        Search(**settings)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_searches_that_just_can_be() -> None:
+    assert (Search().beam, Search().length_penalty, Search().best, GREEDY.beam) == (5, 1.0, 1, 1)
+    Search(beam=1, length_penalty=0.0, best=1)
+    Search(beam=3, length_penalty=10.0, best=3)
