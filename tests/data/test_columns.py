@@ -2,7 +2,8 @@ import pytest
 
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns import check_labels, choose_columns, number_in, text_column
+from glassformer.data.columns import check_labels, choose_columns, text_column
+from glassformer.data.looks import number_in
 from glassformer.data.table import Table
 
 PROSE = [f"the film number {number} was seen by many" for number in range(60)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TokenizerSettings
-from glassformer.data import examples as examples_module
+from glassformer.data import inputs as inputs_module
 from glassformer.data.examples import Examples, encode_examples
 from glassformer.text.tokenizer import Tokenizer
 from tables import examples_of_lengths
@@ -76,8 +76,8 @@ def test_padded_to_the_longest() -> None:
 
 def test_texts_without_a_single_token() -> None:
     examples = encoded(framed=False, texts=["", ""])
-    assert [rows.tolist() for rows, _, _ in examples.batches()] == [[0, 1]]
-    assert not any(mask.any() for _, _, mask in examples.batches())
+    assert [rows.tolist() for rows, _ in examples.batches()] == [[0, 1]]
+    assert not any(mask.any() for _, (_, mask) in examples.batches())
 
 
 def test_no_texts_make_no_batch() -> None:
@@ -91,11 +91,11 @@ def test_no_texts_make_no_batch() -> None:
 def test_batches_hold_every_text_once_and_few_tokens(lengths: list[int], at_once: int) -> None:
     examples = examples_of_lengths(lengths)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(examples_module, "TOKENS_AT_ONCE", at_once)
+        patch.setattr(inputs_module, "TOKENS_AT_ONCE", at_once)
         batches = list(examples.batches())
     seen: list[int] = []
     longest = 0
-    for rows, ids, mask in batches:
+    for rows, (ids, mask) in batches:
         assert ids.shape == mask.shape == (len(rows), max(1, *(lengths[row] for row in rows.tolist())))
         assert len(rows) == 1 or len(rows) * max(lengths[row] for row in rows.tolist()) <= at_once
         assert min(lengths[row] for row in rows.tolist()) >= longest  # like lengths together
@@ -105,5 +105,5 @@ def test_batches_hold_every_text_once_and_few_tokens(lengths: list[int], at_once
             assert ids[place, mask[place]].tolist() == expected
         seen += rows.tolist()
     assert sorted(seen) == list(range(len(lengths)))
-    for (rows, *_), (following, *_) in itertools.pairwise(batches):  # no batch is smaller than need be
+    for (rows, _), (following, _) in itertools.pairwise(batches):  # no batch is smaller than need be
         assert (len(rows) + 1) * lengths[following[0]] > at_once

@@ -1,18 +1,26 @@
 """What deserves attention in a table before anything is learned from it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from glassformer.config.presets import CLASSIFICATION, REGRESSION
-from glassformer.data.columns import Columns, labels_of, number_in
+from glassformer.config.presets import CLASSIFICATION, IMAGE, REGRESSION, TABLE, TEXT
+from glassformer.data.check_columns import column_findings
+from glassformer.data.columns import Columns, filled_rows, labels_of
+from glassformer.data.findings import (
+    EXAMPLES,
+    Spread,
+    counted,
+    lines_in_words,
+    listed,
+    occurrences_of,
+    spread_of,
+)
+from glassformer.data.looks import number_in
 from glassformer.data.table import Table
-
-EXAMPLES = 5
-"""Contradictions that are shown, at most."""
 
 MISSING = ("na", "n/a", "nan", "none", "null", "nil", "-", "?", "unknown", "missing")
 """What people write where there is no label."""
@@ -38,17 +46,6 @@ class Contradiction:
     """How it begins."""
     labels: list[str]
     lines: list[int]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How lengths are spread: nine texts in ten are at most `p90` long."""
-
-    min: int
-    median: int
-    p90: int
-    p99: int
-    max: int
 
 
 @dataclass(frozen=True)
@@ -99,17 +96,18 @@ def check_table(
     lengths: Callable[[list[str]], list[int]] | None = None,
     context: int | None = None,
 ) -> Checked:
-    """`lengths`: counts the tokens of texts; `context`: tokens that a model reads."""
-    filled = [row for row, text in enumerate(table.columns[columns.text]) if text.strip()]
-    texts = [table.columns[columns.text][row] for row in filled]
+    """`lengths`: counts the tokens of texts; `context`: tokens that a model reads. Without text, rows are compared."""
+    filled = filled_rows(table, columns.text)
+    read = columns.also if columns.text is None else (columns.text,)
+    texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
     lines = [table.lines[row] for row in filled]
     labels = labels_of(table, columns.text, columns.label) if columns.label is not None else []
-    occurrences = _occurrences(texts)
+    occurrences = occurrences_of(texts)
     contradictions = _contradictions(occurrences, labels, lines) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
     classes = _classes([label for label in labels if label]) if columns.task == CLASSIFICATION else []
     counts = [item.count for item in classes]
-    words = [len(text.split()) for text in texts]
+    words = [len(text.split()) for text in texts] if columns.text is not None else []
     tokens = lengths(texts) if lengths is not None and texts else None
     found = Checked(
         rows=len(table),
@@ -121,8 +119,8 @@ def check_table(
         classes=classes,
         imbalance=max(counts) / min(counts) if counts else None,
         single_example_classes=[item.name for item in classes if item.count == 1],
-        words=_spread(words) if words else None,
-        tokens=_spread(tokens) if tokens else None,
+        words=spread_of(words) if words else None,
+        tokens=spread_of(tokens) if tokens else None,
         cut=sum(count > context for count in tokens) if tokens and context is not None else None,
         shortest_line=lines[int(np.argmin(words))] if words else None,
         longest_line=lines[int(np.argmax(words))] if words else None,
@@ -131,15 +129,11 @@ def check_table(
     )
     empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]
     again = [lines[row] for rows in occurrences.values() for row in rows[1:]]
-    found.findings.extend(_findings(found, sorted(empty), sorted(missing), sorted(again), context))
-    return found
-
-
-def _occurrences(texts: Sequence[str]) -> dict[str, list[int]]:
-    """Each text, and the rows that have it."""
-    found: dict[str, list[int]] = {}
-    for row, text in enumerate(texts):
-        found.setdefault(text.strip(), []).append(row)
+    what = columns.kind if columns.kind == TEXT or columns.text is None else TEXT
+    noun = {TEXT: "text", TABLE: "row", IMAGE: "picture"}.get(what, "row")
+    found.findings.extend(_findings(found, sorted(empty), sorted(missing), sorted(again), context, noun))
+    if columns.kind != IMAGE:
+        found.findings.extend(column_findings(table, columns.also))
     return found
 
 
@@ -158,10 +152,6 @@ def _classes(labels: list[str]) -> list[Class]:
     return [Class(name, count, count / len(labels)) for name, count in counts]
 
 
-def _spread(values: Sequence[int]) -> Spread:
-    return Spread(*(int(value) for value in np.percentile(values, [0, 50, 90, 99, 100], method="inverted_cdf")))
-
-
 def _amounts(labels: list[str]) -> Amounts | None:
     """Of the labels that are numbers."""
     numbers = [number for label in labels if (number := number_in(label)) is not None]
@@ -170,21 +160,24 @@ def _amounts(labels: list[str]) -> Amounts | None:
     return Amounts(min(numbers), sum(numbers) / len(numbers), max(numbers))
 
 
-def _findings(found: Checked, empty: list[int], missing: list[int], again: list[int], context: int | None) -> list[str]:
+def _findings(
+    found: Checked, empty: list[int], missing: list[int], again: list[int], context: int | None, noun: str
+) -> list[str]:
     """One line each, the gravest first."""
+    place = "number" if noun == "picture" else "line"
     findings = []
     if len(found.classes) == 1:
         findings.append(f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)")
     if found.contradicting_texts:
-        shown = "; ".join(f"lines {_listed(item.lines, ' and ')}" for item in found.contradictions)
+        shown = "; ".join(f"{place}s {listed(item.lines, ' and ')}" for item in found.contradictions)
         more = ", …" if found.contradicting_texts > len(found.contradictions) else ""
-        texts = _some(found.contradicting_texts, "text occurs", "texts occur")
+        texts = counted(found.contradicting_texts, f"{noun} occurs", f"{noun}s occur")
         findings.append(f"{texts} with different labels: {shown}{more}")
     if alike := _alike([item.name for item in found.classes]):
-        findings.append(f"labels that differ only in their letters' case: {_listed(alike)}")
+        findings.append(f"labels that differ only in their letters' case: {listed(alike)}")
     if found.single_example_classes:
-        some = _some(len(found.single_example_classes), "class has", "classes have")
-        findings.append(f"{some} a single example: {_listed(found.single_example_classes)}")
+        some = counted(len(found.single_example_classes), "class has", "classes have")
+        findings.append(f"{some} a single example: {listed(found.single_example_classes)}")
     if found.imbalance is not None and found.imbalance >= UNEVEN:
         first, last = found.classes[0], found.classes[-1]
         findings.append(
@@ -192,17 +185,21 @@ def _findings(found: Checked, empty: list[int], missing: list[int], again: list[
             f"'{last.name}' ({last.count:,})"
         )
     if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
-        findings.append(f"labels that may stand for a missing one, and count as classes: {_listed(odd)}")
+        findings.append(f"labels that may stand for a missing one, and count as classes: {listed(odd)}")
     if missing:
-        some = _some(len(missing), "text has", "texts have")
-        findings.append(f"{some} no label, and training would refuse the table: {_lines(missing)}")
+        some = counted(len(missing), f"{noun} has", f"{noun}s have")
+        findings.append(f"{some} no label, and training would refuse the table: {lines_in_words(missing)}")
     if empty:
-        findings.append(f"{_some(len(empty), 'text is', 'texts are')} empty and would be left out: {_lines(empty)}")
+        findings.append(
+            f"{counted(len(empty), 'text is', 'texts are')} empty and would be left out: {lines_in_words(empty)}"
+        )
     if again:
-        findings.append(f"{_some(len(again), 'row repeats', 'rows repeat')} an earlier text: {_lines(again)}")
+        row = "picture" if noun == "picture" else "row"
+        where = lines_in_words(again).replace("line", place)
+        findings.append(f"{counted(len(again), f'{row} repeats', f'{row}s repeat')} an earlier {noun}: {where}")
     if found.cut:
         findings.append(
-            f"{_some(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "
+            f"{counted(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "
             "raise --model.context"
         )
     if found.amounts is not None and found.amounts.min == found.amounts.max:
@@ -213,16 +210,3 @@ def _findings(found: Checked, empty: list[int], missing: list[int], again: list[
 def _alike(names: list[str]) -> list[str]:
     folded = Counter(name.casefold() for name in names)
     return sorted((name for name in names if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
-
-
-def _some(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
-def _lines(lines: list[int]) -> str:
-    return f"line{'' if len(lines) == 1 else 's'} {_listed(lines)}"
-
-
-def _listed(items: Sequence[object], between: str = ", ") -> str:
-    shown = between.join(f"{item:,}" if isinstance(item, int) else str(item) for item in items[:EXAMPLES])
-    return shown + (", …" if len(items) > EXAMPLES else "")

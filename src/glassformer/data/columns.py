@@ -1,15 +1,29 @@
 """Which column is the text and which the label: inferred where it is obvious, asked for where it is not."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from glassformer.config.errors import DataError, SettingError
-from glassformer.config.names import nearest, unknown
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, REGRESSION, TASKS
+from glassformer.config.names import unknown
+from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MIXED, REGRESSION, TABLE, TASKS, TEXT
 from glassformer.config.sections import DataSettings
+from glassformer.data.looks import (
+    FEW,
+    are_dates,
+    are_few,
+    are_numbers,
+    by_name,
+    existing,
+    is_id,
+    is_varied_text,
+    listed,
+    number_in,
+    the_one,
+    words_in,
+)
 from glassformer.data.table import Table
+from glassformer.data.table_columns import named_beside, readable, readable_beside, table_label
 
 TEXT_NAMES = (
     "text", "sentence", "review", "content", "message", "tweet", "question", "comment", "body", "document", "post",
@@ -23,45 +37,57 @@ CLASS_NAMES = (
 )  # fmt: skip
 AMOUNT_NAMES = ("rating", "score", "stars")
 
+SOURCE_NAMES = ("source", "src", "source_text", "src_text", "input_text")
+TARGET_NAMES = ("target", "tgt", "target_text", "tgt_text", "output_text", "translation")
+"""Well-known names of a text to translate and of its translation. Many a label is called target: they come in twos."""
+
 SAMPLE = 100
 """Rows that are looked at to find the text."""
-
-FEW = 20
-"""Whole numbers with more different values than this are amounts, not classes."""
 
 
 @dataclass(frozen=True)
 class Columns:
     """What each column is for."""
 
-    text: str
+    text: str | None
+    """None in a table without text."""
     label: str | None
     """None in a language model's data."""
     task: str
     why: str
     """For a person: what was found, and the flags that change it."""
+    kind: str = TEXT
+    also: tuple[str, ...] = ()
+    """Number and category columns that are read."""
+    image: str | None = None
+    """The column that names image files."""
 
 
 def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str:
     """The column that was named, or has a well-known name, or is plainly prose. `sample`: some rows' values."""
+    found = _find_text(where, sample, named)
+    if found is None:
+        raise DataError(
+            f"{where}: no column looks like text (columns: {listed(sample)}; the first line names them): "
+            "name one with --text"
+        )
+    return found
+
+
+def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str | None:
     if named is not None:
         return existing(where, named, sample, "--text")
-    if found := _by_name(sample, TEXT_NAMES):
-        return _the_one(where, found, "the text", "--text")
-    texts = [name for name, values in sample.items() if _is_varied_text(values) and not _is_id(name, values)]
-    prose = [name for name in texts if _words(sample[name]) >= 2]
+    if found := by_name(sample, TEXT_NAMES):
+        return the_one(where, found, "the text", "--text")
+    texts = [name for name, values in sample.items() if is_varied_text(values) and not is_id(name, values)]
+    prose = [name for name in texts if words_in(sample[name]) >= 2]
     found = prose or texts
     if len(found) > 1:
         lengths = {name: sum(map(len, sample[name])) for name in found}
         first, second = sorted(found, key=lengths.__getitem__, reverse=True)[:2]
         if lengths[first] >= 4 * lengths[second]:
             found = [first]
-    if not found:
-        raise DataError(
-            f"{where}: no column looks like text (columns: {_listed(sample)}; the first line names them): "
-            "name one with --text"
-        )
-    return _the_one(where, found, "the text", "--text")
+    return the_one(where, found, "the text", "--text") if found else None
 
 
 def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Columns:
@@ -74,25 +100,66 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
             f"{table.name}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
             "write names such as text,label above it, or say --text and --label"
         )
-    others = (settings.label,) if settings.text is None else ()
-    sample = {name: values[spread] for name, values in table.columns.items() if name not in others}
-    text = text_column(table.name, sample, settings.text)
+    image = None if settings.image is None else existing(table.name, settings.image, table.columns, "--image")
+    also = named_beside(table, settings)
+    text = None
+    if settings.kind != TABLE:
+        others = (settings.label, *also, image) if settings.text is None else ()
+        sample = {name: values[spread] for name, values in table.columns.items() if name not in others}
+        text = _find_text(table.name, sample, settings.text)
+        if text is None and image is None and (task == LANGUAGE_MODEL or len(table.columns) < 2):
+            text = text_column(table.name, sample, settings.text)  # says what is wrong
+    if text is None:
+        return _without_text(table, settings, task, also, image)
     label = None if task == LANGUAGE_MODEL else _label_column(table, text, settings, task)
     if label is None:
         if task not in (None, LANGUAGE_MODEL):
             raise DataError(
-                f"{table.name}: no column looks like a label: name one of {_listed(table.columns)} with --label"
+                f"{table.name}: no column looks like a label: name one of {listed(table.columns)} with --label"
             )
         why = f"text column '{text}' (--text), no label column (--label); task: language-model (--task)"
         return Columns(text, None, LANGUAGE_MODEL, why)
     if label == text:
         raise DataError(f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label")
     values = [value for value in labels_of(table, text, label) if value]
-    if task is None:
-        task = _task(table, label, values)
-    kinds = f"{len(set(values)):,} classes" if task == CLASSIFICATION else "numbers"
-    why = f"text column '{text}', label column '{label}' with {kinds} (--text, --label); task: {task} (--task)"
-    return Columns(text, label, task, why)
+    task = task or _task(table, label, values)
+    read = [f"text column '{text}'"]
+    if also:
+        read.append(f"beside it {', '.join(also)} (--also)")
+    if image is not None:
+        read.append(f"images named in column '{image}' (--image)")
+    read.append(f"label column '{label}' with {_kinds(task, values)} (--text, --label); task: {task} (--task)")
+    why = ", ".join(read)
+    not_read = readable_beside(table, {text, label, image, settings.split_by, *also})
+    if not_read:
+        why += f"; not read: {listed(not_read)} (--also)"
+    return Columns(text, label, task, why, MIXED if also or image else TEXT, also, image)
+
+
+def _without_text(
+    table: Table, settings: DataSettings, task: str | None, also: tuple[str, ...], image: str | None
+) -> Columns:
+    """Of a table of numbers and categories, or of images with some beside them."""
+    label, last = table_label(table, settings, image)
+    if not also and image is None:
+        also, left_out = readable(table, {label, settings.split_by})
+    else:
+        left_out = []
+    values = [value for value in labels_of(table, None, label) if value]
+    task = task or _task(table, label, values)
+    what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
+    columns = f"{len(also):,} column{'' if len(also) == 1 else 's'} read (--also)"
+    why = (
+        f"{what}, {columns}, label column '{label}'{', the last one,' if last else ''} with {_kinds(task, values)} "
+        f"(--label); task: {task} (--task)"
+    )
+    if left_out:
+        why += f"; not read: {listed(left_out)}"
+    return Columns(None, label, task, why, TABLE if image is None else MIXED, also, image)
+
+
+def _kinds(task: str, values: list[str]) -> str:
+    return f"{len(set(values)):,} classes" if task == CLASSIFICATION else "numbers"
 
 
 def may_hold_labels(table: Table, settings: DataSettings) -> bool:
@@ -104,18 +171,59 @@ def may_hold_labels(table: Table, settings: DataSettings) -> bool:
         return True
 
 
-def labels_of(table: Table, text: str, label: str) -> list[str]:
+def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tuple[str, str] | None:
+    """The columns of a text and its translation: those that were named, or that have well-known names.
+
+    None: nobody named one, and not both are found; or there is another text or label, named or of a well-known name.
+    """
+    names = list(names)
+    if settings.source is None and settings.target is None:
+        found = by_name(names, SOURCE_NAMES), by_name(names, TARGET_NAMES)
+        if not all(found) or by_name(names, TEXT_NAMES) or settings.text or settings.label:
+            return None
+    source, target = settings.source, settings.target
+    if source is not None:
+        source = existing(where, source, names, "--source")
+    if target is not None:
+        target = existing(where, target, names, "--target")
+    source = source or _other_side(where, [name for name in names if name != target], SOURCE_NAMES, "source")
+    target = target or _other_side(where, [name for name in names if name != source], TARGET_NAMES, "target")
+    if source == target:
+        raise DataError(
+            f"{where}: column '{source}' cannot be both the source and the target: see --source and --target"
+        )
+    return source, target
+
+
+def _other_side(where: str, names: list[str], known: Sequence[str], side: str) -> str:
+    """By its name, or because it is the only one left."""
+    found = by_name(names, known) or (names if len(names) == 1 else [])
+    if not found:
+        others = f"name one of {listed(names)}" if names else "there is no other column: name one"
+        raise DataError(f"{where}: no column looks like the {side}: {others} with --{side}")
+    return the_one(where, found, f"the {side}", f"--{side}")
+
+
+def filled_rows(table: Table, text: str | None) -> list[int]:
+    """The rows that have a text; without a text column, all."""
+    if text is None:
+        return list(range(len(table)))
+    return [row for row, words in enumerate(table.columns[text]) if words.strip()]
+
+
+def labels_of(table: Table, text: str | None, label: str) -> list[str]:
     """The labels of all rows that have a text, blanks around them dropped."""
-    pairs = zip(table.columns[text], table.columns[label], strict=True)
-    return [value.strip() for words, value in pairs if words.strip()]
+    values = table.columns[label]
+    return [values[row].strip() for row in filled_rows(table, text)]
 
 
 def check_labels(table: Table, columns: Columns) -> None:
     """Refuse a table that lacks a column, or a label, or a number where one is wanted."""
     assert columns.label is not None
-    text = table.columns[existing(table.name, columns.text, table.columns, "--text")]
+    if columns.text is not None:
+        existing(table.name, columns.text, table.columns, "--text")
     label = table.columns[existing(table.name, columns.label, table.columns, "--label")]
-    filled = [place for place, words in enumerate(text) if words.strip()]
+    filled = filled_rows(table, columns.text)
     if empty := [place for place in filled if not label[place].strip()]:
         rows = "1 row has" if len(empty) == 1 else f"{len(empty):,} rows have"
         raise DataError(
@@ -137,36 +245,19 @@ def _advice(value: str) -> str:
     return "--task classification takes any value"
 
 
-def existing(where: str, name: str, names: Iterable[str], flag: str) -> str:
-    """The name, if there is such a column."""
-    if name in names:
-        return name
-    meant = nearest(name, names)
-    hint = f"; did you mean {meant}?" if meant else ""
-    raise DataError(f"{where}: no column '{name}'{hint} (columns: {_listed(names)}): name one with {flag}")
-
-
-def number_in(value: str) -> float | None:
-    """The number that a value is, if it is one."""
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and "_" not in value else None
-
-
 def _label_column(table: Table, text: str, settings: DataSettings, task: str | None) -> str | None:
     if settings.label is not None:
         return existing(table.name, settings.label, table.columns, "--label")
-    others = {name: values for name, values in table.columns.items() if name not in (text, settings.split_by)}
-    found = _by_name(others, CLASS_NAMES + AMOUNT_NAMES)
+    taken = (text, settings.split_by, settings.image, *settings.beside)
+    others = {name: values for name, values in table.columns.items() if name not in taken}
+    found = by_name(others, CLASS_NAMES + AMOUNT_NAMES)
     if not found:
-        shown = {name: values for name, values in others.items() if not _is_id(name, values) and not _are_dates(values)}
-        numbers = [name for name, values in shown.items() if _are_numbers(values)]
-        found = numbers if task == REGRESSION else [name for name, values in shown.items() if _are_few(values)]
+        shown = {name: values for name, values in others.items() if not is_id(name, values) and not are_dates(values)}
+        numbers = [name for name, values in shown.items() if are_numbers(values)]
+        found = numbers if task == REGRESSION else [name for name, values in shown.items() if are_few(values)]
         if not found and task is None and len(numbers) == 1:
             found = numbers
-    return _the_one(table.name, found, "the label", "--label") if found else None
+    return the_one(table.name, found, "the label", "--label") if found else None
 
 
 def _task(table: Table, label: str, values: list[str]) -> str:
@@ -188,54 +279,3 @@ def _task(table: Table, label: str, values: list[str]) -> str:
             "or an id and no label: choose another with --label, or --task language-model to learn the text alone"
         )
     return CLASSIFICATION
-
-
-def _by_name(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Columns with a well-known name; where the best known one is there, it alone."""
-    found = [name for name in names if name.lower() in known]
-    return [name for name in found if name.lower() == known[0]] or found
-
-
-def _the_one(where: str, found: list[str], what: str, flag: str) -> str:
-    if len(found) > 1:
-        listed = " or ".join(f"'{name}'" for name in found[:5])
-        raise DataError(f"{where}: {what} could be column {listed}: say which with {flag}")
-    return found[0]
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-
-
-def _is_varied_text(values: Sequence[str]) -> bool:
-    filled = [value for value in values if value.strip()]
-    different = len(set(filled))
-    return (different > FEW or different > len(filled) / 2) and not _are_numbers(filled) and not _are_dates(filled)
-
-
-def _words(values: Sequence[str]) -> float:
-    filled = [value for value in values if value.strip()]
-    return sum(len(value.split()) for value in filled) / max(1, len(filled))
-
-
-def _is_id(name: str, values: Sequence[str]) -> bool:
-    """By its name, or by values that are single words with digits in them, no broken numbers, and all different."""
-    if re.fullmatch(r"(?:.*[ _-])?(?:id|uuid|guid)|idx|index|key", name.lower()) or re.search("[a-z]I[dD]$", name):
-        return True
-    if len(set(values)) < len(values) or not all(re.fullmatch(r"\S*\d\S*", value) for value in values):
-        return False
-    return all((number_in(value) or 0.0).is_integer() for value in values)
-
-
-def _are_few(values: Sequence[str]) -> bool:
-    different = len({value.strip() for value in values})
-    return 2 <= different <= FEW and len(values) >= 2 * different
-
-
-def _are_numbers(values: Sequence[str]) -> bool:
-    return bool(values) and all(number_in(value) is not None for value in values)
-
-
-def _are_dates(values: Sequence[str]) -> bool:
-    return bool(values) and all(re.match(r"\d{4}-\d\d-\d\d(?:$|[T ])", value) for value in values)

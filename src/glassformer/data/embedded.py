@@ -3,15 +3,20 @@
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from glassformer.config.errors import DataError
 from glassformer.config.names import unknown
-from glassformer.data.exact import add_rows, copy_rows, recall_rows, reverse_rows
+from glassformer.data.dates import COLUMNS as PAIR
+from glassformer.data.dates import LANGUAGES, date_rows, date_test_rows
+from glassformer.data.exact import add_pairs, add_rows, copy_rows, recall_rows, reverse_pairs, reverse_rows
+from glassformer.data.image_sets import Images, digit_images, mnist_images
 from glassformer.data.opinions import opinion_rows, opinion_test_rows
 from glassformer.data.posts import COLUMNS as POST_COLUMNS
 from glassformer.data.posts import post_rows
 from glassformer.data.python_text import docstrings, sources
 from glassformer.data.reviews import review_rows
+from glassformer.data.sample_tables import DIABETES_COLUMNS, IRIS_COLUMNS, diabetes_rows, iris_rows
 
 Row = tuple[str, ...]
 """A value for each column."""
@@ -22,13 +27,19 @@ class DatasetInfo:
     """What is known of a data set before it is built."""
 
     summary: str
-    build: Callable[..., Iterable[Row]]
-    """The parameters by name → the rows, the same ones each time."""
+    build: Callable[..., Iterable[Row]] | None = None
+    """The parameters by name → the rows, the same ones each time. None: there are images instead."""
     parameters: Mapping[str, int] = field(default_factory=dict)
     """With their defaults."""
     columns: tuple[str, ...] = ("text",)
     test: Callable[..., Iterable[Row]] | None = None
     """Rows that are always held out for the test, where a data set has its own."""
+    most: Mapping[str, int] = field(default_factory=dict)
+    """The largest value of a parameter, where there is one."""
+    images: Callable[[], Images] | None = None
+    """Pixels and classes, the same ones each time, where a data set holds images."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Where settings start, by dotted key, for this data."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,10 @@ class Dataset:
     name: str
     columns: tuple[str, ...]
     rows: Callable[[], Iterable[Row]]
+    """Of images, refused in one line."""
     test: Callable[[], Iterable[Row]] | None
+    images: Callable[[], Images] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
@@ -46,9 +60,17 @@ def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
     return lambda **values: ((text,) for text in build(**values))
 
 
+def _no_rows(name: str) -> Iterator[Row]:
+    raise DataError(
+        f"the data set '{name}' holds images, and texts or a table are wanted here: `glassformer data` lists others"
+    )
+
+
+LETTER_BY_LETTER = {"tokenizer.kind": "char", "model.context": 64, "model.width": 96, "training.steps": 1400}
 ROWS = {"rows": 2000, "seed": 0}
 LETTERS = {**ROWS, "shortest": 3, "longest": 8}
 LABELLED = ("text", "label")
+PICTURED = ("image", "label")
 
 DATASETS: dict[str, DatasetInfo] = {
     "docstrings": DatasetInfo(
@@ -62,6 +84,30 @@ DATASETS: dict[str, DatasetInfo] = {
         "a letter and its digit, `distance` other pairs, then the letter asked again: k7c1f3?k7",
         _texts(recall_rows),
         {**ROWS, "distance": 8},
+    ),
+    "reverse-pairs": DatasetInfo(
+        "pairs: letters, and the same backwards: abcd → dcba",
+        reverse_pairs,
+        LETTERS,
+        PAIR,
+        settings=LETTER_BY_LETTER,
+    ),
+    "add-pairs": DatasetInfo(
+        "pairs: a sum, and what it makes: 27+45 → 72",
+        add_pairs,
+        {**ROWS, "digits": 2},
+        PAIR,
+        settings=LETTER_BY_LETTER,
+    ),
+    "dates": DatasetInfo(
+        "pairs: dates as people write them in many languages → 2024-05-31; `rows` to learn from, a quarter as many for "
+        "the test, in other years",
+        date_rows,
+        {"rows": 12_000, "seed": 0, "languages": 30},
+        PAIR,
+        date_test_rows,
+        {"rows": 500_000, "languages": len(LANGUAGES)},
+        settings=LETTER_BY_LETTER,
     ),
     "opinions": DatasetInfo(
         "restaurants, positive or negative: words alone cannot tell, their order can; `rows` to learn from, a quarter "
@@ -82,6 +128,27 @@ DATASETS: dict[str, DatasetInfo] = {
         review_rows,
         columns=LABELLED,
     ),
+    "diabetes": DatasetInfo(
+        "442 patients: ten measurements, and the illness's progression in a year, a number; needs pip install "
+        "'glassformer[samples]'",
+        diabetes_rows,
+        columns=DIABETES_COLUMNS,
+    ),
+    "iris": DatasetInfo(
+        "150 flowers: four lengths in cm, and the species, one of three; needs pip install 'glassformer[samples]'",
+        iris_rows,
+        columns=IRIS_COLUMNS,
+    ),
+    "digits": DatasetInfo(
+        "images: 1,797 handwritten digits, 8×8, grey; needs pip install 'glassformer[samples]'",
+        columns=PICTURED,
+        images=digit_images,
+    ),
+    "mnist5k": DatasetInfo(
+        "images: 5,000 handwritten digits, 28×28, grey; needs pip install 'glassformer[samples]'",
+        columns=PICTURED,
+        images=mnist_images,
+    ),
 }
 
 
@@ -100,8 +167,11 @@ def open_dataset(spec: str) -> Dataset:
         least = 0 if key in ("seed", "distance") else 1
         if not value.isascii() or not value.isdigit() or int(value) < least:
             raise DataError(f"{name}:{key} wants a whole number, at least {least}, not '{value}'")
+        if int(value) > (most := info.most.get(key, int(value))):
+            raise DataError(f"{name}:{key} wants a whole number, at most {most:,}, not '{value}'")
         values[key] = int(value)
     if values.get("shortest", 0) > values.get("longest", 0):
         raise DataError(f"{name}:shortest {values['shortest']} is more than {name}:longest {values['longest']}")
     test = functools.partial(info.test, **values) if info.test else None
-    return Dataset(name, info.columns, functools.partial(info.build, **values), test)
+    rows = functools.partial(info.build, **values) if info.build else functools.partial(_no_rows, name)
+    return Dataset(name, info.columns, rows, test, info.images, info.settings)

@@ -12,17 +12,27 @@ def copy_rows(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str
 
 def reverse_rows(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
     """abcd>dcba."""
-    return (f"{word}>{word[::-1]}" for word in _words(rows, seed, shortest, longest))
+    return (f"{word}>{turned}" for word, turned in reverse_pairs(rows, seed, shortest, longest))
+
+
+def reverse_pairs(rows: int, seed: int, shortest: int, longest: int) -> Iterator[tuple[str, str]]:
+    """abcd and dcba."""
+    return ((word, word[::-1]) for word in _words(rows, seed, shortest, longest))
 
 
 def add_rows(rows: int, seed: int, digits: int) -> Iterator[str]:
     """27+45=72."""
+    return (f"{question}={answer}" for question, answer in add_pairs(rows, seed, digits))
+
+
+def add_pairs(rows: int, seed: int, digits: int) -> Iterator[tuple[str, str]]:
+    """27+45 and 72."""
 
     def draw(random: Random) -> str:
-        left, right = random.randrange(10**digits), random.randrange(10**digits)
-        return f"{left}+{right}={left + right}"
+        return f"{random.randrange(10**digits)}+{random.randrange(10**digits)}"
 
-    return _different(draw, rows, seed, space=10 ** (2 * digits))
+    questions = _different(draw, rows, seed, space=10 ** (2 * digits))
+    return ((question, str(sum(map(int, question.split("+"))))) for question in questions)
 
 
 def recall_rows(rows: int, seed: int, distance: int) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """Labelled texts as a model reads them: token ids, end to end, and what is to be said of each text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import SettingError
+from glassformer.data.inputs import Inputs, Tensors
 from glassformer.text.tokenizer import Tokenizer
-
-TOKENS_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
+class Examples(Inputs):
     """The ids of text i are ids[starts[i] : starts[i + 1]]."""
 
     ids: NDArray[np.int32]
@@ -31,8 +29,7 @@ class Examples:
     unknown: int
     """How many ids are UNK."""
 
-    def __len__(self) -> int:
-        return len(self.texts)
+    noun = "text"
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -47,21 +44,13 @@ class Examples:
         tokens = self.ids[at] if len(self.ids) else np.zeros(mask.shape, np.int32)
         return torch.from_numpy(np.where(mask, tokens, self.pad).astype(np.int64)), torch.from_numpy(mask)
 
-    def batches(self) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor]]:
-        """All texts once, those of like length together: which they are, their tokens padded, and the mask."""
-        order = np.argsort(self.lengths, kind="stable")
-        for first, last in pairwise(_borders(self.lengths[order])):
-            rows = order[first:last]
-            yield rows, *self.padded(rows)
+    def take(self, rows: NDArray[np.int64]) -> Tensors:
+        return self.padded(rows)
 
-
-def _borders(lengths: NDArray[np.int64]) -> list[int]:
-    """Where to cut rising lengths so that no stretch, padded, holds more than TOKENS_AT_ONCE tokens (or one text)."""
-    borders = [0]
-    for place, length in enumerate(lengths.tolist()):
-        if (place + 1 - borders[-1]) * length > TOKENS_AT_ONCE and place > borders[-1]:
-            borders.append(place)
-    return [*borders, len(lengths)] if len(lengths) else borders
+    def trimmed(self, tensors: Tensors) -> Tensors:
+        ids, mask = tensors
+        longest = max(1, int(mask.sum(1).max()))
+        return ids[:, :longest], mask[:, :longest]
 
 
 def encode_examples(

@@ -1,5 +1,7 @@
 """Which windows or texts make up batch k: a function of the seed and k alone, so that resuming needs no state."""
 
+import bisect
+import itertools
 import math
 
 import numpy as np
@@ -81,6 +83,70 @@ class LengthOrder:
             some = some[np.argsort(self._lengths[some], kind="stable")]
             batches += [some[at : at + self._batch_size] for at in range(0, len(some), self._batch_size)]
         return [batches[place] for place in _shuffled(len(batches), mix(key, number(1)))]
+
+
+class TokenOrder:
+    """Pairs of texts in random order, epoch after epoch, those of like lengths together; each once an epoch.
+
+    A batch has as many pairs as make `batch_tokens` tokens, padding among them; a pair that is longer is a batch of its
+    own. The pairs of an epoch are shuffled, sorted by length within stretches of a few dozen batches, cut into batches,
+    and these are shuffled again. Epochs may differ by some batches.
+    """
+
+    def __init__(self, sources: NDArray[np.int64], targets: NDArray[np.int64], batch_tokens: int, seed: int) -> None:
+        if not len(sources):
+            raise DataError("the training part has no pair to learn from")
+        self._sources = sources
+        self._targets = targets
+        self._batch_tokens = batch_tokens
+        self._stretch = math.ceil(SORTED_TOGETHER * batch_tokens / max(1.0, float((sources + targets).mean())))
+        self._seed = mix(number(seed), number(3))
+        self._epoch, self._batches = 0, self._of_epoch(0)
+        self._ends = [len(self._batches)]
+        """The step after the last one of each epoch, as far as they were asked for."""
+        self.steps_per_epoch = len(self._batches)
+        """Of the first epoch."""
+
+    def rows(self, step: int) -> NDArray[np.int64]:
+        """The pairs of one batch."""
+        while step >= self._ends[-1]:
+            self._begin(len(self._ends))
+            self._ends.append(self._ends[-1] + len(self._batches))
+        epoch = bisect.bisect_right(self._ends, step)
+        self._begin(epoch)
+        return self._batches[step - (self._ends[epoch - 1] if epoch else 0)]
+
+    def _begin(self, epoch: int) -> None:
+        if epoch != self._epoch:
+            self._epoch, self._batches = epoch, self._of_epoch(epoch)
+
+    def _of_epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+        key = mix(number(epoch), self._seed)
+        shuffled = _shuffled(len(self._sources), key)
+        batches = []
+        for first in range(0, len(shuffled), self._stretch):
+            some = shuffled[first : first + self._stretch]
+            some = some[by_lengths(self._sources[some], self._targets[some])]
+            borders = token_borders(self._sources[some], self._targets[some], self._batch_tokens)
+            batches += [some[start:stop] for start, stop in itertools.pairwise(borders)]
+        return [batches[place] for place in _shuffled(len(batches), mix(key, number(1)))]
+
+
+def by_lengths(sources: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pairs by their target's length, and by their source's, which rises and falls by turns: neighbours are alike."""
+    return np.lexsort((np.where(targets % 2, sources, -sources), targets))
+
+
+def token_borders(sources: NDArray[np.int64], targets: NDArray[np.int64], most: int) -> list[int]:
+    """Where to cut pairs, in their order, so that no stretch, padded, holds more than so many tokens (or one pair)."""
+    borders = [0]
+    longest_source = longest_target = 0
+    for place, (source, target) in enumerate(zip(sources.tolist(), targets.tolist(), strict=True)):
+        longest_source, longest_target = max(longest_source, source), max(longest_target, target)
+        if (place + 1 - borders[-1]) * (longest_source + longest_target) > most and place > borders[-1]:
+            borders.append(place)
+            longest_source, longest_target = source, target
+    return [*borders, len(sources)] if len(sources) else borders
 
 
 def _shuffled(size: int, key: Numbers) -> NDArray[np.int64]:

@@ -23,6 +23,8 @@ class Table:
     """Where each row begins in its file."""
     test: "Callable[[], Table] | None" = None
     """Reads the rows that an embedded data set always holds out for the test."""
+    remarks: tuple[str, ...] = ()
+    """What reading it left out or chose, in words for a person."""
 
     def __len__(self) -> int:
         return len(self.lines)

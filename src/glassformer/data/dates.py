@@ -1,0 +1,185 @@
+"""Dates as people write them in many languages, and the same in ISO 8601; the ways of writing are Babel's."""
+
+import functools
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+from glassformer.config.errors import DataError
+
+if TYPE_CHECKING:
+    from babel import Locale
+    from babel.dates import DateTimePattern
+
+COLUMNS = ("source", "target")
+
+LANGUAGES: dict[str, tuple[str, ...]] = {
+    "English": ("en", "en_GB"), "German": ("de",), "Russian": ("ru",), "Chinese": ("zh_Hans", "zh_Hant"),
+    "Arabic": ("ar",), "French": ("fr",), "Spanish": ("es",), "Hindi": ("hi",), "Japanese": ("ja",), "Greek": ("el",),
+    "Italian": ("it",), "Portuguese": ("pt", "pt_PT"), "Dutch": ("nl",), "Swedish": ("sv",), "Finnish": ("fi",),
+    "Polish": ("pl",), "Czech": ("cs",), "Hungarian": ("hu",), "Romanian": ("ro",), "Bulgarian": ("bg",),
+    "Ukrainian": ("uk",), "Turkish": ("tr",), "Hebrew": ("he",), "Persian": ("fa",), "Bengali": ("bn",),
+    "Thai": ("th",), "Vietnamese": ("vi",), "Indonesian": ("id",), "Korean": ("ko",), "Danish": ("da",),
+    "Norwegian": ("nb",), "Slovak": ("sk",), "Armenian": ("hy",), "Georgian": ("ka",), "Marathi": ("mr",),
+    "Tamil": ("ta",), "Lithuanian": ("lt",), "Latvian": ("lv",), "Estonian": ("et",), "Croatian": ("hr",),
+}  # fmt: skip
+"""Each with the places whose ways of writing are used. The first so many of them are asked for."""
+
+YEARS = range(1900, 2100)
+HELD_OUT = 40
+"""Years that only the test has."""
+
+ZEROS = {"arab": "٠", "arabext": "۰", "beng": "০", "deva": "०", "thai": "๐"}
+"""Digits of their own that people still write, known by their zero."""
+
+QUOTED = re.compile(r"'[^']*'")
+FIELD = re.compile(r"([A-Za-z])\1*")
+WRITTEN = re.compile(r"y|yyyy|[ML]{1,4}|dd?|[Ec]{1,4}|G{1,4}")
+"""The fields a way of writing may have: no year of two digits, no name cut down to one letter."""
+
+MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+"""Which way a text runs: nobody types them. What keeps Persian letters apart stays, for that is spelling."""
+
+MONDAY = date(2023, 11, 13)
+
+COMMAS = re.compile(r"\s*[,،、]")
+NUMBER = re.compile(r"\d+")
+
+
+def date_rows(rows: int, seed: int, languages: int) -> list[tuple[str, str]]:
+    """Dates to learn from, as they are written and in ISO 8601, each writing once."""
+    held_out = held_out_years(seed)
+    years = [year for year in YEARS if year not in held_out]
+    return _rows(rows, Random(f"dates {seed}"), years, languages)
+
+
+def date_test_rows(rows: int, seed: int, languages: int) -> list[tuple[str, str]]:
+    """A quarter as many again, in the years that training never sees."""
+    return _rows(-(-rows // 4), Random(f"test of dates {seed}"), sorted(held_out_years(seed)), languages)
+
+
+def held_out_years(seed: int) -> frozenset[int]:
+    return frozenset(Random(f"years of dates {seed}").sample(YEARS, HELD_OUT))
+
+
+def _rows(rows: int, random: Random, years: Sequence[int], languages: int) -> list[tuple[str, str]]:
+    spoken = list(LANGUAGES)[:languages]
+    made: dict[str, str] = {}
+    while len(made) < rows:
+        ways = ways_of_writing(random.choice(spoken))
+        day, text = _drawn(random, ways, years)
+        while text in made or meanings(text) != {day}:
+            day, text = _drawn(random, ways, years)
+        made[text] = day.isoformat()
+    return list(made.items())
+
+
+def _drawn(random: Random, ways: "Sequence[Way]", years: Sequence[int]) -> tuple[date, str]:
+    first = date(random.choice(years), 1, 1)
+    day = first + timedelta(random.randrange((first.replace(year=first.year + 1) - first).days))
+    text = random.choice(ways).write(day)
+    if random.random() < 0.25:
+        text = COMMAS.sub("", text)
+    case = random.random()
+    if case < 0.25:
+        text = text.lower()
+    elif case < 0.4:
+        text = text[:1].title() + text[1:]
+    return day, text
+
+
+# --- ways of writing ---
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to write a date."""
+
+    locale: "Locale"
+    pattern: "DateTimePattern"
+    digits: dict[int, str]
+    """What stands for 0 to 9, where it is not these."""
+
+    def write(self, day: date) -> str:
+        text = MARKS.sub("", self.pattern.apply(day, self.locale).translate(self.digits))
+        return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@functools.cache
+def ways_of_writing(language: str) -> tuple[Way, ...]:
+    """With names or numbers, long or short, and in each kind of digits; always with the whole year."""
+    try:
+        from babel import Locale
+        from babel.dates import parse_pattern
+    except ImportError:
+        raise DataError("the data set 'dates' needs the package Babel, which is not here: pip install babel") from None
+    ways = []
+    for place in LANGUAGES[language]:
+        locale = Locale.parse(place)
+        patterns = [parse_pattern(pattern) for pattern in sorted(_patterns(locale))]
+        ways += [Way(locale, pattern, digits) for digits in _digits(locale) for pattern in patterns]
+    # Vietnamese may count its weekdays: with a fourth number, nobody could tell which of them is which.
+    return tuple(way for way in ways if len(NUMBER.findall(way.write(MONDAY))) <= 3)
+
+
+def _patterns(locale: "Locale") -> set[str]:
+    known = [pattern.pattern for pattern in locale.date_formats.values()]
+    known += [pattern.pattern for name, pattern in locale.datetime_skeletons.items() if {*name} - {"E"} == {*"yMd"}]
+    return {pattern for pattern in known if all(WRITTEN.fullmatch(field) for field in _fields(pattern))}
+
+
+def _fields(pattern: str) -> Iterator[str]:
+    return (field.group() for field in FIELD.finditer(QUOTED.sub("", pattern)))
+
+
+def _digits(locale: "Locale") -> list[dict[int, str]]:
+    """What 0 to 9 become: themselves, and the language's own."""
+    zero = ZEROS.get(locale.other_numbering_systems.get("native", ""))
+    return [{}] + ([{ord("0") + digit: chr(ord(zero) + digit) for digit in range(10)}] if zero else [])
+
+
+# --- what a text can mean ---
+
+Reading = tuple[int, int]
+"""The place of the day among the numbers besides the year, and the month; 0: the other number."""
+
+
+def meanings(text: str) -> set[date]:
+    """Every date that a text with a year means in any of the languages."""
+    numbers = [int(number) for number in NUMBER.findall(text)]
+    year = next(number for number in numbers if number in YEARS)
+    numbers.remove(year)
+    found = set()
+    for place, month in _readings().get(_shape(text), ()):
+        try:
+            found.add(date(year, month or numbers[1 - place], numbers[place]))
+        except ValueError:  # there is no such day
+            continue
+    return found
+
+
+def _shape(text: str) -> str:
+    """What is left of a text without its numbers, its commas and its capitals."""
+    return NUMBER.sub(lambda number: "#" * (4 if len(number.group()) == 4 else 1), COMMAS.sub("", text).lower())
+
+
+@functools.cache
+def _readings() -> dict[str, set[Reading]]:
+    """How texts of each shape are read. A week from the 13th on has every weekday, and no day that could be a month."""
+    week = [[date(2023, month, day) for day in range(13, 20)] for month in range(1, 13)]
+    readings: dict[str, set[Reading]] = defaultdict(set)
+    for language in LANGUAGES:
+        for way in ways_of_writing(language):
+            for days in week:
+                for day in days if re.search("[Ec]", QUOTED.sub("", way.pattern.pattern)) else days[:1]:
+                    text = way.write(day)
+                    numbers = [int(number) for number in NUMBER.findall(text)]
+                    numbers.remove(day.year)
+                    reading = numbers.index(day.day), 0 if len(numbers) == 2 else day.month
+                    readings[_shape(text)].add(reading)
+    return dict(readings)

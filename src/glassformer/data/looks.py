@@ -1,0 +1,111 @@
+"""How columns look: what they are called, and what their values are."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from glassformer.config.errors import DataError
+from glassformer.config.names import nearest
+
+FEW = 20
+"""Whole numbers with more different values than this are amounts, not classes."""
+
+EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
+"""What people write where a number is missing."""
+
+
+def existing(where: str, name: str, names: Iterable[str], flag: str) -> str:
+    """The name, if there is such a column."""
+    if name in names:
+        return name
+    meant = nearest(name, names)
+    hint = f"; did you mean {meant}?" if meant else ""
+    raise DataError(f"{where}: no column '{name}'{hint} (columns: {listed(names)}): name one with {flag}")
+
+
+def number_in(value: str) -> float | None:
+    """The number that a value is, if it is one."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in value else None
+
+
+def by_name(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Columns with a well-known name; where the best known one is there, it alone."""
+    found = [name for name in names if name.lower() in known]
+    return [name for name in found if name.lower() == known[0]] or found
+
+
+def the_one(where: str, found: list[str], what: str, flag: str) -> str:
+    if len(found) > 1:
+        either = " or ".join(f"'{name}'" for name in found[:5])
+        raise DataError(f"{where}: {what} could be column {either}: say which with {flag}")
+    return found[0]
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first of them."""
+    names = list(names)
+    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+
+
+def is_varied_text(values: Sequence[str]) -> bool:
+    """Too many different values to be categories, and neither numbers nor dates."""
+    filled = [value for value in values if value.strip()]
+    different = len(set(filled))
+    return (different > FEW or different > len(filled) / 2) and not hold_numbers(filled) and not are_dates(filled)
+
+
+def words_in(values: Sequence[str]) -> float:
+    """On average."""
+    filled = [value for value in values if value.strip()]
+    return sum(len(value.split()) for value in filled) / max(1, len(filled))
+
+
+def is_id_name(name: str) -> bool:
+    known = re.fullmatch(r"(?:.*[ _-])?(?:id|uuid|guid)|idx|index|key", name.lower())
+    return bool(known or re.search("[a-z]I[dD]$", name))
+
+
+def is_id(name: str, values: Sequence[str]) -> bool:
+    """By its name, or by values that are single words with digits in them, no broken numbers, and all different."""
+    if is_id_name(name):
+        return True
+    if len(set(values)) < len(values) or not all(re.fullmatch(r"\S*\d\S*", value) for value in values):
+        return False
+    return all((number_in(value) or 0.0).is_integer() for value in values)
+
+
+def are_counted(values: Sequence[str]) -> bool:
+    """Whether they are nothing but the rows' numbers, one after the other."""
+    numbers = [number_in(value) for value in values]
+    return len(numbers) > 1 and all(
+        one is not None and other is not None and other - one == 1 for one, other in pairwise(numbers)
+    )
+
+
+def are_few(values: Sequence[str]) -> bool:
+    """Whether they may be classes."""
+    different = len({value.strip() for value in values})
+    return 2 <= different <= FEW and len(values) >= 2 * different
+
+
+def are_numbers(values: Sequence[str]) -> bool:
+    return bool(values) and all(number_in(value) is not None for value in values)
+
+
+def are_dates(values: Sequence[str]) -> bool:
+    return bool(values) and all(re.match(r"\d{4}-\d\d-\d\d(?:$|[T ])", value) for value in values)
+
+
+def is_empty(value: str) -> bool:
+    return value.strip().lower() in EMPTY
+
+
+def hold_numbers(values: Iterable[str]) -> bool:
+    """Whether a column is meant to hold numbers: most of its different values are some."""
+    different = {value.strip() for value in values if not is_empty(value)}
+    return sum(number_in(value) is not None for value in different) > len(different) / 2

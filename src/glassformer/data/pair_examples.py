@@ -1,0 +1,95 @@
+"""Pairs of texts as a model reads them: the source's token ids and the target's."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.config.errors import SettingError
+from glassformer.data.order import by_lengths, token_borders
+from glassformer.data.sequences import Sequences
+from glassformer.data.translations import Pairs
+from glassformer.text.tokenizer import Tokenizer
+
+TOKENS_AT_ONCE = 2**14
+
+
+Batch = tuple[NDArray[np.int64], Int[Tensor, "B S"], Bool[Tensor, "B S"], Int[Tensor, "B T"], Bool[Tensor, "B T"]]
+"""Some pairs side by side: which they are, the sources padded and their mask, the targets and theirs."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairExamples:
+    """A source ends with END; a target is START … END, of which START is only read and END only an answer."""
+
+    source: Sequences
+    target: Sequences
+    sources: Sequence[str]
+    """The texts; in a pair that was cut, still whole."""
+    targets: Sequence[str]
+    dropped: int
+    """How many pairs were longer than the context, and are not here."""
+    cut: int
+    """How many were, and are cut."""
+    unknown: tuple[int, int]
+    """How many ids of sources and of targets are UNK."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batches(
+        self, rows: NDArray[np.int64] | None = None, *, tokens_at_once: int = TOKENS_AT_ONCE
+    ) -> Iterator[Batch]:
+        """These pairs (unset: all) once, those of like length together: in each batch so many tokens, or one pair."""
+        rows = np.arange(len(self)) if rows is None else rows
+        source, target = self.source.lengths[rows], self.target.lengths[rows]
+        order = by_lengths(source, target)
+        for first, last in pairwise(token_borders(source[order], target[order], tokens_at_once)):
+            some = rows[order[first:last]]
+            yield some, *self.source.padded(some), *self.target.padded(some)
+
+
+def encode_pairs(
+    pairs: Pairs,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    *,
+    context: int,
+    too_long: str,
+) -> PairExamples:
+    """Each side has `context` tokens at most, END among them; START, which is never an answer, comes on top.
+
+    A pair with a longer side is dropped; or with `too_long` "cut", that side is cut, and its END stays.
+    """
+    start, end, source_end = target_tokenizer.start, target_tokenizer.end, source_tokenizer.end
+    if start is None or end is None or source_end is None:
+        raise SettingError("translating needs a tokenizer with <start> and <end>: leave tokenizer.file unset")
+    room = context - 1
+    if room < 1:
+        raise SettingError(f"model.context {context} leaves no room for a word beside END: it must be at least 2")
+    sources, targets = source_tokenizer.encode_batch(pairs.sources), target_tokenizer.encode_batch(pairs.targets)
+    long = [len(one) > room or len(other) > room for one, other in zip(sources, targets, strict=True)]
+    kept = [row for row in range(len(pairs)) if too_long == "cut" or not long[row]]
+    source = Sequences.joined([_framed([], sources[row][:room], source_end) for row in kept], source_tokenizer.pad or 0)
+    target = Sequences.joined([_framed([start], targets[row][:room], end) for row in kept], target_tokenizer.pad or 0)
+    return PairExamples(
+        source,
+        target,
+        [pairs.sources[row] for row in kept],
+        [pairs.targets[row] for row in kept],
+        dropped=len(pairs) - len(kept),
+        cut=sum(long) if too_long == "cut" else 0,
+        unknown=(_unknown(source, source_tokenizer), _unknown(target, target_tokenizer)),
+    )
+
+
+def _framed(before: list[int], ids: NDArray[np.int32], end: int) -> NDArray[np.int32]:
+    return np.concatenate([before, ids, [end]]).astype(np.int32)
+
+
+def _unknown(texts: Sequences, tokenizer: Tokenizer) -> int:
+    return 0 if tokenizer.unk is None else int((texts.ids == tokenizer.unk).sum())
