@@ -11,6 +11,7 @@ from glassformer.cli.main import main
 from glassformer.verbs.train import train
 from running import Command, labelled, tiny
 from tables import amounts, opinions, write_table
+from translating import mirrored, translating
 
 
 @pytest.fixture
@@ -101,3 +102,17 @@ class Averages(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         return self.words(tokens)
+
+
+@pytest.fixture(scope="session")
+def translators(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs that no test may change: with attention (it has learned a little), a Transformer, a bottleneck."""
+    folder = tmp_path_factory.mktemp("translators")
+    table = write_table(folder / "pairs.csv", mirrored(60), ("source", "target"))
+    quick = {"training__optimizer": "adamw", "training__lr": 0.02, "training__validate_every": 60}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("glassformer.verbs.train.draw_curves", lambda *args, **more: None)
+        train(table, out=folder / "gru", **translating("gru", **quick, model__width=24, training__steps=60))
+        train(table, out=folder / "transformer", **translating(**quick))
+        train(table, out=folder / "bottleneck", **translating("lstm", **quick, model__attention="none"))
+    return folder

@@ -100,7 +100,7 @@ def test_metrics_are_scikit_learns(drawn: tuple[int, list[tuple[int, int]]]) -> 
     confusion = confusion_matrix(true, said, classes)
     assert confusion.tolist() == theirs.confusion_matrix(true, said, labels=range(classes)).tolist()
     expected = theirs.precision_recall_fscore_support(true, said, labels=range(classes), zero_division=0)
-    found = [[row[key] for row in per_class(confusion)] for key in ("precision", "recall", "f1", "texts")]
+    found = [[row[key] for row in per_class(confusion, "text")] for key in ("precision", "recall", "f1", "texts")]
     np.testing.assert_allclose(found, np.array(expected), atol=1e-12)
     assert macro_f1(confusion) == pytest.approx(theirs.f1_score(true, said, average="macro", zero_division=0))
 

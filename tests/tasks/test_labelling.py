@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.resolve import resolve
-from glassformer.data import examples as examples_module
+from glassformer.data import inputs as inputs_module
+from glassformer.data.examples import Examples
 from glassformer.models.build import build_reader
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.classification import Classification
@@ -37,24 +38,26 @@ def reader(encoder: str, outputs: int = 3, **more: Any) -> nn.Module:
 def test_each_text_once_an_epoch_with_its_tokens_and_its_answer() -> None:
     task = task_of()
     examples = task.parts["train"]
+    assert isinstance(examples, Examples)
     assert task.steps_per_epoch == 5
     for epoch in range(3):
         seen: list[int] = []
         for step in range(5 * epoch, 5 * epoch + 5):
             batch = task.batch(step)
+            ids, mask = batch.inputs
             for row, text in enumerate(batch.answers.tolist()):
                 expected = examples.ids[examples.starts[text] : examples.starts[text + 1]].tolist()
-                assert batch.ids[row, batch.mask[row]].tolist() == expected
-                assert not batch.ids[row, ~batch.mask[row]].any()  # padding
-                assert batch.mask[row].tolist() == sorted(batch.mask[row].tolist(), reverse=True)
+                assert ids[row, mask[row]].tolist() == expected
+                assert not ids[row, ~mask[row]].any()  # padding
+                assert mask[row].tolist() == sorted(mask[row].tolist(), reverse=True)
                 seen.append(text)
-            assert batch.mask.any(0).all()  # no wider than its longest text
+            assert mask.any(0).all()  # no wider than its longest text
         assert sorted(seen) == list(range(17))
 
 
 def test_like_lengths_are_together() -> None:
     task = task_of([1 + number % 40 for number in range(400)], batch_size=10)
-    padded = sum(task.batch(step).mask.numel() for step in range(40))
+    padded = sum(task.batch(step).inputs[1].numel() for step in range(40))
     real = sum(task.batch(step).tokens for step in range(40))
     assert real == sum(1 + number % 40 for number in range(400))
     assert padded < 1.1 * real  # in any order, it would be nearly twice as many
@@ -64,7 +67,7 @@ def test_sizes() -> None:
     batches = [task_of().batch(step) for step in range(5)]
     assert sorted(batch.size for batch in batches) == [1, 4, 4, 4, 4]
     for batch in batches:
-        assert batch.size == batch.count == len(batch.ids) == len(batch.mask) == len(batch.answers)
+        assert batch.size == batch.count == len(batch.inputs[0]) == len(batch.inputs[1]) == len(batch.answers)
         assert batch.tokens == sum(LENGTHS[text] for text in batch.answers.tolist())
 
 
@@ -72,18 +75,19 @@ def test_a_slice_is_no_wider_than_it_needs_to_be() -> None:
     batch = task_of(batch_size=17).batch(0)
     for first, last in ((0, 5), (5, 6), (6, 17)):
         part = batch.rows(first, last)
+        (ids, mask), (part_ids, part_mask) = batch.inputs, part.inputs
         width = max(LENGTHS[text] for text in batch.answers[first:last].tolist())
-        assert part.ids.shape == part.mask.shape == (last - first, width)
-        assert torch.equal(part.ids, batch.ids[first:last, :width])
-        assert torch.equal(part.mask, batch.mask[first:last, :width])
+        assert part_ids.shape == part_mask.shape == (last - first, width)
+        assert torch.equal(part_ids, ids[first:last, :width])
+        assert torch.equal(part_mask, mask[first:last, :width])
         assert torch.equal(part.answers, batch.answers[first:last])
-        assert part.tokens == int(batch.mask[first:last].sum())
+        assert part.tokens == int(mask[first:last].sum())
 
 
 def test_a_slice_of_texts_without_tokens_keeps_a_column() -> None:
     batch = task_of([0, 0, 2], batch_size=3).batch(0)
-    empty = [row for row in range(3) if not batch.mask[row].any()]
-    assert batch.rows(empty[0], empty[0] + 1).ids.shape == (1, 1)
+    empty = [row for row in range(3) if not batch.inputs[1][row].any()]
+    assert batch.rows(empty[0], empty[0] + 1).inputs[0].shape == (1, 1)
 
 
 def test_a_batch_is_a_function_of_seed_and_step() -> None:
@@ -105,7 +109,7 @@ def test_a_batch_is_a_function_of_seed_and_step() -> None:
 def test_scores_come_in_order_and_do_not_depend_on_the_company(
     encoder: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examples_module, "TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr(inputs_module, "TOKENS_AT_ONCE", at_once)
     model, examples = reader(encoder), examples_of_lengths([length for length in LENGTHS if length <= 16])
     found = score(model, examples, 3)
     assert found.shape == (len(examples), 3)
@@ -144,13 +148,13 @@ class Gives(nn.Module):
 def test_what_a_model_of_ones_own_may_give(what: Any, gave: str) -> None:
     ids = torch.zeros(5, 7, dtype=torch.long)
     with pytest.raises(SettingError) as caught:
-        scores_of(Gives(what), ids, ids == 0, 3)
+        scores_of(Gives(what), (ids, ids == 0), 3, "text")
     assert str(caught.value) == f"the model gave {gave} for 5 texts: it must give 3 for each, (5, 3)"
 
 
 def test_scores_are_judged_in_single_precision() -> None:
     ids = torch.zeros(2, 7, dtype=torch.long)
-    assert scores_of(Gives(torch.ones(2, 3, dtype=torch.bfloat16)), ids, ids == 0, 3).dtype == torch.float32
+    assert scores_of(Gives(torch.ones(2, 3, dtype=torch.bfloat16)), (ids, ids == 0), 3).dtype == torch.float32
 
 
 def test_a_part_without_texts() -> None:

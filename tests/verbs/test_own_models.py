@@ -59,7 +59,7 @@ def test_a_module(table: Path, tmp_path: Path) -> None:
     run = train(table, out=tmp_path / "run", model=module, **OWN)
     assert not torch.equal(module.out.weight, before)  # it is this one that learns
     model = loaded(run, model=Own(vocab, 3))
-    in_memory = LoadedPredictor(module, model.tokenizer, model.run, model.config, model.answers)
+    in_memory = LoadedPredictor(module, model.tokenizer, model.run, model.config, model.features, model.answers)
     assert model.predict(TEXTS) == in_memory.predict(TEXTS)
 
 

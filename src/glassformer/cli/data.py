@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from glassformer.cli.inputs import PAIR_FILES
 from glassformer.cli.options import Parser, add_settings, settings_of
 from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
@@ -11,11 +12,13 @@ from glassformer.config.resolve import SECTIONS
 
 if TYPE_CHECKING:
     from glassformer.config.resolve import Config
+    from glassformer.data.check_pairs import CheckedPairs
+    from glassformer.data.pictures import Pictures
     from glassformer.data.table import Table
 
 HELP = """usage: glassformer data                     the data sets that come along
        glassformer data describe DATA       how large it is, and how it would be divided
-       glassformer data check TABLE         repeated texts, contradicting labels, what would be cut …
+       glassformer data check DATA          repeated texts, contradicting labels, odd pairs, what would be cut …
        glassformer data show DATA           a batch as the model will see it
 
 examples:
@@ -65,18 +68,21 @@ def listing(words: list[str]) -> int:
 
 def _parser(action: str, summary: str, example: str, sections: tuple[str, ...]) -> Parser:
     parser = Parser(f"data {action}", "DATA", summary, example)
-    parser.add_argument("data", metavar="DATA", help=DATA)
+    parser.add_argument("data", nargs="?", metavar="DATA", help=DATA)
     parser.add_argument("--task", metavar="NAME", help=f"{', '.join(TASKS)} (default: from the data)")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser, sections)
     return parser
 
 
-def _settled(options: argparse.Namespace) -> "tuple[Config, Table | None]":
+def _settled(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | None]":
     from glassformer.cli.show import say
     from glassformer.verbs.prepare import settle
 
-    return settle({}, {**settings_of(options), "data.path": options.data, "task": options.task}, say)
+    settings = settings_of(options)
+    if options.data is None and not PAIR_FILES.intersection(settings):
+        raise Misuse("DATA is missing (see glassformer data --help)")
+    return settle({}, {**settings, "data.path": options.data, "task": options.task}, say)
 
 
 def describe(words: list[str]) -> int:
@@ -103,21 +109,29 @@ def describe(words: list[str]) -> int:
 
 
 def check(words: list[str]) -> int:
-    parser = _parser("check", "What is odd about labelled texts, and what a model would cut off.",
+    parser = _parser("check", "What is odd about labelled examples, and what a model would cut off.",
                      "glassformer data check opinions --model.context 64", ("data", "tokenizer", "model"))  # fmt: skip
     options = parser.read(words)
 
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, say, table
+    from glassformer.data.check_pairs import CheckedPairs
     from glassformer.verbs.data import check as check_data
 
     checked = check_data(*_settled(options), say)
     if options.json:
         print_json(checked.to_dict())
         return 0
-    results.print(f"{checked.rows:,} rows, {checked.empty_texts:,} without text, {checked.repeated_texts:,} repeat an "
-                  f"earlier text, {checked.contradicting_texts:,} texts with different labels")  # fmt: skip
+    if isinstance(checked, CheckedPairs):
+        _show_pairs(checked)
+        return 0
+    if checked.words is None:
+        results.print(f"{checked.rows:,} examples, {checked.repeated_texts:,} repeat an earlier one, "
+                      f"{checked.contradicting_texts:,} with different labels")  # fmt: skip
+    else:
+        results.print(f"{checked.rows:,} rows, {checked.empty_texts:,} without text, {checked.repeated_texts:,} repeat "
+                      f"an earlier text, {checked.contradicting_texts:,} texts with different labels")  # fmt: skip
     if checked.classes:
         classes = table("class", "rows", "share")
         for one in checked.classes[:MOST_ROWS]:
@@ -131,12 +145,37 @@ def check(words: list[str]) -> int:
     for name, spread in (("words", checked.words), ("tokens", checked.tokens)):
         if spread is not None:
             lengths.add_row(name, *(f"{value:,}" for value in vars(spread).values()))
-    results.print(lengths)
-    for finding in checked.findings:
-        results.print(Text(f"! {finding}"))
-    if not checked.findings:
-        results.print("nothing odd found")
+    if checked.words is not None:
+        results.print(lengths)
+    _show_findings(checked.findings)
     return 0
+
+
+def _show_pairs(checked: "CheckedPairs") -> None:
+    from glassformer.cli.show import results, table
+
+    results.print(f"{checked.rows:,} pairs, {checked.empty_sources:,} without source, {checked.empty_targets:,} "
+                  f"without target; {checked.repeated_pairs:,} repeat an earlier pair, {checked.ambiguous_sources:,} "
+                  f"sources with different targets, {checked.copies:,} copies of their source, "
+                  f"{checked.odd_lengths:,} of odd length")  # fmt: skip
+    lengths = table("length of a", "min", "median", "p90", "p99", "max")
+    for side in ("source", "target"):
+        for unit in ("words", "tokens"):
+            if (spread := getattr(checked, f"{side}_{unit}")) is not None:
+                lengths.add_row(f"{side} in {unit}", *(f"{value:,}" for value in vars(spread).values()))
+    results.print(lengths)
+    _show_findings(checked.findings)
+
+
+def _show_findings(findings: list[str]) -> None:
+    from rich.text import Text
+
+    from glassformer.cli.show import results
+
+    for finding in findings:
+        results.print(Text(f"! {finding}"))
+    if not findings:
+        results.print("nothing odd found")
 
 
 def show(words: list[str]) -> int:
@@ -164,10 +203,12 @@ def show(words: list[str]) -> int:
         print_json({**vars(shown), "rows": few, "ids": shown.ids[: options.rows], "answers": answers})
         return 0
     width = len(shown.rows[0])
-    size = (
-        f"{width - 1} tokens, each followed by its answer" if shown.answers is None else f"{width} tokens with padding"
-    )
-    results.print(Text(f"batch {shown.step}: {len(shown.rows)} rows of {size}", style="bold"))
+    size = f" of {width} tokens with padding"
+    if shown.answers is None:
+        size = f" of {width - 1} tokens, each followed by its answer"
+    elif not shown.ids:
+        size = ", the numbers of each as the model reads them"
+    results.print(Text(f"batch {shown.step}: {len(shown.rows)} rows{size}", style="bold"))
     for number, row in enumerate(few):
         answer = "" if shown.answers is None else f"{visible(shown.answers[number])} ←  "
         results.print(Text(f"{number:4}  {answer}" + "|".join(visible(token) for token in row)))

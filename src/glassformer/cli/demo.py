@@ -23,12 +23,23 @@ READERS: dict[str, dict[str, Any]] = {
 }
 
 
+DATES = (
+    "le 14 juillet 1989",
+    "Freitag, 9. November 1989",
+    "2011年3月11日",
+    "20 июля 1969 г.",
+    "July 4, 2026",
+    "١٧ ديسمبر ٢٠١٠",
+)
+ALIGNED = "Freitag, 9. November 1989"
+
+
 class Stopped(Exception):
     """The person pressed Ctrl-C."""
 
 
 def run(words: list[str]) -> int:
-    parser = Parser("demo", "", "The main job on the embedded data: four models, their numbers, and what they say.",
+    parser = Parser("demo", "", "The main job on the embedded data: five models, their numbers, and what they say.",
                     "glassformer demo --minutes 1 --out runs/demo")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=1.0, metavar="X", help="of training for each (default 1)")
     parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)")
@@ -43,6 +54,7 @@ def run(words: list[str]) -> int:
     try:
         _write(Path(options.out), options.minutes)
         _judge(Path(options.out), options.minutes)
+        _translate(Path(options.out), options.minutes)
     except Stopped:
         return 1
     results.print(Text(f"\nThe runs, with curves, model card and weights: {options.out}/"))
@@ -116,3 +128,28 @@ def _judge(out: Path, minutes: float) -> None:
         verdicts = [f"{said[number]} {'✓' if said[number] == label else '✗'}" for said in answers.values()]
         pairs.add_row(Text(sentence), label, *verdicts, end_section=number % 2 == 1)
     results.print(pairs)
+
+
+def _translate(out: Path, minutes: float) -> None:
+    """Dates of many languages into one, and a picture of where the translator looks."""
+    from rich.text import Text
+
+    from glassformer.cli.show import results, say, table
+    from glassformer.verbs.load import load_translator
+    from glassformer.verbs.look import look
+
+    say("an LSTM with attention on dates in thirty languages")
+    trained = _train("dates", out / "dates", model="lstm", minutes=minutes)
+    assert trained.test is not None
+    loaded = load_translator(trained.run)
+    results.print(Text("\nDates of years that were held out, written as people write them:", style="bold"))
+    results.print(
+        f"{trained.parameters:,} parameters, {trained.steps:,} updates; {trained.test['exact_match']:.1%} exact"
+    )
+    shown = table("a date", "translated")
+    for translation in loaded.translate(DATES):
+        shown.add_row(Text(translation.source), Text(translation.text))
+    results.print(shown)
+    picture = out / "alignment.png"
+    look(loaded, ALIGNED).save(picture)
+    results.print(Text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}"))

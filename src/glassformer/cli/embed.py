@@ -15,7 +15,7 @@ EXAMPLE = 'glassformer embed last "the soup was good" "the soup was bad" --out v
 
 def parser() -> Parser:
     made = Parser("embed", "RUN [TEXT …]", "Texts as vectors: what the run's head sees of each (of a linear bag, its "
-                  "scores); of a language model, the mean over its tokens.", EXAMPLE)  # fmt: skip
+                  "scores); of a language model or translator, the mean over its tokens.", EXAMPLE)  # fmt: skip
     made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
     made.add_argument("texts", nargs="*", metavar="TEXT", help="what to embed (default: each line of stdin)")
     made.add_argument("--file", metavar="FILE", help="embed the texts of a table (.csv, .tsv, .jsonl, .parquet), or "

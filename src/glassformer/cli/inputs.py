@@ -1,17 +1,21 @@
 """Texts that a person gives: as arguments, a line each from stdin, or in a file."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from glassformer.config.errors import Misuse
 
+PAIR_FILES = frozenset({"data.source_file", "data.target_file"})
+"""Settings that stand for DATA."""
 
-def check_out(out: str | None, endings: tuple[str, ...]) -> None:
+
+def check_out(out: str | None, endings: tuple[str, ...] = ()) -> None:
     """Before anything is computed: a file of a kind that can be written, in a folder that is there."""
     if out is None:
         return
-    if not out.endswith(endings):
+    if endings and not out.endswith(endings):
         raise Misuse(f"--out {out}: its name should end in {', '.join(endings[:-1])} or {endings[-1]}")
     if not Path(out).parent.is_dir():
         raise Misuse(f"--out {out}: there is no folder {Path(out).parent}")
@@ -26,6 +30,43 @@ def lines_of(file: str) -> list[str]:
         raise Misuse(f"{file} is not UTF-8") from None
     except OSError as error:
         raise Misuse(f"cannot read {file}: {error.strerror}") from None
+
+
+TOGETHER = 256
+"""Lines that are handed on at once, where so many are there."""
+
+
+def blocks_of(arguments: list[str], file: str | None = None) -> Iterator[list[str]]:
+    """The arguments, the lines of a file, or those of stdin, some at a time.
+
+    Of stdin, all lines that have come so far, up to a few hundred: who writes one and waits gets its answer.
+    """
+    if file is not None:
+        return _blocks(lines_of(file))  # read now: a file that is not there is told before a model is loaded
+    return _blocks(arguments) if arguments and arguments != ["-"] else _blocks_of_stdin()
+
+
+def _blocks(lines: list[str]) -> Iterator[list[str]]:
+    return (lines[first : first + TOGETHER] for first in range(0, len(lines), TOGETHER))
+
+
+def _blocks_of_stdin() -> Iterator[list[str]]:
+    if sys.stdin.isatty():
+        print("a text a line; Ctrl-D ends", file=sys.stderr)
+    rest = b""
+    while piece := os.read(sys.stdin.fileno(), 2**16):
+        *lines_there, rest = (rest + piece).split(b"\n")
+        yield from _decoded(lines_there)
+    if rest:
+        yield from _decoded([rest])
+
+
+def _decoded(lines: list[bytes]) -> Iterator[list[str]]:
+    try:
+        texts = [line.decode().rstrip("\r") for line in lines]
+    except UnicodeDecodeError:
+        raise Misuse("what comes from stdin is not UTF-8") from None
+    yield from _blocks(texts)
 
 
 def texts_of(arguments: list[str]) -> Iterator[str]:

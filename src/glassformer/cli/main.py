@@ -11,10 +11,12 @@ from glassformer.config.presets import ENCODERS
 from glassformer.config.version import VERSION
 
 VERBS: dict[str, str] = {
-    "train": "train a model on a text or on labelled texts, and leave a run",
-    "evaluate": "how good a run is: perplexity; accuracy, F1 and confusion; RMSE and R²",
-    "predict": "what a run says of a text: a label, a number, the next token",
+    "train": "train a model on texts, labels, pairs, images or tables, and leave a run",
+    "evaluate": "how good a run is: perplexity; accuracy, F1 and confusion; RMSE and R²; BLEU and chrF",
+    "predict": "what a run says of a text, an image, a row: a label, a number, the next token, a translation",
     "generate": "let a run write",
+    "translate": "let a run translate",
+    "look": "inside a run: how a translation is aligned with its source",
     "embed": "texts and tokens as vectors",
     "tokenizer": "train, show and compare tokenizers",
     "data": "list, describe, check and show data sets",
@@ -39,6 +41,8 @@ a first run:
   glassformer generate last "Return the"
   glassformer train opinions --model lstm
   glassformer predict last "the soup was good, not bad at all"
+  glassformer train dates --model lstm
+  glassformer translate last "le 14 juillet 1989"
 """
 
 
@@ -60,7 +64,8 @@ def main(words: Sequence[str] | None = None) -> int:
         if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in OUT_OF_MEMORY):
             raise
         print(
-            "glassformer: out of memory: lower --batch-size, --model.context or --size, or raise --training.accumulate",
+            "glassformer: out of memory: lower --batch-size (for translation --batch-tokens), --model.context or "
+            "--size, or raise --training.accumulate",
             file=sys.stderr,
         )
         return 1

@@ -8,17 +8,19 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.verbs.load import LoadedPredictor, LoadedWriter
+    from glassformer.verbs.load import AnyLoaded, LoadedWriter
 
 EXAMPLE = 'glassformer predict last "the food was good, not bad at all"'
 MOST_SHOWN = 5
 
 
 def parser() -> Parser:
-    made = Parser("predict", "RUN [TEXT …]", "What a run says of a text: a label with the probability of each, a "
-                  "number, or of a language model the next token.", EXAMPLE)  # fmt: skip
+    made = Parser("predict", "RUN [TEXT …]", "What a run says of a text, an image or a row: a label with the "
+                  "probability of each, a number, of a language model the next token, of a translator the translation.",
+                  EXAMPLE)  # fmt: skip
     made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
-    made.add_argument("texts", nargs="*", metavar="TEXT", help="what to judge (default: each line of stdin)")
+    made.add_argument("texts", nargs="*", metavar="TEXT", help="what to judge: texts, files of images, or rows as "
+                      "JSON objects, as the run learned (default: each line of stdin)")  # fmt: skip
     made.add_argument("--file", metavar="FILE", help="judge every row of a table (.csv, .tsv, .jsonl, .parquet), "
                       "which comes out with what was predicted added, or every line of a text file")  # fmt: skip
     made.add_argument("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
@@ -43,7 +45,7 @@ def run(words: list[str]) -> int:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
     from glassformer.cli.show import print_json, say
-    from glassformer.verbs.load import LoadedWriter, load
+    from glassformer.verbs.load import LoadedTranslator, LoadedWriter, load
 
     loaded = load(options.run, options.device)
     if options.file is not None:
@@ -52,9 +54,12 @@ def run(words: list[str]) -> int:
         if not text.strip():  # a blank line has no answer, and stays one
             print('{"text": ""}' if options.json else "", flush=True)
             continue
-        found = (
-            _next_token(loaded, text) if isinstance(loaded, LoadedWriter) else loaded.predict(text, say=say).to_dict()
-        )
+        if isinstance(loaded, LoadedWriter):
+            found = _next_token(loaded, text)
+        elif isinstance(loaded, LoadedTranslator):
+            found = {"text": text, "translation": loaded.translate(text, say=say).text}
+        else:
+            found = loaded.predict(text, say=say).to_dict()
         if options.json:
             print_json(found)
         else:
@@ -71,7 +76,9 @@ def _line(found: dict[str, Any]) -> str:
     """The answer first, for a script to cut at the tab; then what else could be said, and the text."""
     from glassformer.cli.show import printable, visible
 
-    text = visible(printable(found["text"]))
+    text = visible(printable(found["text"] if "text" in found else found["example"]))
+    if "translation" in found:
+        return f"{visible(printable(found['translation']))}\t{text}"
     if "value" in found:
         return f"{found['value']:.6g}\t{text}"
     best = sorted(found["probabilities"].items(), key=lambda pair: -pair[1])
@@ -79,13 +86,15 @@ def _line(found: dict[str, Any]) -> str:
     return f"{visible(found['label'])}\t{shown}{', …' if len(best) > MOST_SHOWN else ''}\t{text}"
 
 
-def _file(options: Any, loaded: "LoadedWriter | LoadedPredictor") -> int:
+def _file(options: Any, loaded: "AnyLoaded") -> int:
     from glassformer.cli.show import say
-    from glassformer.verbs.load import LoadedWriter
+    from glassformer.verbs.load import LoadedPredictor
     from glassformer.verbs.predict_file import predict_file
 
-    if isinstance(loaded, LoadedWriter):
-        raise Misuse("--file is for runs that learned labels or numbers; a language model takes TEXT or stdin")
+    if not isinstance(loaded, LoadedPredictor):
+        raise Misuse(
+            "--file is for runs that learned labels or numbers; a language model or a translator takes TEXT or stdin"
+        )
     count = predict_file(
         loaded,
         options.file,

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.config.presets import IMAGE, MIXED, TABLE
 from glassformer.training.events import Checkpointed, Ended, Event, Noted, Sampled, Started, Stepped, Validated
 
 WIDE = 160  # where there is no terminal to fit into
@@ -20,6 +21,14 @@ results = Console(highlight=False, markup=False, soft_wrap=True, width=None if s
 
 def say(text: str) -> None:
     errors.print(Text(text))
+
+
+def hint_of(run: str) -> str:
+    """What to ask a run that predicts, as words of the command line."""
+    from glassformer.runs.run import Run
+
+    hints = {IMAGE: "image.png", TABLE: "--file rows.csv", MIXED: "--file rows.csv"}
+    return hints.get(Run.open(run).config().data.kind, '"A text"')
 
 
 CONTROL = {code: "·" for code in range(32) if chr(code) not in "\n\t"}

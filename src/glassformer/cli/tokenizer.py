@@ -140,7 +140,10 @@ def _find(where: str, settings: dict[str, object]) -> "Tokenizer":
     if where == "last" or (path / "glassformer.json").is_file():
         from glassformer.runs.run import Run
 
-        return Run.open(where).tokenizer()
+        found = Run.open(where).tokenizer()
+        if found is None:
+            raise Misuse(f"{where} reads no words: it has no tokenizer")
+        return found
     if path.is_file() and path.suffix == ".json":
         return Tokenizer.load(path)
     config = resolve({}, settings)

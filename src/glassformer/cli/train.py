@@ -3,18 +3,20 @@
 import os
 import shlex
 
+from glassformer.cli.inputs import PAIR_FILES
 from glassformer.cli.options import Parser, add_settings, settings_of
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import LANGUAGE_MODEL, TASKS
+from glassformer.config.presets import LANGUAGE_MODEL, TASKS, TRANSLATION
 
 EXAMPLE = "glassformer train shakespeare.txt --tokenizer.kind char --model lstm --minutes 5"
 
 
 def parser() -> Parser:
-    made = Parser("train", "DATA", "Train a model on a text, or on texts with labels or numbers, and leave a run.",
-                  EXAMPLE)  # fmt: skip
+    made = Parser("train", "DATA", "Train a model on a text, or on texts, tables or images with labels or numbers, and "
+                  "leave a run.", EXAMPLE)  # fmt: skip
     made.add_argument("data", nargs="?", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, "
-                      ".parquet), or the name of an embedded data set (`glassformer data` lists them)")  # fmt: skip
+                      ".parquet), images (a folder of class folders, or .npz), or the name of an embedded data set "
+                      "(`glassformer data` lists them)")  # fmt: skip
     made.add_argument("--out", metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)")
     made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
     made.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
@@ -32,10 +34,10 @@ def run(words: list[str]) -> int:
         settings["task"] = options.task
     if options.resume and options.overwrite:
         raise Misuse("--resume goes on with a run, --overwrite replaces it: give one of them")
-    if options.data is None and not options.resume and not options.config:
+    if options.data is None and not (options.resume or options.config or PAIR_FILES.intersection(settings)):
         raise Misuse("DATA is missing (see glassformer train --help)")
 
-    from glassformer.cli.show import Watcher, print_json, results, say
+    from glassformer.cli.show import Watcher, hint_of, print_json, results, say
     from glassformer.verbs.train import train
 
     first = os.environ.get("RANK", "0") == "0"
@@ -66,6 +68,7 @@ def run(words: list[str]) -> int:
             f"{trained.run}: {trained.model}, {trained.parameters:,} parameters, {trained.steps:,} updates in "
             f"{trained.seconds:.0f} s; validation {trained.words}"
         )
-    verb, example = ("generate", "A prompt") if trained.task == LANGUAGE_MODEL else ("predict", "A text")
-    say(f'next: glassformer {verb} {shlex.quote(trained.run)} "{example}"')
+    verbs = {LANGUAGE_MODEL: ("generate", '"A prompt"'), TRANSLATION: ("translate", '"A text"')}
+    verb, example = verbs.get(trained.task, ("predict", hint_of(trained.run)))
+    say(f"next: glassformer {verb} {shlex.quote(trained.run)} {example}")
     return 0

@@ -15,7 +15,13 @@ from torch import Tensor, nn
 from glassformer.config.errors import Misuse, NotARun, RunError
 from glassformer.config.resolve import Config, resolve
 from glassformer.models.weights import put_weights
-from glassformer.runs.checkpoints import forget_checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
+from glassformer.runs.checkpoints import (
+    Checkpoint,
+    forget_checkpoint,
+    list_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
 from glassformer.runs.files import read_json, read_tensors, write_json, write_tensors, write_text, writing
 from glassformer.text.tokenizer import Tokenizer
 
@@ -76,6 +82,8 @@ class Run:
             raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads format {FORMAT}")
         for part, keys in NEEDED.items():
             held = card.get(part)
+            if part == "tokenizer" and held is None and isinstance(card.get("features"), dict):  # no words are read
+                continue
             if not isinstance(held, dict) or (lacking := [key for key in keys if key not in held]):
                 what = f"lacks {part}.{lacking[0]}" if isinstance(held, dict) else f"has no {part}"
                 raise RunError(f"{path / CARD} is damaged: it {what}")
@@ -128,15 +136,25 @@ class Run:
     def checkpoints_path(self) -> Path:
         return self.path / "checkpoints"
 
-    def tokenizer(self) -> Tokenizer:
-        path = self.path / "tokenizer.json"
+    def tokenizer(self) -> Tokenizer | None:
+        """None where the run reads no words."""
+        held = self.card()["tokenizer"]
+        return None if held is None else self._tokenizer("tokenizer.json", held)
+
+    def target_tokenizer(self) -> Tokenizer | None:
+        """That of the targets, where a translation has one for each side."""
+        held = self.card().get("target_tokenizer")
+        return None if held is None else self._tokenizer("target_tokenizer.json", held)
+
+    def _tokenizer(self, name: str, held: dict[str, Any]) -> Tokenizer:
+        path = self.path / name
         if not path.is_file():
             raise RunError(f"{path} is missing: the run is not complete")
         try:
             tokenizer = Tokenizer.load(path)
         except Misuse as error:
             raise RunError(str(error)) from None
-        if tokenizer.hash != self.card()["tokenizer"]["hash"]:
+        if tokenizer.hash != held.get("hash"):
             raise RunError(f"{path} is not the tokenizer that this run was trained with")
         return tokenizer
 
@@ -149,16 +167,20 @@ class Run:
         put_weights(model, read_tensors(self.weights_path), str(self.weights_path))
 
     def save_checkpoint(
-        self, step: int, weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, Any], keep: int
+        self,
+        step: int,
+        weights: dict[str, Tensor],
+        optimiser: dict[str, Tensor],
+        state: dict[str, Any],
+        keep: int,
+        average: dict[str, Tensor],
     ) -> Path:
-        return save_checkpoint(self.checkpoints_path, step, weights, optimiser, state, keep)
+        return save_checkpoint(self.checkpoints_path, step, weights, optimiser, state, keep, average)
 
     def forget_checkpoint(self, step: int) -> None:
         forget_checkpoint(self.checkpoints_path, step)
 
-    def newest_checkpoint(
-        self, say: Callable[[str], None]
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]] | None:
+    def newest_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint; torn ones are passed over, and said."""
         for path in reversed(list_checkpoints(self.checkpoints_path)):
             try:

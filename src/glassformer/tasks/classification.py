@@ -1,5 +1,6 @@
-"""Say which class a text belongs to."""
+"""Say which class an example belongs to."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from glassformer.bricks.losses import logistic_loss, softmax_loss
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 from glassformer.config.presets import CLASSIFICATION
-from glassformer.data.examples import Examples
+from glassformer.data.inputs import Inputs
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling
@@ -20,11 +21,10 @@ from glassformer.tasks.labelling import Labelling
 
 class Classification(Labelling):
     name = CLASSIFICATION
-    unit = "nats per text"
 
     def __init__(
         self,
-        parts: dict[str, Examples],
+        parts: Mapping[str, Inputs],
         classes: Classes,
         *,
         batch_size: int = 1,
@@ -33,6 +33,7 @@ class Classification(Labelling):
         class_weights: str | None = None,
     ) -> None:
         super().__init__(parts, outputs=classes.outputs, batch_size=batch_size, seed=seed)
+        self.unit = f"nats per {self.noun}"
         self.classes = classes
         self.smoothing = smoothing
         self.weights = None
@@ -49,24 +50,24 @@ class Classification(Labelling):
             return softmax_loss(scores, answers, smoothing)
         return logistic_loss(scores[:, 0], answers * (1 - smoothing) + smoothing / 2)
 
-    def judge(self, examples: Examples, scores: Float[Tensor, "N outputs"]) -> Evaluation:
+    def judge(self, examples: Inputs, scores: Float[Tensor, "N outputs"]) -> Evaluation:
         true = torch.from_numpy(examples.answers)
         losses = self._plain(scores, true, 0.0)
         probabilities = self.classes.probabilities(scores).numpy()
         predicted = probabilities.argmax(1)
         confusion = confusion_matrix(examples.answers, predicted, len(self.classes.names))
-        by_class = dict(zip(self.classes.names, per_class(confusion), strict=True))
+        by_class = dict(zip(self.classes.names, per_class(confusion, self.noun), strict=True))
         metrics = {
             "accuracy": float(np.trace(confusion) / confusion.sum()),
             "macro_f1": macro_f1(confusion),
             "loss": float(losses.double().mean()),
             "majority": float(confusion.sum(1).max() / confusion.sum()),
-            "texts": len(examples),
+            f"{self.noun}s": len(examples),
         }
         names = self.classes.names
         records = [
             {
-                "text": text,
+                self.noun: text,
                 "label": names[answer],
                 "predicted": names[guess],
                 "probability": float(row[guess]),
@@ -85,11 +86,11 @@ class Classification(Labelling):
 
 
 def confusion_matrix(true: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """How many texts of class i (row) were taken for class j (column)."""
+    """How many examples of class i (row) were taken for class j (column)."""
     return np.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
-def per_class(confusion: NDArray[np.int64]) -> list[dict[str, Any]]:
+def per_class(confusion: NDArray[np.int64], noun: str = Inputs.noun) -> list[dict[str, Any]]:
     """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
     right, said, there = np.diag(confusion), confusion.sum(0), confusion.sum(1)
 
@@ -99,7 +100,7 @@ def per_class(confusion: NDArray[np.int64]) -> list[dict[str, Any]]:
     precision, recall = share(said), share(there)
     f1 = np.divide(2 * right, said + there, out=np.zeros(len(right)), where=said + there > 0)
     return [
-        {"precision": float(p), "recall": float(r), "f1": float(f), "texts": int(n)}
+        {"precision": float(p), "recall": float(r), "f1": float(f), f"{noun}s": int(n)}
         for p, r, f, n in zip(precision, recall, f1, there, strict=True)
     ]
 

@@ -1,29 +1,35 @@
-"""Say something of a whole text: what classification and regression share."""
+"""Say something of a whole example: what classification and regression share."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, SettingError
-from glassformer.data.examples import Examples
+from glassformer.data.inputs import Inputs, Tensors
 from glassformer.data.order import LengthOrder
 from glassformer.tasks.base import Batch, Evaluation, Task
 
 
 @dataclass(frozen=True)
-class Texts(Batch):
-    """Texts of like length, padded to the longest, and the answer to each."""
+class Chosen(Batch):
+    """Examples of like length, what a model is called with for them, and the answer to each."""
 
-    ids: Int[Tensor, "B T"]
-    mask: Bool[Tensor, "B T"]
+    of: Inputs
+    inputs: Tensors
     answers: Tensor
+    lengths: NDArray[np.int64]
+    known: list[str]
+    """What a person knows each by."""
 
     @property
     def size(self) -> int:
-        return len(self.ids)
+        return len(self.answers)
 
     @property
     def count(self) -> int:
@@ -31,39 +37,42 @@ class Texts(Batch):
 
     @property
     def tokens(self) -> int:
-        return int(self.mask.sum())
+        return int(self.lengths.sum())
 
-    def rows(self, first: int, last: int) -> "Texts":
-        longest = max(1, int(self.mask[first:last].sum(1).max()))
-        return Texts(self.ids[first:last, :longest], self.mask[first:last, :longest], self.answers[first:last])
+    def rows(self, first: int, last: int) -> "Chosen":
+        inputs = self.of.trimmed(tuple(tensor[first:last] for tensor in self.inputs))
+        return Chosen(self.of, inputs, self.answers[first:last], self.lengths[first:last], self.known[first:last])
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
-        return self.ids.to(device), self.mask.to(device), self.answers.to(device)
+        return *(tensor.to(device) for tensor in self.inputs), self.answers.to(device)
 
 
 class Labelling(Task):
-    """A score, or several, for each text."""
+    """A score, or several, for each example."""
 
     steady = False
-    unit = "per text"
 
-    def __init__(self, parts: dict[str, Examples], *, outputs: int, batch_size: int = 1, seed: int = 0) -> None:
+    def __init__(self, parts: Mapping[str, Inputs], *, outputs: int, batch_size: int = 1, seed: int = 0) -> None:
         self.parts = parts
         self.outputs = outputs
+        self.noun = next(iter(parts.values())).noun
+        self.unit = f"per {self.noun}"
         self._order = None
         if "train" in parts:
             self._order = LengthOrder(parts["train"].lengths, batch_size, seed)
             self.steps_per_epoch = self._order.steps_per_epoch
 
-    def batch(self, step: int) -> Texts:
+    def batch(self, step: int) -> Chosen:
         assert self._order is not None
         rows = self._order.rows(step)
         train = self.parts["train"]
-        return Texts(*train.padded(rows), torch.from_numpy(train.answers[rows]))
+        inputs = train.altered(train.take(rows), step)
+        known = [train.texts[row] for row in rows.tolist()]
+        return Chosen(train, inputs, torch.from_numpy(train.answers[rows]), train.lengths[rows], known)
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
-        ids, mask, answers = tensors
-        return self.losses(scores_of(model, ids, mask, self.outputs), answers).sum()
+        *inputs, answers = tensors
+        return self.losses(scores_of(model, tuple(inputs), self.outputs, self.noun), answers).sum()
 
     @abstractmethod
     def losses(self, scores: Float[Tensor, "B outputs"], answers: Tensor) -> Float[Tensor, "B"]:
@@ -73,32 +82,33 @@ class Labelling(Task):
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
         examples = self.parts[part]
         if not len(examples):
-            raise DataError(f"the {part} part holds no text")
+            raise DataError(f"the {part} part holds no {self.noun}")
         return self.judge(examples, score(model, examples, self.outputs))
 
     @abstractmethod
-    def judge(self, examples: Examples, scores: Float[Tensor, "N outputs"]) -> Evaluation:
-        """Metrics, and a record per text."""
+    def judge(self, examples: Inputs, scores: Float[Tensor, "N outputs"]) -> Evaluation:
+        """Metrics, and a record per example."""
 
 
-def scores_of(model: nn.Module, ids: Tensor, mask: Tensor, outputs: int) -> Float[Tensor, "B outputs"]:
+def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Inputs.noun) -> Float[Tensor, "B outputs"]:
     """The model's scores; a person's own model may give something else."""
-    scores = model(ids, mask)
-    if not isinstance(scores, Tensor) or scores.shape != (len(ids), outputs):
+    scores, size = model(*inputs), len(inputs[0])
+    if not isinstance(scores, Tensor) or scores.shape != (size, outputs):
         gave = f"scores of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
         raise SettingError(
-            f"the model gave {gave} for {len(ids)} texts: it must give {outputs} for each, ({len(ids)}, {outputs})"
+            f"the model gave {gave} for {size} {noun}s: it must give {outputs} for each, ({size}, {outputs})"
         )
     return scores.float()
 
 
 @torch.no_grad()
-def score(model: nn.Module, examples: Examples, outputs: int) -> Float[Tensor, "N outputs"]:
-    """The scores of every text, in their order."""
+def score(model: nn.Module, examples: Inputs, outputs: int) -> Float[Tensor, "N outputs"]:
+    """The scores of every example, in their order."""
     device = device_of(model)
     out = torch.empty(len(examples), outputs)
-    for rows, ids, mask in examples.batches():
-        out[torch.from_numpy(rows)] = scores_of(model, ids.to(device), mask.to(device), outputs).cpu()
+    for rows, tensors in examples.batches():
+        inputs = tuple(tensor.to(device) for tensor in tensors)
+        out[torch.from_numpy(rows)] = scores_of(model, inputs, outputs, examples.noun).cpu()
     return out
 
 

@@ -1,47 +1,70 @@
 """From a configuration to its model: one of ours by name, or a person's own."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
 from glassformer.config.errors import RunError, SettingError
-from glassformer.config.presets import LANGUAGE_MODEL, OWN
+from glassformer.config.presets import OWN, TEXT, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
-from glassformer.models.build import build_language_model, build_reader, put_vectors
+from glassformer.data.inputs import Features
+from glassformer.models.build import build_language_model, build_reader, build_seq2seq, put_vectors
 from glassformer.models.reader import BagReader, Reader
+from glassformer.models.shape import Shape
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.labelling import Labelling
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
 from glassformer.verbs.prepare import Prepared
 
-OwnModel = nn.Module | Callable[[int, int], nn.Module]
-"""A model of one's own, (B×T tokens, B×T mask) → B×outputs, or what makes it from the vocabulary and the outputs."""
+OwnModel = nn.Module | Callable[[Any, int], nn.Module]
+"""A model of one's own, or what makes it. Of texts: (B×T tokens, B×T mask) → B×outputs, made from the vocabulary and
+the outputs. Of other examples: called with numbers and categories, pixels, or all that there is of them; made from
+their `Shape` and the outputs."""
 
 
-def build_model(config: Config, *, vocab: int, answers: Answers | None, own: OwnModel | None = None) -> nn.Module:
-    """With its first weights."""
+def build_model(
+    config: Config,
+    *,
+    shape: Shape,
+    answers: Answers | None,
+    target_vocab: int | None = None,
+    own: OwnModel | None = None,
+) -> nn.Module:
+    """With its first weights. `target_vocab`: where a translation has other tokens than its source."""
     if config.model.encoder == OWN:
-        return _own(config, vocab, answers, own)
+        return _own(config, shape, answers, own)
+    vocab = shape.vocab
     seed = config.training.seed
+    if config.task == TRANSLATION:
+        return build_seq2seq(config.model, source_vocab=vocab, target_vocab=target_vocab or vocab, seed=seed)
     if answers is None:
         return build_language_model(config.model, vocab=vocab, seed=seed)
-    return build_reader(config.model, vocab=vocab, outputs=answers.outputs, seed=seed)
+    return build_reader(config.model, shape=shape, outputs=answers.outputs, seed=seed)
 
 
-def _own(config: Config, vocab: int, answers: Answers | None, own: OwnModel | None) -> nn.Module:
+def shape_of(tokenizer: Tokenizer | None, features: Features | None) -> Shape:
+    """What a model has to know of what it reads."""
+    if features is not None:
+        return features.shape
+    return Shape(vocab=0 if tokenizer is None else tokenizer.vocab_size)
+
+
+def _own(config: Config, shape: Shape, answers: Answers | None, own: OwnModel | None) -> nn.Module:
     if own is None:
         raise RunError("this model is a person's own nn.Module, which a run does not hold: give it again, model=…")
     if answers is None:
-        raise SettingError(f"a model of one's own learns labels or numbers, and the task is {LANGUAGE_MODEL}")
+        raise SettingError(f"a model of one's own learns labels or numbers, and the task is {config.task}")
     if isinstance(own, nn.Module):
         return own
     if not callable(own):
         raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {type(own).__name__}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        made = own(vocab, answers.outputs)
+        made = own(shape.vocab if config.data.kind == TEXT else shape, answers.outputs)
     if not isinstance(made, nn.Module):
         raise SettingError(f"model=… must be an nn.Module or make one, not {type(made).__name__}")
     return made
@@ -51,9 +74,10 @@ def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: S
     """What a model takes from its data before the first step: a bag's word frequencies, words' vectors from a file."""
     if isinstance(model, BagReader):
         assert isinstance(prepared.task, Labelling)
-        model.bag.learn_frequencies((ids, mask) for _, ids, mask in prepared.task.parts["train"].batches())
+        model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in prepared.task.parts["train"].batches())
     if config.model.vectors is not None:
         assert isinstance(model, Reader)
+        assert prepared.tokenizer is not None
         words = {prepared.tokenizer.token(id): id for id in range(prepared.tokenizer.vocab_size)}
         ids, vectors = read_vectors(config.model.vectors, words)
         put_vectors(model, ids, vectors)

@@ -4,27 +4,48 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, REGRESSION
-from glassformer.config.resolve import Config, used_keys
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    IMAGE,
+    LABELLING,
+    LANGUAGE_MODEL,
+    MIXED,
+    REGRESSION,
+    TABLE,
+    TEXT,
+    TRANSLATION,
+)
+from glassformer.config.resolve import KINDS_IN_WORDS, Config
 
-WHAT = {LANGUAGE_MODEL: "A language model", CLASSIFICATION: "A classifier of texts", REGRESSION: "A regressor on texts"}
+WHAT = {
+    LANGUAGE_MODEL: "A language model",
+    CLASSIFICATION: "A classifier of",
+    REGRESSION: "A regressor on",
+    TRANSLATION: "A translator",
+}
+USE = {LANGUAGE_MODEL: ("generate", "'A prompt'"), TRANSLATION: ("translate", "'A text'")}
+EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
+"""What to predict of, by the kind of examples."""
 KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
-def model_card(run: Path, config: Config, card: dict[str, Any], words: str) -> str:
+def model_card(run: Path, config: Config, card: dict[str, Any], words: str, reads: str = "") -> str:
+    """`words`: how good it is; `reads`: what it reads, where that is not just texts."""
     training = config.training
-    verb, example = ("generate", "A prompt") if config.task == LANGUAGE_MODEL else ("predict", "A text")
+    verb, example = USE.get(config.task, ("predict", EXAMPLES[config.data.kind]))
+    size = f"{training.batch_tokens} tokens" if config.task == TRANSLATION else training.batch_size
+    tokens = " `tokenizer.json` the tokens," if card["tokenizer"] is not None else ""
     lines = [
         f"# {run.name}",
         "",
-        f"{WHAT[config.task]} ({_parts(config)}; {card['parameters']:,} parameters), trained with glassformer "
+        f"{_what(config)} ({_parts(config)}; {card['parameters']:,} parameters), trained with glassformer "
         f"{card['glassformer']}.",
         "",
         "| | |",
         "|---|---|",
         f"| data | {card['data']['name']}: {card['data']['report']} |",
-        f"| tokens | {KINDS[card['tokenizer']['kind']]}, vocabulary of {card['tokenizer']['vocab_size']:,} |",
-        f"| training | {training.optimizer}, rate {training.lr:g}, batches of {training.batch_size}, "
+        *_read(card, reads),
+        f"| training | {training.optimizer}, rate {training.lr:g}, batches of {size}, "
         f"seed {training.seed}; {card.get('steps', 0):,} updates, {card.get('seconds', 0.0):.0f} s; {card['status']} |",
     ]
     if isinstance(card["labels"], list):
@@ -38,20 +59,33 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str) -> s
         "Use it:",
         "",
         "```sh",
-        f"glassformer {verb} {shlex.quote(str(run))} '{example}'",
+        f"glassformer {verb} {shlex.quote(str(run))} {example}",
         f"glassformer evaluate {shlex.quote(str(run))}",
         "```",
         "",
-        "`glassformer.json` holds every setting, `model.safetensors` the best weights, `tokenizer.json` the tokens,",
+        f"`glassformer.json` holds every setting, `model.safetensors` the best weights,{tokens}",
         "`metrics.jsonl` each update and validation, `checkpoints/` what going on needs. Nothing here is executable.",
         "",
     ]
     return "\n".join(lines)
 
 
+def _what(config: Config) -> str:
+    of = f" {KINDS_IN_WORDS[config.data.kind]}" if config.task in LABELLING else ""
+    return WHAT[config.task] + of
+
+
+def _read(card: dict[str, Any], reads: str) -> list[str]:
+    """Rows on what the model reads."""
+    lines = [f"| reads | {reads} |"] if reads else []
+    if (tokens := card["tokenizer"]) is not None:
+        lines.append(f"| tokens | {KINDS[tokens['kind']]}, vocabulary of {tokens['vocab_size']:,} |")
+    return lines
+
+
 def _parts(config: Config) -> str:
     """The encoder with those of its settings that say how large it is and what it is made of."""
-    shown = ("style", "layers", "heads", "width", "weighting", "ngrams", "pool", "context")
-    used = [name for name in shown if name in used_keys(config.model.encoder) and not config.idle(f"model.{name}")]
+    shown = ("style", "layers", "heads", "width", "decoder", "attention", "weighting", "ngrams", "pool", "context")
+    used = [name for name in shown if not config.idle(f"model.{name}")]
     named = [f"{name} {value}" for name in used if (value := getattr(config.model, name)) is not None]
-    return f"{config.model.encoder}: {', '.join(named)}"
+    return f"{config.model.encoder}: {', '.join(named)}" if named else config.model.encoder

@@ -2,19 +2,27 @@
 
 from dataclasses import dataclass, replace
 
+from torch import Tensor
+
+from glassformer.config.presets import IMAGE, TEXT, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.data.check import Checked, check_table
+from glassformer.data.check_pairs import CheckedPairs, Lengths, check_pairs
 from glassformer.data.columns import choose_columns
 from glassformer.data.embedded import DATASETS
 from glassformer.data.labelled import Labelled
 from glassformer.data.pairs import training_pairs
 from glassformer.data.part import Part
+from glassformer.data.pictured import as_table
+from glassformer.data.pictures import Pictures, read_pictures
 from glassformer.data.table import Table, read_table
-from glassformer.tasks.labelling import Texts
+from glassformer.data.translations import Pairs
+from glassformer.tasks.labelling import Chosen
 from glassformer.tasks.language_model import Windows
+from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.prepare import divide, prepare
+from glassformer.verbs.prepare import Prepared, divide, find_pairs, prepare
 
 
 @dataclass(frozen=True)
@@ -37,27 +45,43 @@ class Described:
     beginning: str
 
 
-def describe(config: Config, table: Table | None = None) -> Described:
+def describe(config: Config, table: Table | Pictures | None = None) -> Described:
     """How data would be divided, and how it begins."""
     corpus = divide(config, table)
     train = corpus.parts["train"]
-    first = train.texts[0] if isinstance(train, Labelled) else next(iter(train.chunks())).text
+    if isinstance(train, Pairs):
+        first = f"{train.sources[0]} → {train.targets[0]}"
+    else:
+        first = train.texts[0] if isinstance(train, Labelled) else next(iter(train.chunks())).text
     parts = {name: _sizes(part) for name, part in corpus.parts.items()}
     return Described(corpus.report(), corpus.fingerprint, parts, first[:300])
 
 
-def _sizes(part: Part | Labelled) -> dict[str, int]:
+def _sizes(part: Part | Labelled | Pairs) -> dict[str, int]:
+    if isinstance(part, Pairs):
+        sides = {"source": part.sources, "target": part.targets}
+        return {"pairs": len(part)} | {f"{name} characters": sum(map(len, texts)) for name, texts in sides.items()}
     if isinstance(part, Part):
         return {"documents": part.documents, "characters": part.characters, "bytes": part.bytes}
+    if part.columns or part.pixels is not None:
+        return {"examples": len(part)}
     sizes = {"texts": len(part.texts), "characters": sum(map(len, part.texts))}
     return sizes | {"bytes": sum(len(text.encode()) for text in part.texts)}
 
 
-def check(config: Config, table: Table | None, say: Say) -> Checked:
-    """What is odd about labelled texts, and what a model of this context would cut off."""
+def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked | CheckedPairs:
+    """What is odd about labelled texts or pairs, and what a model of this context would cut off."""
+    if config.task == TRANSLATION:
+        return _check_pairs(config, say)
     assert config.data.path is not None
+    if config.data.kind == IMAGE:
+        pictures = table if isinstance(table, Pictures) else read_pictures(config.data.path)
+        return check_table(*as_table(pictures))
+    assert not isinstance(table, Pictures)
     table = table or read_table(config.data.path, config.data)
     columns = choose_columns(table, config.data, config.task)
+    if columns.text is None:
+        return check_table(table, columns)
     texts = [text for text in table.columns[columns.text] if text.strip()]
     tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
     frame = 2 * config.framed
@@ -66,6 +90,22 @@ def check(config: Config, table: Table | None, say: Say) -> Checked:
         return [len(ids) + frame for ids in tokenizer.encode_batch(texts)]
 
     return check_table(table, columns, lengths, config.model.context)
+
+
+def _check_pairs(config: Config, say: Say) -> CheckedPairs:
+    found = find_pairs(config.data, TRANSLATION)
+    assert found is not None
+    table, source, target = found
+    sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
+    if config.tokenizer.shared:
+        counts = [_lengths(Tokenizer.train([*sources, *targets], config.tokenizer, say))] * 2
+    else:
+        counts = [_lengths(Tokenizer.train(texts, config.tokenizer, say)) for texts in (sources, targets)]
+    return check_pairs(table, source, target, counts[0], config.model.context, target_lengths=counts[1])
+
+
+def _lengths(tokenizer: Tokenizer) -> Lengths:
+    return lambda texts: [len(ids) + 1 for ids in tokenizer.encode_batch(texts)]  # END
 
 
 @dataclass(frozen=True)
@@ -77,30 +117,62 @@ class Shown:
     """Each row's tokens; of a language model, the last one is only an answer."""
     ids: list[list[int]]
     answers: list[str] | None
-    """What is to be said of each row; None: a language model."""
+    """What is to be said of each row, of a translation its tokens; None: a language model."""
     pairs: list[tuple[str, str]]
     """A language model's first row's beginning as training pairs: prefix → next token."""
 
 
-NAMES = ("pad", "start", "end", "unk")
+FEW_NUMBERS = 20
+"""So many are shown one by one."""
 
 
-def readable(tokenizer: Tokenizer, id: int) -> str:
-    """A token as text; special ones by name."""
-    for name in NAMES:
-        if id == getattr(tokenizer, name):
-            return f"<{name}>"
-    return tokenizer.token(id)
-
-
-def show_batch(config: Config, step: int, say: Say, table: Table | None = None, *, most_pairs: int = 12) -> Shown:
+def show_batch(
+    config: Config, step: int, say: Say, table: Table | Pictures | None = None, *, most_pairs: int = 12
+) -> Shown:
     """Batch `step` of a training with these settings; of a language model, one sentence of it as training pairs."""
     prepared = prepare(config, say, table=table)
     batch = prepared.task.batch(step)
-    assert isinstance(batch, Windows | Texts)
-    ids = batch.ids.tolist()
-    rows = [[readable(prepared.tokenizer, id) for id in row] for row in ids]
+    if isinstance(batch, PairBatch):
+        return _shown_pairs(step, batch, prepared)
+    assert isinstance(batch, Windows | Chosen)
+    if isinstance(batch, Chosen) and config.data.kind != TEXT:
+        return _shown_examples(step, batch, prepared)
+    assert prepared.tokenizer is not None
+    ids = (batch.ids if isinstance(batch, Windows) else batch.inputs[0]).tolist()
+    rows = [[prepared.tokenizer.shown(id) for id in row] for row in ids]
     if isinstance(batch, Windows):
         return Shown(step, rows, ids, None, training_pairs(rows[0][: most_pairs + 1]))
     assert prepared.answers is not None
     return Shown(step, rows, ids, prepared.answers.words(batch.answers), [])
+
+
+def _shown_examples(step: int, batch: Chosen, prepared: Prepared) -> Shown:
+    """Examples that are more than texts: the numbers that the model is called with, by their shapes."""
+    assert prepared.answers is not None
+    tensors = [tensor for tensor in batch.inputs if tensor.numel()]
+    rows = [
+        [batch.known[row], *(f"{' × '.join(map(str, one.shape[1:]))}: {_span(one[row])}" for one in tensors)]
+        for row in range(batch.size)
+    ]
+    return Shown(step, rows, [], prepared.answers.words(batch.answers), [])
+
+
+def _span(tensor: Tensor) -> str:
+    """From the smallest number to the largest; of a few, all."""
+    values = tensor.flatten().tolist()
+    if len(values) > FEW_NUMBERS:
+        return f"from {min(values):.3g} to {max(values):.3g}"
+    return ", ".join(f"{value:.3g}" for value in values)
+
+
+def _shown_pairs(step: int, batch: PairBatch, prepared: Prepared) -> Shown:
+    """Sources as rows, targets as answers; a target is read from START on and answered up to END."""
+    assert prepared.tokenizer is not None
+    tokenizer = prepared.target_tokenizer or prepared.tokenizer
+    ids = batch.source.tolist()
+    rows = [[prepared.tokenizer.shown(id) for id in row] for row in ids]
+    targets = [
+        "|".join(tokenizer.shown(id) for id in row[:length])
+        for row, length in zip(batch.target.tolist(), batch.target_mask.sum(1).tolist(), strict=True)
+    ]
+    return Shown(step, rows, ids, targets, [])

@@ -10,11 +10,15 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import Config
+from glassformer.config.say import silent
 from glassformer.data.examples import encode_examples
+from glassformer.data.inputs import Features
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagReader, Reader
+from glassformer.models.seq2seq import Seq2Seq
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.verbs.predict import Example, inputs_of, part_of
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,17 @@ class Embedded:
 def embed(
     model: nn.Module, tokenizer: Tokenizer, config: Config, texts: Sequence[str], *, tokens: bool
 ) -> list[Embedded]:
-    """The vector of a text is what the model's head sees of it; of a language model, the mean over its tokens."""
-    if not isinstance(model, LanguageModel | Reader | BagReader):
+    """The vector of a text is what the model's head sees of it; of a language model or of a translator's encoder, the
+    mean over its tokens.
+    """
+    if not isinstance(model, LanguageModel | Seq2Seq | Reader | BagReader):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     device = device_of(model)
     examples = encode_examples(
         texts, np.zeros(len(texts)), tokenizer, context=config.model.context, framed=config.framed
     )
     found: dict[int, Embedded] = {}
-    for rows, ids, mask in examples.batches():
+    for rows, (ids, mask) in examples.batches():
         ids, mask = ids.to(device), mask.to(device)
         inside = mask & (ids != _or_none(tokenizer.start)) & (ids != _or_none(tokenizer.end))
         states, whole = _vectors(model, ids, mask, inside)
@@ -53,16 +59,30 @@ def embed(
     return [found[row] for row in range(len(texts))]
 
 
+@torch.no_grad()
+def embed_examples(model: nn.Module, features: Features, config: Config, examples: Sequence[Example]) -> list[Embedded]:
+    """Of examples that are more than texts: what the model's head sees of each."""
+    if not isinstance(model, Reader):
+        raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
+    device = device_of(model)
+    inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent)
+    found: dict[int, Embedded] = {}
+    for rows, tensors in inputs.batches():
+        whole = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu().numpy()
+        found |= {row: Embedded(inputs.texts[row], whole[place]) for place, row in enumerate(rows.tolist())}
+    return [found[row] for row in range(len(inputs))]
+
+
 def _or_none(id: int | None) -> int:
     return -1 if id is None else id
 
 
 def _vectors(
-    model: LanguageModel | Reader | BagReader, ids: Tensor, mask: Tensor, inside: Tensor
+    model: LanguageModel | Seq2Seq | Reader | BagReader, ids: Tensor, mask: Tensor, inside: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Of each token, and of each text."""
-    if isinstance(model, LanguageModel):
-        states = model.features(ids, mask)
+    if isinstance(model, LanguageModel | Seq2Seq):
+        states = model.features(ids, mask) if isinstance(model, LanguageModel) else model.remember(ids, mask).states
         return states, (states * inside.unsqueeze(-1)).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)
     states = model.states(ids, mask)
     return states, model.pool(states, mask)

@@ -1,25 +1,30 @@
 """A trained model, ready for use."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 from torch import nn
 
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import LANGUAGE_MODEL
+from glassformer.config.presets import LABELLING, TEXT
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
+from glassformer.data.features import read_features
+from glassformer.data.inputs import Features
+from glassformer.decoding.translate import Search
 from glassformer.models.build import parameter_count
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, read_answers
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
-from glassformer.verbs.build import OwnModel, build_model
-from glassformer.verbs.embed import Embedded, embed
-from glassformer.verbs.predict import Prediction, predict
+from glassformer.verbs.build import OwnModel, build_model, shape_of
+from glassformer.verbs.embed import Embedded, embed, embed_examples
+from glassformer.verbs.predict import Example, Prediction, predict
+from glassformer.verbs.translate import Translation, translate_texts
 from glassformer.verbs.write import Writer
 
 
@@ -28,54 +33,106 @@ class Loaded:
     """A run's model, with everything that belongs to it."""
 
     model: nn.Module
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
+    """None where no words are read."""
     run: Run
     config: Config
+    features: Features | None
+    """How an example becomes what is read, where something is said of it."""
 
     @property
     def parameters(self) -> int:
         return parameter_count(self.model)
 
     @overload
-    def embed(self, texts: str, *, tokens: bool = False) -> Embedded: ...  # type: ignore[overload-overlap]
+    def embed(self, texts: str | Mapping[str, Any], *, tokens: bool = False) -> Embedded: ...  # type: ignore[overload-overlap]
     @overload
-    def embed(self, texts: Sequence[str], *, tokens: bool = False) -> list[Embedded]: ...
-    def embed(self, texts: str | Sequence[str], *, tokens: bool = False) -> Embedded | list[Embedded]:
-        """The vector of a text, or of each of several; and of their tokens, if asked for."""
-        if isinstance(texts, str):
+    def embed(self, texts: Sequence[Example], *, tokens: bool = False) -> list[Embedded]: ...
+    def embed(self, texts: Example | Sequence[Example], *, tokens: bool = False) -> Embedded | list[Embedded]:
+        """The vector of an example, or of each of several; and of a text's tokens, if asked for."""
+        if isinstance(texts, str | Mapping):
             return self.embed([texts], tokens=tokens)[0]
-        return embed(self.model, self.tokenizer, self.config, texts, tokens=tokens)
+        if self.features is not None and self.config.data.kind != TEXT:
+            if tokens:
+                raise Misuse(f"{self.run.path} reads more than texts: it has a vector for each example, not for tokens")
+            return embed_examples(self.model, self.features, self.config, texts)
+        assert self.tokenizer is not None
+        return embed(self.model, self.tokenizer, self.config, [str(text) for text in texts], tokens=tokens)
 
     def __repr__(self) -> str:
         name = self.config.model.encoder
-        return f"{self.run.path}: {self.config.task}, {name}, {self.parameters:,} parameters, {self.tokenizer!r}"
+        reads = repr(self.tokenizer) if self.features is None or self.config.data.kind == TEXT else self.features.words
+        return f"{self.run.path}: {self.config.task}, {name}, {self.parameters:,} parameters, {reads}"
 
 
 @dataclass(frozen=True, repr=False)
 class LoadedWriter(Writer, Loaded):
     """A language model: it writes."""
 
+    tokenizer: Tokenizer
+
 
 @dataclass(frozen=True, repr=False)
 class LoadedPredictor(Loaded):
     """A classifier or regressor: it predicts."""
 
+    features: Features
     answers: Answers
 
     @overload
-    def predict(self, texts: str, *, say: Say = silent) -> Prediction: ...  # type: ignore[overload-overlap]
+    def predict(self, texts: str | Mapping[str, Any], *, say: Say = silent) -> Prediction: ...  # type: ignore[overload-overlap]
     @overload
-    def predict(self, texts: Sequence[str], *, say: Say = silent) -> list[Prediction]: ...
-    def predict(self, texts: str | Sequence[str], *, say: Say = silent) -> Prediction | list[Prediction]:
-        """What the model says of a text, or of each of several."""
-        if isinstance(texts, str):
+    def predict(self, texts: Sequence[Example], *, say: Say = silent) -> list[Prediction]: ...
+    def predict(self, texts: Example | Sequence[Example], *, say: Say = silent) -> Prediction | list[Prediction]:
+        """What the model says of a text, or of each of several.
+
+        A run of images takes their files instead, one of tables or of texts with other columns rows: the values by the
+        names of their columns.
+        """
+        if isinstance(texts, str | Mapping):
             return self.predict([texts], say=say)[0]
-        return predict(self.model, self.tokenizer, self.answers, self.config, texts, say)
+        return predict(self.model, self.features, self.answers, self.config, texts, say)
 
 
-def load(
-    run: "str | os.PathLike[str] | Run", device: str = "auto", *, model: OwnModel | None = None
-) -> LoadedWriter | LoadedPredictor:
+@dataclass(frozen=True, repr=False)
+class LoadedTranslator(Loaded):
+    """A translator: it says texts another way."""
+
+    model: Seq2Seq
+    tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+        self, texts: str, *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
+    ) -> Translation: ...
+    @overload
+    def translate(
+        self, texts: Sequence[str], *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
+    ) -> list[Translation]: ...
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        beam: int = 5,
+        length_penalty: float = 1.0,
+        nbest: int = 1,
+        say: Say = silent,
+    ) -> Translation | list[Translation]:
+        """The translation of a text, or of each of several; `beam` 1 is greedy."""
+        how = Search(beam, length_penalty, nbest)
+        several = [texts] if isinstance(texts, str) else texts
+        context = self.config.model.context
+        found = translate_texts(
+            self.model, self.tokenizer, self.target_tokenizer, several, how, context=context, say=say
+        )
+        return found[0] if isinstance(texts, str) else found
+
+
+AnyLoaded = LoadedWriter | LoadedPredictor | LoadedTranslator
+
+
+def load(run: "str | os.PathLike[str] | Run", device: str = "auto", *, model: OwnModel | None = None) -> AnyLoaded:
     """A run's best weights, its tokenizer and its settings; nothing outside the folder is needed.
 
     But for a run of a person's own `model`, which must be given again.
@@ -83,21 +140,43 @@ def load(
     run = run if isinstance(run, Run) else Run.open(run)
     config = run.config()
     tokenizer = run.tokenizer()
-    answers = None
-    if config.task != LANGUAGE_MODEL:
-        answers = read_answers(run.card().get("labels"), config.training.loss, str(run.path / CARD))
-    built = build_model(config, vocab=tokenizer.vocab_size, answers=answers, own=model)
+    answers, features = None, None
+    if config.task in LABELLING:
+        card, where = run.card(), str(run.path / CARD)
+        answers = read_answers(card.get("labels"), config.training.loss, where)
+        features = read_features(card.get("features"), tokenizer, config, where)
+    target = run.target_tokenizer()
+    built = build_model(
+        config,
+        shape=shape_of(tokenizer, features),
+        answers=answers,
+        target_vocab=None if target is None else target.vocab_size,
+        own=model,
+    )
     run.load_weights(built)
     built.to(choose_device(device)).eval()
-    if answers is None:
-        assert isinstance(built, LanguageModel)
-        return LoadedWriter(built, tokenizer, run, config)
-    return LoadedPredictor(built, tokenizer, run, config, answers)
+    if answers is not None and features is not None:
+        return LoadedPredictor(built, tokenizer, run, config, features, answers)
+    assert tokenizer is not None
+    if isinstance(built, Seq2Seq):
+        return LoadedTranslator(built, tokenizer, run, config, None, target or tokenizer)
+    assert isinstance(built, LanguageModel)
+    return LoadedWriter(built, tokenizer, run, config, None)
 
 
 def load_writer(run: "str | os.PathLike[str] | Run", device: str = "auto") -> LoadedWriter:
     """A run that writes, or one line that says what this one does."""
     loaded = load(run, device)
     if not isinstance(loaded, LoadedWriter):
-        raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to write: glassformer predict {run} TEXT")
+        verb = "translate" if isinstance(loaded, LoadedTranslator) else "predict"
+        raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to write: glassformer {verb} {run} TEXT")
+    return loaded
+
+
+def load_translator(run: "str | os.PathLike[str] | Run", device: str = "auto") -> LoadedTranslator:
+    """A run that translates, or one line that says what this one does."""
+    loaded = load(run, device)
+    if not isinstance(loaded, LoadedTranslator):
+        verb = "generate" if isinstance(loaded, LoadedWriter) else "predict"
+        raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to translate: glassformer {verb} {run} TEXT")
     return loaded

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from glassformer.config.errors import Misuse
+from glassformer.config.presets import MIXED, TABLE
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns import SAMPLE, text_column
+from glassformer.data.columns import SAMPLE, filled_rows, text_column
 from glassformer.data.place import find
 from glassformer.data.reading import check_encoding, numbered_lines, text_blocks
 from glassformer.data.rows import is_table, kind_of
@@ -16,7 +17,7 @@ from glassformer.data.table import Table, read_table
 from glassformer.runs.files import aside
 from glassformer.tasks.answers import Classes
 from glassformer.verbs.load import Loaded, LoadedPredictor
-from glassformer.verbs.predict import Prediction
+from glassformer.verbs.predict import Prediction, judge, needed, rows_of
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -41,13 +42,31 @@ def predict_file(
     if isinstance(out, str) and Path(out).exists() and Path(out).samefile(file):
         raise Misuse(f"--out {out} is the file that is read: write to another")
     encoding = encoding or loaded.config.data.encoding
-    table, texts = read_texts(loaded, file, text=text, encoding=encoding)
-    said = iter(loaded.predict([text for text in texts if text.strip()], say=say))
+    if loaded.config.data.kind in (TABLE, MIXED):
+        table, predictions = _of_rows(loaded, file, encoding, text, say)
+    else:
+        table, texts = read_texts(loaded, file, text=text, encoding=encoding)
+        filled = [row for row, words in enumerate(texts) if words.strip()]
+        predictions = dict(zip(filled, loaded.predict([texts[row] for row in filled], say=say), strict=True))
     new = _free_names(loaded, table, probabilities)
-    added = [_added(next(said), new) if text.strip() else {} for text in texts]
+    added = [_added(predictions[row], new) if row in predictions else {} for row in range(len(table))]
     rows = _rows(Path(file).expanduser(), table, encoding if kind == "jsonl" else None)
     _write(out, kind, [*table.columns, *new.values()], rows, added)
     return len(table)
+
+
+def _of_rows(
+    loaded: LoadedPredictor, file: str, encoding: str, text: str | None, say: Say
+) -> tuple[Table, dict[int, Prediction]]:
+    """A table, and what is said of each of its rows, but for those without text where texts are read."""
+    config = loaded.config
+    if text is not None and text != config.data.text:
+        raise Misuse(f"--text {text}: this run reads the columns by the names that it learned them by")
+    table = read_table(file, DataSettings(encoding=encoding))
+    rows = filled_rows(table, needed(loaded.features, config, table).text)
+    part = rows_of(loaded.features, config, table, rows)
+    found = judge(loaded.model, loaded.features, loaded.answers, config, part, say)
+    return table, dict(zip(rows, found, strict=True))
 
 
 def read_texts(

@@ -4,38 +4,51 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from glassformer.config.errors import DataError, SettingError
-from glassformer.config.presets import LABELLING, LANGUAGE_MODEL
+from glassformer.config.presets import CLASSIFICATION, IMAGE, LABELLING, LANGUAGE_MODEL, TEXT, TRANSLATION
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_epochs
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns import SAMPLE, choose_columns, may_hold_labels
-from glassformer.data.examples import Examples, encode_examples
-from glassformer.data.labelled import Labelled, LabelledCorpus, split_table
+from glassformer.data.aligned import is_tmx, read_aligned, read_tmx
+from glassformer.data.columns import SAMPLE, choose_columns, may_hold_labels, pair_columns
+from glassformer.data.embedded import open_dataset
+from glassformer.data.examples import Examples
+from glassformer.data.features import learn_features
+from glassformer.data.inputs import Features
+from glassformer.data.labelled import LabelledCorpus, split_table
+from glassformer.data.pair_examples import PairExamples, encode_pairs
 from glassformer.data.part import Part
+from glassformer.data.pictured import COLUMNS as PICTURE_COLUMNS
+from glassformer.data.pictured import split_pictures
+from glassformer.data.pictures import Pictures, holds_pictures, read_pictures
+from glassformer.data.place import find
 from glassformer.data.source import open_source
 from glassformer.data.split import Corpus, split
 from glassformer.data.store import pack
 from glassformer.data.table import Table, holds_table, read_table
-from glassformer.tasks.answers import Answers, Classes, Scale
+from glassformer.data.translations import PairCorpus, Pairs, split_pairs
+from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Task
-from glassformer.tasks.classification import Classification
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.regression import Regression
+from glassformer.tasks.translation import Translating
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.verbs.examples import agreed, answers_of, labelling_task, only_classes, say_cut, say_read, words_in
 
 
 @dataclass(frozen=True)
 class Prepared:
-    corpus: Corpus | LabelledCorpus
-    tokenizer: Tokenizer
+    corpus: Corpus | LabelledCorpus | PairCorpus
+    tokenizer: Tokenizer | None
+    """None where there are no words."""
     tokens: dict[str, int]
     """Of each part."""
     task: Task
     answers: Answers | None = None
-    """What is said of a text; None: a language model."""
+    """What is said of an example; None where texts are written."""
+    target_tokenizer: Tokenizer | None = None
+    """That of the targets, where a translation has one for each side."""
+    features: Features | None = None
+    """How an example becomes what is read, where something is said of it."""
 
 
 # --- what the data is for ---
@@ -43,28 +56,38 @@ class Prepared:
 
 def settle(
     file: Mapping[str, Any], flags: Mapping[str, Any], say: Say, *, task: str | None = None
-) -> tuple[Config, Table | None]:
+) -> tuple[Config, Table | Pictures | None]:
     """The whole configuration: what the settings leave open (`task`, else what the data looks like) is found out.
 
-    Gives the table too, where one had to be read.
+    Gives the table or the pictures too, where they had to be read.
     """
     said = {**flatten(file), **flatten(flags)}
     task = said.get("task") or task
     path = said.get("data.path")
+    reading = {key.removeprefix("data."): value for key, value in said.items() if key.startswith("data.")}
+    settings = DataSettings(**reading)
+    if path is not None and task != LANGUAGE_MODEL and holds_pictures(path):
+        return _settle_pictures(file, flags, settings, task, say)
+    if (pairs := find_pairs(settings, task)) is not None:
+        table, source, target = pairs
+        say(f"columns: from '{source}' to '{target}' (--source, --target); task: {TRANSLATION} (--task)")
+        named = {} if is_read_apart(settings) else {"data.source": source, "data.target": target}
+        starts = {} if path is None or find(path) is not None else open_dataset(path).settings
+        return resolve(file, flags, {"task": TRANSLATION, **named}, starts=starts), table
     if path is None or task == LANGUAGE_MODEL or not holds_table(path):
         if task in LABELLING and path is not None:
             raise DataError(
                 f"{path} is not a table: {task} needs a text and a label column (.csv, .tsv, .jsonl, .parquet)"
             )
         return resolve(file, flags, {"task": task}), None
-    reading = {key.removeprefix("data."): value for key, value in said.items() if key.startswith("data.")}
-    settings = DataSettings(**reading)
     table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
     if task is not None or may_hold_labels(table, settings):
         table = read_table(path, settings)
     columns = choose_columns(table, settings, task)
     say(f"columns: {columns.why}")
-    config = resolve(file, flags, {"task": columns.task, "data.text": columns.text, "data.label": columns.label})
+    agreed(said.get("data.kind"), columns, table.name)
+    found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label, "data.kind": columns.kind}
+    config = resolve(file, flags, {**found, "data.also": ",".join(columns.also) or None})
     if config.task == LANGUAGE_MODEL:
         return config, None
     if all(said.get(budget) is None for budget in BUDGETS):
@@ -72,9 +95,68 @@ def settle(
     return config, table
 
 
-def divide(config: Config, table: Table | None = None) -> Corpus | LabelledCorpus:
+def _settle_pictures(
+    file: Mapping[str, Any], flags: Mapping[str, Any], settings: DataSettings, task: str | None, say: Say
+) -> tuple[Config, Pictures]:
+    assert settings.path is not None
+    only_classes(settings.path, task)
+    pictures = read_pictures(settings.path, settings.size_of_images())
+    classes = len(set(pictures.labels))
+    say(f"pictures of {classes:,} classes; task: {CLASSIFICATION} (--task)")
+    config = resolve(file, flags, {"task": CLASSIFICATION, "data.kind": IMAGE})
+    said = {**flatten(file), **flatten(flags)}
+    agreed(said.get("data.kind"), PICTURE_COLUMNS, pictures.name)
+    if all(said.get(budget) is None for budget in BUDGETS):
+        config = with_epochs(config, len(pictures))
+    return config, pictures
+
+
+def is_read_apart(settings: DataSettings) -> bool:
+    """Whether pairs come from two files, or from a translation memory: then their columns need no names."""
+    return settings.source_file is not None or (settings.path is not None and is_tmx(settings.path))
+
+
+def find_pairs(settings: DataSettings, task: str | None) -> tuple[Table, str, str] | None:
+    """Pairs to translate, with the names of their columns, where that is asked for or plainly what is there."""
+    if task not in (None, TRANSLATION):
+        return None
+    if settings.source_file is not None:
+        assert settings.target_file is not None
+        return read_aligned(settings.source_file, settings.target_file, settings.encoding), "source", "target"
+    if settings.path is None:
+        return None
+    if is_tmx(settings.path):
+        return read_tmx(settings.path, settings.source, settings.target), "source", "target"
+    if not holds_table(settings.path):
+        if task == TRANSLATION or settings.source or settings.target:
+            raise DataError(
+                f"{settings.path} holds no pairs: translation needs a source and a target column (.csv, .tsv, .jsonl, "
+                ".parquet), a .tmx file, or --source-file and --target-file"
+            )
+        return None
+    few = read_table(settings.path, settings, most=SAMPLE)
+    names = pair_columns(few.name, few.columns, settings)
+    if names is None:
+        if task == TRANSLATION:
+            raise DataError(
+                f"{few.name}: no columns to translate from and to (columns: {', '.join(few.columns)}): "
+                "name them with --source and --target"
+            )
+        return None
+    return read_table(settings.path, settings), *names
+
+
+def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | LabelledCorpus | PairCorpus:
     """The data and what is held out of it. `table`: where it has been read already."""
     data = config.data
+    if config.task == CLASSIFICATION and data.kind == IMAGE and data.path is not None:
+        return split_pictures(table if isinstance(table, Pictures) else _pictures(data), data)
+    assert not isinstance(table, Pictures)
+    if config.task == TRANSLATION:
+        found = find_pairs(data, TRANSLATION) if table is None else (table, data.source, data.target)
+        if found is not None:
+            named = ("source", "target") if is_read_apart(data) else found[1:]
+            return split_pairs(found[0], str(named[0]), str(named[1]), data)
     if data.path is None:
         raise SettingError(
             "no data: name a text file, a folder, a table, or an embedded data set (`glassformer data` lists them)"
@@ -85,10 +167,21 @@ def divide(config: Config, table: Table | None = None) -> Corpus | LabelledCorpu
     return split_table(table, choose_columns(table, data, config.task), data)
 
 
+def _pictures(data: DataSettings) -> Pictures:
+    assert data.path is not None
+    return read_pictures(data.path, data.size_of_images())
+
+
 # --- what it becomes ---
 
 
-def prepare(config: Config, say: Say, tokenizer: Tokenizer | None = None, table: Table | None = None) -> Prepared:
+def prepare(
+    config: Config,
+    say: Say,
+    tokenizer: Tokenizer | None = None,
+    table: Table | Pictures | None = None,
+    target_tokenizer: Tokenizer | None = None,
+) -> Prepared:
     """`tokenizer`: the one to use, instead of training one."""
     corpus = divide(config, table)
     say(f"data: {corpus.report()}")
@@ -96,10 +189,12 @@ def prepare(config: Config, say: Say, tokenizer: Tokenizer | None = None, table:
         raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
     if isinstance(corpus, Corpus):
         return _for_language(config, corpus, tokenizer or train_tokenizer(corpus.parts["train"], config, say), say)
-    if tokenizer is None:
+    if isinstance(corpus, PairCorpus):
+        return _for_translation(config, corpus, tokenizer, target_tokenizer, say)
+    if tokenizer is None and corpus.columns.text is not None:
         texts = corpus.parts["train"].texts
         size = sum(len(text.encode()) for text in texts)
-        tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=size)
+        tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=True)
     return _for_labels(config, corpus, tokenizer, say)
 
 
@@ -126,36 +221,86 @@ def _for_language(config: Config, corpus: Corpus, tokenizer: Tokenizer, say: Say
     return Prepared(corpus, tokenizer, counts, task)
 
 
-def _for_labels(config: Config, corpus: LabelledCorpus, tokenizer: Tokenizer, say: Say) -> Prepared:
+def _for_labels(config: Config, corpus: LabelledCorpus, tokenizer: Tokenizer | None, say: Say) -> Prepared:
     answers = answers_of(corpus, config.training.loss)
-    parts = {name: examples_of(part, answers, tokenizer, config) for name, part in corpus.parts.items()}
-    counts = {name: len(part.ids) for name, part in parts.items()}
-    _say_tokens(tokenizer, counts, {name: part.unknown for name, part in parts.items()}, say)
-    if cut := sum(part.cut for part in parts.values()):
-        of = sum(len(part) for part in parts.values())
-        say(f"{cut:,} of {of:,} texts are longer than {config.model.context:,} tokens and cut there (--model.context)")
-    return Prepared(corpus, tokenizer, counts, labelling_task(config, parts, answers), answers)
+    features = learn_features(config, corpus.parts["train"], tokenizer)
+    parts = {name: features.inputs(part, answers.learned(part.labels)) for name, part in corpus.parts.items()}
+    counts = {name: int(part.lengths.sum()) for name, part in parts.items()}
+    if config.data.kind != TEXT:
+        say_read(features, parts, say)
+    if tokenizer is not None:
+        texts = {name: words for name, part in parts.items() if (words := words_in(part)) is not None}
+        tokens, unknown = ({name: of(part) for name, part in texts.items()} for of in (_ids_of, _unknown_of))
+        _say_tokens(tokenizer, tokens, unknown, say)
+        say_cut(parts, config.model.context, say, " (--model.context)")
+    task = labelling_task(config, parts, answers)
+    return Prepared(corpus, tokenizer, counts, task, answers, features=features)
 
 
-def answers_of(corpus: LabelledCorpus, loss: str | None) -> Answers:
-    if corpus.classes is not None:
-        return Classes.of(corpus.classes, loss)
-    return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), loss)
+def _ids_of(texts: Examples) -> int:
+    return len(texts.ids)
 
 
-def examples_of(part: Labelled, answers: Answers, tokenizer: Tokenizer, config: Config) -> Examples:
-    learned = answers.learned(part.labels)
-    return encode_examples(part.texts, learned, tokenizer, context=config.model.context, framed=config.framed)
+def _unknown_of(texts: Examples) -> int:
+    return texts.unknown
 
 
-def labelling_task(config: Config, parts: dict[str, Examples], answers: Answers) -> Classification | Regression:
-    """The task on these parts; without a training part, one to evaluate with."""
+def _for_translation(
+    config: Config, corpus: PairCorpus, tokenizer: Tokenizer | None, target_tokenizer: Tokenizer | None, say: Say
+) -> Prepared:
+    train = corpus.parts["train"]
+    if tokenizer is None and config.tokenizer.shared:
+        tokenizer = _tokenizer_of([*train.sources, *train.targets], config, say)
+    elif tokenizer is None:
+        tokenizer = _tokenizer_of(train.sources, config, say)
+        target_tokenizer = _tokenizer_of(train.targets, config, say)
+    sides = (tokenizer, target_tokenizer or tokenizer)
+    for side in sides:
+        if side.start is None or side.end is None:
+            raise SettingError(f"tokenizer.file {config.tokenizer.file} has no START and END, which translation needs")
+    parts = {name: pair_examples_of(part, *sides, config) for name, part in corpus.parts.items()}
+    counts = {name: len(part.source.ids) + len(part.target.ids) for name, part in parts.items()}
+    if target_tokenizer is not None:
+        say(f"tokens of the targets: {target_tokenizer.kind}, vocabulary of {target_tokenizer.vocab_size:,}")
+    _say_tokens(tokenizer, counts, {name: sum(part.unknown) for name, part in parts.items()}, say)
+    say_too_long(parts, config.model.context, say)
+    if not len(parts["train"].sources):
+        raise DataError("no pair is left to train on: raise --model.context, or --data.too_long cut")
+    task = translating_task(config, parts, sides[1])
+    return Prepared(corpus, tokenizer, counts, task, target_tokenizer=target_tokenizer)
+
+
+def _tokenizer_of(texts: list[str], config: Config, say: Say) -> Tokenizer:
+    size = sum(len(text.encode()) for text in texts)
+    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size)
+
+
+def pair_examples_of(part: Pairs, source: Tokenizer, target: Tokenizer, config: Config) -> PairExamples:
+    return encode_pairs(part, source, target, context=config.model.context, too_long=config.data.too_long)
+
+
+def translating_task(config: Config, parts: dict[str, PairExamples], tokenizer: Tokenizer) -> Translating:
+    """`tokenizer`: that of the targets. Without a training part, a task to evaluate with."""
     training = config.training
-    order = {"batch_size": training.batch_size, "seed": training.seed}
-    if isinstance(answers, Scale):
-        return Regression(parts, answers, **order)
-    weights = training.class_weights if "train" in parts else None
-    return Classification(parts, answers, **order, smoothing=training.label_smoothing, class_weights=weights)
+    assert training.batch_tokens is not None
+    return Translating(
+        parts,
+        tokenizer,
+        context=config.model.context,
+        batch_tokens=training.batch_tokens,
+        seed=training.seed,
+        smoothing=training.label_smoothing,
+    )
+
+
+def say_too_long(parts: dict[str, PairExamples], context: int, say: Say) -> None:
+    for what, count in (
+        ("left out", sum(part.dropped for part in parts.values())),
+        ("cut there", sum(part.cut for part in parts.values())),
+    ):
+        if count:
+            pairs = "1 pair is" if count == 1 else f"{count:,} pairs are"
+            say(f"{pairs} longer than {context:,} tokens and {what} (--model.context, --data.too_long)")
 
 
 def _say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int], say: Say) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.models.language_model import LanguageModel
 from glassformer.runs.run import Run
@@ -19,8 +20,12 @@ class Recorder:
 
     def __init__(self, run: Run, model: nn.Module, prepared: Prepared, config: Config, listen: Listener) -> None:
         self.run = run
-        samples = config.training.samples and prepared.tokenizer.start is not None  # they begin with START
-        self.writer = Writer(model, prepared.tokenizer) if samples and isinstance(model, LanguageModel) else None
+        self.writer = None
+        if config.training.samples and isinstance(model, LanguageModel):
+            assert prepared.tokenizer is not None
+            if prepared.tokenizer.start is not None:  # samples begin with START
+                self.writer = Writer(model, prepared.tokenizer)
+        self.translations = config.training.samples and config.task == TRANSLATION
         self.listen = listen
         self.lines: list[dict[str, Any]] = []
         self.flushed = time.monotonic()
@@ -33,12 +38,21 @@ class Recorder:
             self.lines.append(
                 {"event": "validation", "step": event.step, "best": event.best, **event.evaluation.metrics}
             )
-            if self.writer is not None:
-                text = self.writer.generate(tokens=60, temperature=0.8, seed=event.step)
+            if (text := self._sample(event)) is not None:
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(Sampled(event.step, text))
         if isinstance(event, Ended) or time.monotonic() - self.flushed > 1:
             self.flush()
+
+    def _sample(self, event: Validated) -> str | None:
+        """What the model writes by now, or how it translates one of the sources held out."""
+        if self.writer is not None:
+            return self.writer.generate(tokens=60, temperature=0.8, seed=event.step)
+        if not self.translations:
+            return None
+        record = event.evaluation.records[event.step % len(event.evaluation.records)]
+        right = "" if record["exact"] else f"   ({record['target']})"
+        return f"{record['source']} → {record['output']}{right}"
 
     def flush(self) -> None:
         self.run.add_metrics(*self.lines)

@@ -11,7 +11,7 @@ import yaml
 from torch import nn
 
 from glassformer.config.errors import GlassformerError, SettingError
-from glassformer.config.presets import OWN
+from glassformer.config.presets import OWN, TEXT
 from glassformer.config.resolve import Config, flatten
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
@@ -22,6 +22,7 @@ from glassformer.runs.files import write_text
 from glassformer.runs.run import Run, environment
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import vectors_width
 from glassformer.training.device import choose_device
 from glassformer.training.events import Listener, Noted
@@ -29,7 +30,7 @@ from glassformer.training.keeper import RunKeeper
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.snapshot import Snapshot
-from glassformer.verbs.build import OwnModel, build_model, learn_from_data
+from glassformer.verbs.build import OwnModel, build_model, learn_from_data, shape_of
 from glassformer.verbs.card import model_card
 from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
@@ -137,16 +138,24 @@ def train(
     joined = processes.join(device)
     try:
         if run is not None:
-            prepared = prepare(resolved, say, run.tokenizer())
+            prepared = prepare(resolved, say, run.tokenizer(), target_tokenizer=run.target_tokenizer())
             same_data(run, prepared)
             snapshot = where_it_stands(run, resolved, prepared, say)
         else:
-            name = str(out or Run.next_name(resolved.data.path or "data", resolved.model.encoder))
+            where = resolved.data.path or resolved.data.source_file or "data"
+            name = str(out or Run.next_name(where, resolved.model.encoder))
             path = Path(processes.word_of_first(name))
             Run.check_free(path, overwrite=overwrite)
             prepared = prepare(resolved, say, table=table)
             snapshot = None
-        built = build_model(resolved, vocab=prepared.tokenizer.vocab_size, answers=prepared.answers, own=own)
+        target = prepared.target_tokenizer
+        built = build_model(
+            resolved,
+            shape=shape_of(prepared.tokenizer, prepared.features),
+            answers=prepared.answers,
+            target_vocab=None if target is None else target.vocab_size,
+            own=own,
+        )
         if own is not None:
             _try_out(built, prepared)
         if snapshot is None:
@@ -216,8 +225,9 @@ def _train(
             **measured,
         )
         card = run.card()
+        reads = "" if prepared.features is None or config.data.kind == TEXT else prepared.features.words
         _draw(run, prepared, test or validation)
-        write_text(run.path / "README.md", model_card(run.path, config, card, words))
+        write_text(run.path / "README.md", model_card(run.path, config, card, words, reads))
     return Trained(
         run=str(run.path),
         task=config.task,
@@ -285,20 +295,22 @@ def _card(config: Config, prepared: Prepared, model: nn.Module, command: str | N
         "labels": None if prepared.answers is None else prepared.answers.to_json(),
         "parameters": parameter_count(model),
         "data": {
-            "name": Path(config.data.path or "").name,
+            "name": Path(config.data.path or config.data.source_file or "").name,
             "fingerprint": prepared.corpus.fingerprint,
             "report": prepared.corpus.report(),
             "tokens": prepared.tokens,
         },
-        "tokenizer": {
-            "hash": prepared.tokenizer.hash,
-            "kind": prepared.tokenizer.kind,
-            "vocab_size": prepared.tokenizer.vocab_size,
-        },
+        "tokenizer": None if prepared.tokenizer is None else _of_tokenizer(prepared.tokenizer),
+        **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),
+        "target_tokenizer": None if prepared.target_tokenizer is None else _of_tokenizer(prepared.target_tokenizer),
         "command": command,
         "environment": environment(),
         "config": config.to_dict(),
     }
+
+
+def _of_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
+    return {"hash": tokenizer.hash, "kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size}
 
 
 def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapshot | None) -> None:
@@ -307,6 +319,8 @@ def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapsho
     The card comes first: it makes the folder a run, which can be replaced.
     """
     run.write_card(card)
-    if snapshot is None:
+    if snapshot is None and prepared.tokenizer is not None:
         write_text(run.path / "tokenizer.json", prepared.tokenizer.to_json())
+        if prepared.target_tokenizer is not None:
+            write_text(run.path / "target_tokenizer.json", prepared.target_tokenizer.to_json())
     run.rewind_metrics(snapshot.progress.step if snapshot else 0)

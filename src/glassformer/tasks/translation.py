@@ -1,0 +1,200 @@
+"""Say in another language, or another way, what a text says."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
+from glassformer.config.errors import DataError
+from glassformer.config.presets import TRANSLATION
+from glassformer.data.order import TokenOrder
+from glassformer.data.pair_examples import PairExamples
+from glassformer.decoding.beam import Hypothesis
+from glassformer.decoding.translate import GREEDY, Search, translate
+from glassformer.models.seq2seq import Seq2Seq
+from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.text.tokenizer import Tokenizer
+
+NOTHING = -1
+"""The answer where none is asked for: at padding."""
+
+
+@dataclass(frozen=True)
+class PairBatch(Batch):
+    """Sources, and targets from START to END, each padded to the longest."""
+
+    source: Int[Tensor, "B S"]
+    source_mask: Bool[Tensor, "B S"]
+    target: Int[Tensor, "B T"]
+    target_mask: Bool[Tensor, "B T"]
+
+    @property
+    def size(self) -> int:
+        return len(self.source)
+
+    @property
+    def count(self) -> int:
+        return int(self.target_mask[:, 1:].sum())
+
+    @property
+    def tokens(self) -> int:
+        return int(self.source_mask.sum()) + self.count
+
+    def rows(self, first: int, last: int) -> "PairBatch":
+        source, source_mask = _trimmed(self.source[first:last], self.source_mask[first:last])
+        return PairBatch(source, source_mask, *_trimmed(self.target[first:last], self.target_mask[first:last]))
+
+    def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
+        answers = self.target[:, 1:].masked_fill(~self.target_mask[:, 1:], NOTHING)
+        tensors = (self.source, self.source_mask, self.target[:, :-1], answers)
+        if device.type == "cuda":
+            return tuple(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors)
+        return tuple(tensor.to(device) for tensor in tensors)
+
+
+def _trimmed(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    longest = int(mask.sum(1).max())
+    return ids[:, :longest], mask[:, :longest]
+
+
+class Translating(Task):
+    """All positions of a target at once, each after its true beginning (teacher forcing)."""
+
+    name = TRANSLATION
+    steady = False
+
+    def __init__(
+        self,
+        parts: dict[str, PairExamples],
+        tokenizer: Tokenizer,
+        *,
+        context: int,
+        batch_tokens: int = 1,
+        seed: int = 0,
+        smoothing: float = 0.0,
+    ) -> None:
+        """`tokenizer`: that of the targets."""
+        self.parts = parts
+        self.tokenizer = tokenizer
+        self.context = context
+        self.smoothing = smoothing
+        self._order = None
+        if "train" in parts:
+            train = parts["train"]
+            self._order = TokenOrder(train.source.lengths, train.target.lengths, batch_tokens, seed)
+            self.steps_per_epoch = self._order.steps_per_epoch
+
+    def batch(self, step: int) -> PairBatch:
+        assert self._order is not None
+        rows = self._order.rows(step)
+        train = self.parts["train"]
+        return PairBatch(*train.source.padded(rows), *train.target.padded(rows))
+
+    def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
+        source, source_mask, target, answers = tensors
+        assert isinstance(model, Seq2Seq)
+        features = model.features(source, source_mask, target)  # padding follows the target: causal, it never matters
+        return vocabulary_loss(features.flatten(0, 1), model.head.weight, answers.flatten(), smoothing=self.smoothing)
+
+    @torch.no_grad()
+    def evaluate(
+        self,
+        model: nn.Module,
+        part: str,
+        *,
+        most: int | None = None,
+        how: Search = GREEDY,
+        lowercase: bool = False,
+    ) -> Evaluation:
+        """Loss, and what the model's own translations are worth. `most`: of target tokens, of pairs spread evenly.
+
+        `lowercase`: BLEU of lower-cased texts too, as older tables have it.
+        """
+        assert isinstance(model, Seq2Seq)
+        pairs = self.parts[part]
+        rows = _spread(pairs.target.lengths - 1, most)
+        if not len(rows):
+            raise DataError(f"the {part} part holds no pair")
+        losses = self._losses(model, pairs, rows)
+        found = self.translations(model, [pairs.source.of(row) for row in rows], how)
+        outputs = [self.tokenizer.decode(best[0].ids) for best in found]
+        records = [
+            {
+                "source": pairs.sources[row],
+                "target": pairs.targets[row],
+                "output": output,
+                "score": best[0].score,
+                "loss": loss,
+                "tokens": tokens,
+                "exact": output == pairs.targets[row],
+            }
+            for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, found, losses, strict=True)
+        ]
+        count = sum(tokens for _, tokens in losses)
+        metrics, details = text_scores(outputs, [record["target"] for record in records], lowercase=lowercase)
+        metrics |= {
+            "exact_match": sum(record["exact"] for record in records) / len(records),
+            "loss": math.fsum(loss for loss, _ in losses) / count,
+            "pairs": len(records),
+            "target_tokens": count,
+        }
+        search = "greedy" if how.beam == 1 else f"beam {how.beam}"
+        words = (
+            f"BLEU {metrics['bleu']:.2f}, chrF {metrics['chrf']:.2f}, exact match {metrics['exact_match']:.4f} "
+            f"({search}), loss {metrics['loss']:.4f} nats per token"
+        )
+        return Evaluation(metrics, "chrf", lower_is_better=False, words=words, details=details, records=records)
+
+    def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
+        start, end = self.tokenizer.start, self.tokenizer.end
+        assert start is not None
+        assert end is not None
+        never = [id for id in self.tokenizer.specials if id != end]
+        return translate(model, sources, how, context=self.context, start=start, end=end, never=never)
+
+    def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:
+        """The summed loss of each pair without label smoothing, and over how many tokens."""
+        device = model.head.weight.device
+        place = {row: number for number, row in enumerate(rows.tolist())}
+        out: list[tuple[float, int]] = [(0.0, 0)] * len(rows)
+        for some, *tensors in pairs.batches(rows):
+            source, source_mask, target, answers = PairBatch(*tensors).tensors(device)
+            features = model.features(source, source_mask, target)
+            losses = vocabulary_losses(features.flatten(0, 1), model.head.weight, answers.flatten())
+            sums = losses.view_as(answers).double().sum(1).tolist()
+            counts = (answers != NOTHING).sum(1).tolist()
+            for row, value, count in zip(some.tolist(), sums, counts, strict=True):
+                out[place[row]] = (value, count)
+        return out
+
+
+def _spread(lengths: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
+    """Every pair; or, of more than so many tokens, every so-manieth."""
+    apart = 1 if most is None else max(1, math.ceil(int(lengths.sum()) / most))
+    return np.arange(0, len(lengths), apart)
+
+
+def text_scores(
+    outputs: list[str], targets: list[str], *, lowercase: bool = False
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """sacreBLEU's BLEU and chrF, with the signatures that make them comparable."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    bleu, chrf = BLEU(), CHRF()
+    metrics = {
+        "bleu": bleu.corpus_score(outputs, [targets]).score,
+        "chrf": chrf.corpus_score(outputs, [targets]).score,
+    }
+    details = {"signature": {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}}
+    if lowercase:
+        folded = BLEU(lowercase=True)
+        metrics["bleu_lowercase"] = folded.corpus_score(outputs, [targets]).score
+        details["signature"]["bleu_lowercase"] = str(folded.get_signature())
+    return metrics, details
