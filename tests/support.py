@@ -10,6 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glassformer.bricks.attention import Attention
+from glassformer.encoders.transformer import Block
+
 Module = TypeVar("Module", bound=nn.Module)
 Options = Mapping[str, Sequence[Any]]
 
@@ -102,6 +105,29 @@ class Seen:
     def __exit__(self, *_: object) -> None:
         for hook in self._hooks:
             hook.remove()
+
+
+def copy_attention(ours: Attention, theirs: nn.MultiheadAttention) -> None:
+    """Torch's weights into ours."""
+    with torch.no_grad():
+        parts = zip(theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3), strict=True)
+        for mine, (weight, bias) in zip((ours.query, ours.key, ours.value), parts, strict=True):
+            mine.weight.copy_(weight)
+            mine.bias.copy_(bias)
+    ours.output.load_state_dict(theirs.out_proj.state_dict())
+
+
+def copy_block(ours: Block, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:
+    """A layer of torch's Transformer, with memory or without, into a block of ours."""
+    copy_attention(ours.attend, theirs.self_attn)
+    norms = [ours.around_attend.norm, ours.around_feed.norm]
+    if isinstance(theirs, nn.TransformerDecoderLayer):
+        copy_attention(ours.recall, theirs.multihead_attn)
+        norms.insert(1, ours.around_recall.norm)
+    for number, norm in enumerate(norms, 1):
+        norm.load_state_dict(getattr(theirs, f"norm{number}").state_dict())
+    ours.feed.input.load_state_dict(theirs.linear1.state_dict())
+    ours.feed.output.load_state_dict(theirs.linear2.state_dict())
 
 
 def pairwise(options: Options, possible: Callable[[dict[str, Any]], bool] = lambda _: True) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from glassformer.data.examples import Examples
+from glassformer.data.sequences import Sequences
 
 WORDS = {
     "bad": ("bad", "awful", "poor", "dull"),
@@ -62,7 +63,6 @@ def read_csv(text: str, delimiter: str = ",") -> list[dict[str, str]]:
 def examples_of_lengths(lengths: Sequence[int], answers: Sequence[Any] | None = None, vocab: int = 13) -> Examples:
     """Texts of random tokens. 0 is padding and stands in no text."""
     random = np.random.default_rng(0)
-    starts = np.cumsum([0, *lengths], dtype=np.int64)
-    ids = random.integers(1, vocab, int(starts[-1])).astype(np.int32)
+    tokens = Sequences.joined([random.integers(1, vocab, length).astype(np.int32) for length in lengths], pad=0)
     given = np.arange(len(lengths)) % 2 if answers is None else np.array(answers)
-    return Examples(ids, starts, given, [f"text {row}" for row in range(len(lengths))], pad=0, cut=0, unknown=0)
+    return Examples(tokens, given, [f"text {row}" for row in range(len(lengths))], cut=0, unknown=0)

@@ -140,7 +140,7 @@ def test_pictures_of_an_alignment(command: Command, translators: Path, tmp_path:
     np.testing.assert_allclose(np.sum(seen["weights"], 1), 1, atol=1e-5)
     assert "1 layer, 1 head: a.json" in err
     code, out, err = command("look", translators / "transformer", "abcd", "--out", "a.png")
-    assert "2 layers, 2 heads: a.png" in err
+    assert "mean over 2 layers, mean over 2 heads: a.png" in err
     assert min(imread(tmp_path / "a.png").shape[:2]) > 200
     assert command("look", translators / "gru", "abcd", "--out", "a.svg")[0] == 0
     assert "<svg" in (tmp_path / "a.svg").read_text()[:900]
@@ -177,7 +177,7 @@ def test_from_pairs_to_a_translation(command: Command, tmp_path: Path) -> None:
     code, out, err = command("train", "pairs.tsv", *SMALL, "--data.test_fraction", "0.1", "--out", "run", "--json")
     assert code == 0, err
     assert "columns: from 'source' to 'target' (--source, --target); task: translation (--task)" in err
-    assert 'next: glassformer translate run "A text"' in err
+    assert "next: glassformer translate run 'A text'" in err
     trained = json.loads(out)
     assert (trained["task"], trained["model"], trained["steps"]) == ("translation", "gru", 2)
     assert (tmp_path / "run" / "curves.png").read_bytes()[:4] == b"\x89PNG"
@@ -196,7 +196,7 @@ def test_from_pairs_to_a_translation(command: Command, tmp_path: Path) -> None:
     assert "over 4 pairs" in out
     assert "BLEU of lower-cased texts " in out
     assert "chrf: nrefs:1|" in out
-    assert 'next: glassformer translate run "A text"' in err
+    assert "next: glassformer translate run 'A text'" in err
 
 
 def test_two_files_and_a_memory(command: Command, tmp_path: Path) -> None:

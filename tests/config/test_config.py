@@ -452,6 +452,17 @@ def test_a_saved_configuration_is_read_back_as_it_was(flags: dict[str, Any]) -> 
         ({"source_file": "a", "target_file": "b", "data.path": "c"}, "give c, or --source-file and --target-file"),
         ({"data.image_size": "32x", "data.kind": "image"}, "data.image_size wants a number of pixels, 32 or 32x48"),
         ({"task": "translation", "batch_size": 3}, "training.batch_size does nothing while task is translation"),
+        ({"task": "translation", "model.norm": "batch"}, "model.norm batch would let padding and other pairs into"),
+        (
+            {"task": "translation", "model.decoder": "lstm", "model.bidirectional": True},
+            "model.bidirectional is not used by transformer",
+        ),
+        (
+            {"model": "cnn", "task": "classification", "data.kind": "image", "model.dilation": 2},
+            "model.dilation is not used by cnn on images",
+        ),
+        ({"keep_": 1}, "unknown setting"),
+        ({"training.keep": "last", "training.patience": 3}, "training.patience waits for a better validation"),
         ({"batch_tokens": 300}, "training.batch_tokens does nothing while task is language-model"),
         ({"task": "translation", "model.attention": "dot"}, "model.attention does nothing while model.decoder is tran"),
         (
@@ -470,12 +481,37 @@ def test_what_fits_no_task_or_kind_of_data_is_refused(flags: dict[str, Any], mes
 def test_a_decoder_is_like_its_encoder_where_that_can_write(encoder: str) -> None:
     config = resolve({}, {"task": TRANSLATION, "model": encoder})
     assert config.model.decoder == (encoder if encoder in DECODERS else "transformer")
-    assert config.model.decoder_layers == config.model.layers
+    assert config.model.decoder_layers == (config.model.layers if encoder in DECODERS else 2)
     assert config.model.shared is True
     assert config.training.batch_tokens is not None
     other = resolve({}, {"task": TRANSLATION, "model": encoder, "tokenizer.shared": "false", "epochs": 2})
     assert other.model.shared is False
     assert (other.training.steps, other.training.epochs) == (None, 2)
+
+
+@pytest.mark.parametrize("encoder", TRANSLATING)
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_decoder_decides_how_it_is_trained_and_an_encoder_how_large_it_is(encoder: str, decoder: str) -> None:
+    both = resolve({}, {"task": TRANSLATION, "model": encoder, "model.decoder": decoder})
+    alone = resolve({}, {"task": TRANSLATION, "model": decoder})
+    assert both.model.tied == alone.model.tied == (decoder == "transformer")
+    for key in ("optimizer", "lr"):
+        assert getattr(both.training, key) == getattr(alone.training, key)
+    assert both.model.width == resolve({}, {"task": TRANSLATION, "model": encoder}).model.width
+    assert both.model.decoder_layers == alone.model.layers
+    assert both.model.bidirectional == (encoder in DECODERS[1:])
+
+
+def test_batches_of_tokens_can_be_computed_in_any_number_of_pieces() -> None:
+    assert resolve({}, {"task": TRANSLATION, "training.accumulate": 3}).training.accumulate == 3
+
+
+def test_a_data_set_says_where_settings_start() -> None:
+    starts = {"tokenizer.kind": "char", "model.width": 96, "training.steps": 7}
+    config = resolve({}, {"task": TRANSLATION}, starts=starts)
+    assert (config.tokenizer.kind, config.model.width, config.training.steps) == ("char", 96, 7)
+    config = resolve({}, {"task": TRANSLATION, "size": "nano", "epochs": 2, "tokenizer.kind": "bpe"}, starts=starts)
+    assert (config.tokenizer.kind, config.model.width, config.training.steps) == ("bpe", 48, None)
 
 
 def test_sizes_of_images() -> None:

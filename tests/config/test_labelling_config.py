@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import ENCODERS, LABELLING, LABELLING_DEFAULTS, MODEL_ALIASES, encoder_info, model_name
+from glassformer.config.presets import ENCODERS, LABELLING, MODEL_ALIASES, STARTS, TEXT, encoder_info, model_name
 from glassformer.config.resolve import resolve
 
 
@@ -54,7 +54,7 @@ def test_a_setting_beats_the_variant() -> None:
 def test_where_settings_start_depends_on_the_task() -> None:
     for task in LABELLING:
         config = resolve({}, {"task": task, "model": "lstm"})
-        started = {**LABELLING_DEFAULTS, **encoder_info("lstm").labelling}
+        started = {**STARTS[TEXT], **encoder_info("lstm").starts[TEXT]}
         assert {key: config.get(key) for key in started} == started
         assert config != resolve({}, {"model": "lstm"})
     said = {

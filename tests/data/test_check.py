@@ -137,3 +137,11 @@ def test_as_plain_values() -> None:
     assert json.loads(json.dumps(plain)) == plain
     assert plain["classes"][0] == {"name": "x", "count": 1, "share": 0.5}
     assert plain["contradictions"] == [{"text": "a", "labels": ["x", "y"], "lines": [2, 4]}]
+
+
+@pytest.mark.parametrize("written", ["N/A", "none", "?", "nil", "Unknown", "missing"])
+def test_labels_that_may_stand_for_none(written: str) -> None:
+    assert findings(numbered(6), ["x", "y", written] * 2) == [
+        f"labels that may stand for a missing one, and count as classes: {written}"
+    ]
+    assert findings(numbered(6), ["x", "y", f"{written} of them"] * 2) == []

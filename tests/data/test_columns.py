@@ -196,6 +196,9 @@ def test_a_first_line_that_is_data() -> None:
     assert "the first line looks like data" in refused(**{PROSE[0] + " and some more words": PROSE, "1": LABELS})
     named = DataSettings(text="a name of as many words as this", label="label")
     assert chosen(None, named, **{"a name of as many words as this": PROSE, "label": LABELS})[1] == "label"
+    measured = {"how many times it was seen in all": NUMBERS, "label": LABELS}
+    assert "the first line looks like data" in refused(**measured)
+    assert chosen(None, DataSettings(kind="table"), **measured)[1] == "label"  # no text is sought
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import re
-import sys
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ import pytest
 from babel import Locale
 from babel.dates import format_date, format_skeleton
 
-from glassformer.config.errors import DataError
 from glassformer.data import dates
 from glassformer.data.dates import LANGUAGES, Way, held_out_years, meanings, ways_of_writing
 from glassformer.data.embedded import open_dataset
@@ -171,11 +169,3 @@ def test_case_commas_and_digits_vary() -> None:
     all_kinds = "".join(source for source, _ in rows("dates:rows=3000"))
     assert all(zero in all_kinds for zero in "0٠۰০०๐")
     assert re.search("Пятница|Vendredi|Viernes|Venerdì|Piątek|Perjantai", all_kinds)
-
-
-def test_without_babel(monkeypatch: pytest.MonkeyPatch) -> None:
-    ways_of_writing.cache_clear()
-    monkeypatch.setitem(sys.modules, "babel", None)
-    with pytest.raises(DataError) as caught:
-        open_dataset("dates").rows()
-    assert str(caught.value) == "the data set 'dates' needs the package Babel, which is not here: pip install babel"

@@ -25,15 +25,15 @@ def encoded(context: int = 9, *, framed: bool = True, texts: list[str] = TEXTS) 
 
 def tokens_of(examples: Examples) -> list[list[str]]:
     names = {TOKENIZER.start: "(", TOKENIZER.end: ")", TOKENIZER.unk: "?"}
-    borders = zip(examples.starts[:-1], examples.starts[1:], strict=True)
-    return [[names.get(id) or TOKENIZER.token(id) for id in examples.ids[a:b].tolist()] for a, b in borders]
+    texts = map(examples.tokens.of, range(len(examples)))
+    return [[names.get(id) or TOKENIZER.token(id) for id in text] for text in texts]
 
 
 def test_framed_by_start_and_end() -> None:
     examples = encoded()
     assert ["".join(text) for text in tokens_of(examples)] == ["(abcde)", "(b)", "()", "(?ba)"]
     assert examples.lengths.tolist() == [7, 3, 2, 5]
-    assert (examples.cut, examples.unknown, examples.pad) == (0, 1, TOKENIZER.pad)
+    assert (examples.cut, examples.unknown, examples.tokens.pad) == (0, 1, TOKENIZER.pad)
     assert (len(examples), list(examples.texts), examples.answers.tolist()) == (4, TEXTS, [0, 1, 2, 3])
 
 
@@ -65,13 +65,25 @@ def test_a_context_without_room() -> None:
 
 def test_padded_to_the_longest() -> None:
     examples = encoded(framed=False)
-    ids, mask = examples.padded(np.array([3, 2, 1]))
+    ids, mask = examples.take(np.array([3, 2, 1]))
     assert mask.tolist() == [[True, True, True], [False] * 3, [True, False, False]]
     assert ids[mask].tolist() == [*examples.ids[6:9].tolist(), examples.ids[5]]
     assert ids[~mask].tolist() == [TOKENIZER.pad] * 5
     assert ids.dtype.is_signed
-    ids, mask = examples.padded(np.array([2]))  # no token at all: still a column
+    ids, mask = examples.take(np.array([2]))  # no token at all: still a column
     assert (ids.tolist(), mask.tolist()) == ([[TOKENIZER.pad]], [[False]])
+
+
+def test_trimmed_to_the_longest_that_is_left() -> None:
+    examples = encoded(framed=False)
+    ids, mask = examples.take(np.arange(4))
+    assert ids.shape == (4, 5)
+    for some in ([1, 3], [1], [0, 1]):
+        for found, expected in zip(
+            examples.trimmed((ids[some], mask[some])), examples.take(np.array(some)), strict=True
+        ):
+            assert found.tolist() == expected.tolist()
+    assert examples.trimmed((ids[2:3], mask[2:3]))[0].tolist() == [[TOKENIZER.pad]]  # no token at all: still a column
 
 
 def test_texts_without_a_single_token() -> None:
@@ -101,8 +113,7 @@ def test_batches_hold_every_text_once_and_few_tokens(lengths: list[int], at_once
         assert min(lengths[row] for row in rows.tolist()) >= longest  # like lengths together
         longest = max(lengths[row] for row in rows.tolist())
         for place, row in enumerate(rows.tolist()):
-            expected = examples.ids[examples.starts[row] : examples.starts[row + 1]].tolist()
-            assert ids[place, mask[place]].tolist() == expected
+            assert ids[place, mask[place]].tolist() == examples.tokens.of(row)
         seen += rows.tolist()
     assert sorted(seen) == list(range(len(lengths)))
     for (rows, _), (following, _) in itertools.pairwise(batches):  # no batch is smaller than need be

@@ -28,7 +28,7 @@ def part() -> Labelled:
     return dataclasses.replace(images, texts=TEXTS, columns=columns)
 
 
-def mixed(config: object = CONFIG, given: Labelled | None = None) -> tuple[MixedFeatures, MixedInputs]:
+def mixed(given: Labelled | None = None) -> tuple[MixedFeatures, MixedInputs]:
     given = given or part()
     features = learn_features(CONFIG, given, TOKENIZER)
     assert isinstance(features, MixedFeatures)
@@ -95,7 +95,7 @@ def test_remarks_of_all_kinds_are_joined() -> None:
 
 def test_what_is_not_there_is_not_read() -> None:
     bare = dataclasses.replace(part(), columns={}, pixels=None)
-    features, inputs = mixed(given=bare)
+    features, inputs = mixed(bare)
     assert (features.table, features.image) == (None, None)
     taken = inputs.take(ALL)
     assert len(taken) == 2
@@ -110,6 +110,7 @@ def test_texts() -> None:
     config = config_of("text", "lstm", model__context=9)
     features = learn_features(config, part(), TOKENIZER)
     assert features == read_features(None, TOKENIZER, config, "a card") == TextFeatures(TOKENIZER, 9, framed=True)
+    assert features.to_json() == {}
     inputs = features.inputs(part(), ALL)
     assert isinstance(inputs, Examples)
     assert inputs.noun == "text"

@@ -261,7 +261,7 @@ def test_given_files(tmp_path: Path) -> None:
     assert list(found) == ["train", "validation", "test"]
     assert len(found["train"]) == 30
     assert found["validation"] == {("text 3", "x", 2), (" text 3", "y", 3), ("new", "z", 5)}
-    assert corpus.parts["validation"].source == validation
+    assert corpus.parts["validation"].origin == validation
     assert corpus.remarks[0] == "30 rows"
     assert corpus.remarks[2:] == (
         f"validation from {validation}: 3 rows",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TokenizerSettings
+from glassformer.data import pair_examples
 from glassformer.data.pair_examples import PairExamples, encode_pairs
 from glassformer.data.sequences import Sequences
 from glassformer.data.translations import Pairs
@@ -150,7 +151,10 @@ def test_batches_hold_every_pair_once_and_few_tokens(lengths: list[tuple[int, in
     examples = PairExamples(source, target, [""] * len(lengths), [""] * len(lengths), 0, 0, (0, 0))
     wanted = np.arange(0, len(lengths), 2) if some else None
     seen: list[int] = []
-    for rows, ids, mask, target_ids, target_mask in examples.batches(wanted, tokens_at_once=at_once):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_examples, "TOKENS_AT_ONCE", at_once)
+        batches = list(examples.batches(wanted))
+    for rows, ids, mask, target_ids, target_mask in batches:
         longest = [max(lengths[row][side] for row in rows.tolist()) for side in (0, 1)]
         assert len(rows) == 1 or len(rows) * sum(longest) <= at_once
         for side, found, real, texts in ((0, ids, mask, source), (1, target_ids, target_mask, target)):
@@ -160,15 +164,17 @@ def test_batches_hold_every_pair_once_and_few_tokens(lengths: list[tuple[int, in
     assert sorted(seen) == list(range(0, len(lengths), 2 if some else 1))
 
 
-def test_batches_of_like_lengths() -> None:
+def test_batches_of_like_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     lengths = random.integers(1, 40, 997)
     source, target = sequences(lengths.tolist()), sequences((lengths + random.integers(0, 5, 997)).tolist())
     examples = PairExamples(source, target, [], [], 0, 0, (0, 0))
-    batches = list(examples.batches(tokens_at_once=1000))
+    whole = list(examples.batches())
+    monkeypatch.setattr(pair_examples, "TOKENS_AT_ONCE", 1000)
+    batches = list(examples.batches())
     padded = sum(ids.numel() + target_ids.numel() for _, ids, _, target_ids, _ in batches)
     assert len(source.ids) + len(target.ids) > 0.9 * padded
     assert padded > 0.85 * 1000 * len(batches)  # no batch is smaller than need be
-    assert len(list(examples.batches())) < len(batches)
+    assert len(whole) < len(batches)
     nothing = PairExamples(sequences([]), sequences([]), [], [], 0, 0, (0, 0))
     assert list(nothing.batches()) == []

@@ -11,7 +11,7 @@ from PIL import Image
 from glassformer.config.errors import DataError
 from glassformer.data import pictures as room
 from glassformer.data.embedded import DATASETS
-from glassformer.data.pictures import Pictures, holds_pictures, read_picture, read_pictures, resized
+from glassformer.data.pictures import Pictures, fitted, holds_pictures, read_picture, read_pictures, resized
 
 H, W = 5, 7
 
@@ -219,7 +219,7 @@ def test_damage_is_one_line_whatever_it_hits(tmp_path: Path, kind: str) -> None:
             damaged[place] = chance.integers(256)
         (tmp_path / f"b.{kind}").write_bytes(damaged)
         try:
-            found = read_picture(tmp_path / f"b.{kind}", (16, 16), 3)
+            found = fitted(read_picture(tmp_path / f"b.{kind}", (16, 16)), (16, 16), 3)
         except DataError as error:
             refusals.append(str(error))
         else:
@@ -353,16 +353,18 @@ def test_an_animation_is_its_first_picture(tmp_path: Path) -> None:
 
 
 def test_one_picture_with_the_channels_and_size_wanted(tmp_path: Path) -> None:
-    grey, colour = save(tmp_path / "a.png", noise(H, W)), save(tmp_path / "b.png", noise(H, W, 3))
-    assert np.array_equal(read_picture(grey, channels=3), np.repeat(noise(H, W, 1), 3, axis=2))
-    assert np.array_equal(read_picture(colour, channels=3), noise(H, W, 3))
-    light = noise(H, W, 3) @ [0.299, 0.587, 0.114]
-    assert read_picture(colour, channels=1).shape == (H, W, 1)
-    assert np.abs(read_picture(colour, channels=1)[..., 0] - light).max() < 1
-    assert read_picture(colour, (11, 3), 1).shape == (11, 3, 1)
-    assert np.array_equal(read_picture(colour, (11, 3), 3), resized(noise(H, W, 3), (11, 3)))
-    assert read_picture(grey).flags.writeable
-    assert read_picture(grey, (2, 3)).flags.writeable
+    grey, colour = noise(H, W, 1), noise(H, W, 3)
+    assert np.array_equal(fitted(grey, (H, W), 3), np.repeat(grey, 3, axis=2))
+    assert np.array_equal(fitted(colour, (H, W), 3), colour)
+    light = colour @ [0.299, 0.587, 0.114]
+    assert fitted(colour, (H, W), 1).shape == (H, W, 1)
+    assert np.abs(fitted(colour, (H, W), 1)[..., 0] - light).max() < 1
+    assert fitted(colour, (11, 3), 1).shape == (11, 3, 1)
+    file = save(tmp_path / "b.png", colour)
+    assert np.array_equal(read_picture(file, (11, 3)), resized(colour, (11, 3)))
+    assert np.array_equal(read_picture(file, (11, 3)), fitted(colour, (11, 3), 3))
+    assert read_picture(file).flags.writeable
+    assert read_picture(file, (2, 3)).flags.writeable
 
 
 @pytest.mark.parametrize(

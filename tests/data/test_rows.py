@@ -192,6 +192,12 @@ def test_json_lines(tmp_path: Path, name: str) -> None:
     ]
 
 
+def test_a_translation_is_a_column_for_each_language(tmp_path: Path) -> None:
+    line = {"id": 3, "translation": {"en": "two dogs", "de": "zwei Hunde"}}
+    file = write(tmp_path / "pairs.jsonl", json.dumps(line))
+    assert rows(file) == [(1, {"id": "3", "en": "two dogs", "de": "zwei Hunde"})]
+
+
 def test_parquet(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = {

@@ -139,12 +139,12 @@ def test_no_pairs() -> None:
 def test_where_pairs_are_cut() -> None:
     def borders(lengths: Lengths, most: int) -> list[int]:
         sources, targets = np.array(lengths).T
-        return token_borders(sources, targets, most)
+        return token_borders(most, sources, targets)
 
     assert borders([(1, 2), (2, 1), (1, 1)], 12) == [0, 3]
     assert borders([(1, 2), (2, 1), (1, 1)], 11) == [0, 2, 3]
     assert borders([(9, 9), (1, 1), (1, 1)], 4) == [0, 1, 3]
-    assert token_borders(np.empty(0, np.int64), np.empty(0, np.int64), 9) == [0]
+    assert token_borders(9, np.empty(0, np.int64), np.empty(0, np.int64)) == [0]
 
 
 def test_neighbours_are_alike() -> None:

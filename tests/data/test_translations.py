@@ -121,7 +121,7 @@ def test_the_report() -> None:
     nothing = split(numbered(60), DataSettings(validation_fraction=0.0))
     assert nothing.remarks == ("60 rows",)
     assert list(nothing.parts) == ["train"]
-    assert nothing.parts["train"].source == "a.tsv"
+    assert nothing.parts["train"].origin == "a.tsv"
 
 
 def test_the_seed_chooses() -> None:
@@ -179,7 +179,7 @@ def test_given_files(tmp_path: Path) -> None:
     assert list(found) == ["train", "validation", "test"]
     assert len(found["train"]) == 30
     assert found["validation"] == {("text 3", "x", 2), (" text 3", "y", 3), ("new", "z", 5)}
-    assert corpus.parts["validation"].source == validation
+    assert corpus.parts["validation"].origin == validation
     assert corpus.remarks == (
         "30 rows",
         f"validation from {validation}: 3 rows",
@@ -213,6 +213,14 @@ def test_a_given_translation_memory(tmp_path: Path) -> None:
     assert "from de to en (--source, --target)" in corpus.remarks
 
 
+def test_what_reading_a_given_file_chose_is_said(tmp_path: Path) -> None:
+    pair = '<tu><tuv lang="en"><seg>new</seg></tuv><tuv lang="de"><seg>neu</seg></tuv></tu>'
+    (tmp_path / "a.tmx").write_text(f"<tmx>{pair}</tmx>")
+    corpus = split(numbered(30), DataSettings(test=str(tmp_path / "a.tmx")))
+    assert rows_of(corpus)["test"] == {("new", "neu", 1)}
+    assert corpus.remarks[-2:] == (f"test from {tmp_path / 'a.tmx'}: 1 row", "from en to de (--source, --target)")
+
+
 def test_given_files_that_do_not_fit(tmp_path: Path) -> None:
     odd = write(tmp_path / "odd.tsv", ("a", "x"), names="source\ttarjet")
     assert refused(numbered(30), DataSettings(test=odd)) == (
@@ -242,7 +250,7 @@ def test_what_cannot_be_split() -> None:
 
 def test_all_pairs_as_one_part() -> None:
     part = whole_pairs(table(["a", "", "c"], ["x", "y", "z"]), "source", "target", "given")
-    assert (part.name, part.source, part.lines) == ("given", "a.tsv", [2, 4])
+    assert (part.name, part.origin, part.lines) == ("given", "a.tsv", [2, 4])
     assert (part.sources, part.targets) == (["a", "c"], ["x", "z"])
     plain = whole_pairs(table(["a"], ["x"]), "en", "de", "given")
     assert (plain.sources, plain.targets) == (["a"], ["x"])

@@ -6,35 +6,13 @@ import torch
 from cases import build, small
 from torch import nn
 
-from glassformer.bricks.attention import Attention, Memory
+from glassformer.bricks.attention import Memory
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentEncoder
-from glassformer.encoders.transformer import Block, TransformerEncoder
-from support import ACTIVATIONS_WRITTEN_OUT, differs, numbers, ready, same
+from glassformer.encoders.transformer import TransformerEncoder
+from support import ACTIVATIONS_WRITTEN_OUT, copy_block, differs, numbers, ready, same
 
 B, T, S, WIDTH, HEADS, HIDDEN = 3, 7, 5, 21, 3, 11
-
-
-def copy_attention(ours: Attention, theirs: nn.MultiheadAttention) -> None:
-    with torch.no_grad():
-        parts = zip(theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3), strict=True)
-        for mine, (weight, bias) in zip((ours.query, ours.key, ours.value), parts, strict=True):
-            mine.weight.copy_(weight)
-            mine.bias.copy_(bias)
-    ours.output.load_state_dict(theirs.out_proj.state_dict())
-
-
-def copy_block(ours: Block, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:
-    copy_attention(ours.attend, theirs.self_attn)
-    ours.around_attend.norm.load_state_dict(theirs.norm1.state_dict())
-    ours.feed.input.load_state_dict(theirs.linear1.state_dict())
-    ours.feed.output.load_state_dict(theirs.linear2.state_dict())
-    if isinstance(theirs, nn.TransformerDecoderLayer):
-        copy_attention(ours.recall, theirs.multihead_attn)
-        ours.around_recall.norm.load_state_dict(theirs.norm2.state_dict())
-        ours.around_feed.norm.load_state_dict(theirs.norm3.state_dict())
-    else:
-        ours.around_feed.norm.load_state_dict(theirs.norm2.state_dict())
 
 
 def flags(norm_order: str, activation: str) -> dict[str, object]:

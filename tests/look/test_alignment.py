@@ -77,12 +77,14 @@ def test_recurrent_weights_are_the_softmax_of_the_scores(kind: str, feeding: boo
     {"style": "classic"},
     {"scale": False},
     {"kv_heads": 1, "qk_norm": False},
+    {"heads": 4, "kv_heads": 2},
 ], ids=str)  # fmt: skip
 def test_transformer_weights_are_the_softmax_of_every_layer_and_head(settings: dict[str, Any]) -> None:
+    heads = settings.get("heads", 5)
     model = ready(translator("gru", "transformer", decoder_layers=3, **settings))
     assert isinstance(model.decoder, TransformerEncoder)
     found = alignment_weights(model, SOURCE, TARGET)
-    assert found.shape == (3, 5, T, S)
+    assert found.shape == (3, heads, T, S)
     with torch.no_grad():
         memory = model.remember(torch.tensor([SOURCE])).states
     for layer, block in enumerate(model.decoder.own_blocks()):
@@ -95,12 +97,13 @@ def test_transformer_weights_are_the_softmax_of_every_layer_and_head(settings: d
         key = raw.view(S, look.kv_heads, 6)
         key = key if look.key_norm is None else look.key_norm(key)
         same(keys.calls[0][0][0].transpose(0, 1), key.detach())  # the keys are those of the memory, without rotation
-        for head in range(5):
+        for head in range(heads):
             query = queries.calls[0][0][0, head].numpy()
-            scores = query @ key[:, head % look.kv_heads].detach().numpy().T
+            shared = head // (heads // look.kv_heads)  # neighbours share a key
+            scores = query @ key[:, shared].detach().numpy().T
             scores *= 1 if settings.get("scale") is False else 1 / np.sqrt(6)
             np.testing.assert_allclose(found[layer, head], softmax(scores), atol=1e-6)
-    assert np.unique(found.round(5), axis=1).shape[1] == 5  # no two heads alike
+    assert np.unique(found.round(5), axis=1).shape[1] == heads  # no two heads alike
 
 
 MODELS: list[dict[str, Any]] = [

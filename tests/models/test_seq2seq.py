@@ -8,16 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.bricks.attention import Attention
 from glassformer.bricks.pooling import pool_ends, pool_last, pool_mean
 from glassformer.bricks.vocabulary_loss import vocabulary_loss
 from glassformer.config.errors import SettingError
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
-from glassformer.encoders.transformer import Block, TransformerEncoder
+from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_seq2seq, parameter_count
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.weights import put_weights, take_weights
-from support import differs, numbers, randomise, ready, same, tokens
+from support import copy_block, differs, numbers, randomise, ready, same, tokens
 from translators import SMALL, SOURCE_VOCAB, TARGET_VOCAB, TRANSLATORS, Flags, label, settings_of, translator
 
 B, S, T = 3, 5, 7
@@ -136,7 +135,7 @@ def test_one_batch_is_overfitted(encoder: str, decoder: str, flags: Flags) -> No
 @pytest.mark.parametrize("tied", [True, False])
 def test_tables(decoder: str, tied: bool, shared: bool) -> None:
     model = translator("lstm", decoder, tied=tied, shared=shared)
-    assert (model.embed_source is model.embed_target) == shared
+    assert (model.embed_source.table is model.embed_target.table) == shared
     assert (model.head.weight is model.embed_target.table.weight) == tied
     tables = TARGET_VOCAB * (1 if tied else 2) + (0 if shared else SOURCE_VOCAB)
     inner = parameter_count(model.encoder) + parameter_count(model.decoder)
@@ -276,27 +275,6 @@ def test_a_width_that_the_decoder_cannot_use() -> None:
 
 
 # Against torch's own
-
-
-def copy_attention(ours: Attention, theirs: nn.MultiheadAttention) -> None:
-    with torch.no_grad():
-        parts = zip(theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3), strict=True)
-        for mine, (weight, bias) in zip((ours.query, ours.key, ours.value), parts, strict=True):
-            mine.weight.copy_(weight)
-            mine.bias.copy_(bias)
-    ours.output.load_state_dict(theirs.out_proj.state_dict())
-
-
-def copy_block(ours: Block, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:
-    copy_attention(ours.attend, theirs.self_attn)
-    norms = [ours.around_attend.norm, ours.around_feed.norm]
-    if isinstance(theirs, nn.TransformerDecoderLayer):
-        copy_attention(ours.recall, theirs.multihead_attn)
-        norms.insert(1, ours.around_recall.norm)
-    for number, norm in enumerate(norms, 1):
-        norm.load_state_dict(getattr(theirs, f"norm{number}").state_dict())
-    ours.feed.input.load_state_dict(theirs.linear1.state_dict())
-    ours.feed.output.load_state_dict(theirs.linear2.state_dict())
 
 
 def test_the_classic_transformer_is_torchs() -> None:

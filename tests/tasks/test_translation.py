@@ -193,6 +193,7 @@ def test_scores_are_sacrebleus() -> None:
 def test_the_search_is_the_one_asked_for() -> None:
     task, model = task_of(), model_of()
     sources = [task.parts["train"].source.of(row) for row in range(len(ROWS))]
+    outputs = []
     for how in (Search(beam=1), Search(beam=4, length_penalty=0.0)):
         found = task.translations(model, sources, how)
         records = task.evaluate(model, "validation", how=how).records
@@ -200,6 +201,8 @@ def test_the_search_is_the_one_asked_for() -> None:
         assert [record["score"] for record in records] == [best[0].score for best in found]
         specials = {id for best in found for id in best[0].ids} & LETTERS.specials
         assert not specials
+        outputs.append([record["output"] for record in records])
+    assert outputs[0] != outputs[1]
 
 
 def test_at_most_so_many_tokens_spread_over_all_pairs() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sacrebleu
+import torch
 from torch import nn
 
 import glassformer as gf
@@ -18,6 +19,7 @@ from glassformer.verbs import train as train_verb
 from glassformer.verbs.load import LoadedTranslator
 from glassformer.verbs.look import look
 from glassformer.verbs.train import Trained, train
+from glassformer.verbs.translate import source_ids
 from running import identical, log_of, tensors_of
 from tables import write_table
 from translating import mirrored, translating, write_aligned, write_tmx
@@ -316,3 +318,18 @@ def test_one_layer_and_head(pairs: Path, tmp_path: Path) -> None:
         for wrong in (-1, 2):
             with pytest.raises(Misuse, match=f"--{name} is {wrong}, but this run has {name}s 0 to 1"):
                 look(run, "abc", **{name: wrong})
+
+
+# --- vectors ---
+
+
+def test_what_is_embedded_is_what_the_decoder_looks_at(trained: Path) -> None:
+    loaded = translator_of(trained)
+    ids, _ = source_ids(loaded.tokenizer, "abc", loaded.config.model.context)
+    states = loaded.model.remember(torch.tensor([ids])).states[0, :-1].detach().numpy()
+    found = loaded.embed("abc", tokens=True)
+    assert found.tokens == ["a", "b", "c"]
+    np.testing.assert_allclose(found.vectors, states, atol=1e-6)
+    np.testing.assert_allclose(found.vector, states.mean(0), atol=1e-6)
+    several = loaded.embed(["fedcba", "abc"])
+    np.testing.assert_allclose(several[1].vector, found.vector, atol=1e-6)

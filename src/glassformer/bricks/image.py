@@ -50,16 +50,15 @@ class Patches(nn.Module):
     Where the last square of a row or column reaches beyond the image, zeros stand.
     """
 
-    def __init__(self, *, channels: int, size: tuple[int, int], patch: int, width: int, bias: bool = True) -> None:
+    def __init__(self, *, channels: int, size: tuple[int, int], patch: int, width: int) -> None:
         super().__init__()
         height, wide = size
-        self.grid = (math.ceil(height / patch), math.ceil(wide / patch))
-        """Rows and columns of patches."""
-        self.cells = self.grid[0] * self.grid[1]
+        rows, columns = math.ceil(height / patch), math.ceil(wide / patch)
+        self.cells = rows * columns
         """Tokens that an image becomes."""
-        self.missing = (self.grid[0] * patch - height, self.grid[1] * patch - wide)
+        self.missing = (rows * patch - height, columns * patch - wide)
         """Rows and columns of zeros at the bottom and at the right."""
-        self.map = nn.Conv2d(channels, width, patch, stride=patch, bias=bias)
+        self.map = nn.Conv2d(channels, width, patch, stride=patch)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T d"]:
         below, right = self.missing
@@ -90,8 +89,6 @@ class ConvolutionStack(nn.Module):
             self.pooled.append(min(rows, columns) >= 4)
             if self.pooled[-1]:
                 rows, columns = rows // 2, columns // 2
-        self.grid = (rows, columns)
-        """Rows and columns of the last grid."""
         self.cells = rows * columns
         """Tokens that an image becomes."""
 

@@ -1,7 +1,6 @@
 """glassformer evaluate"""
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ def run(words: list[str]) -> int:
     reading = {key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()}
     check_out(options.out, (".png", ".svg", ".pdf"))
 
-    from glassformer.cli.show import hint_of, print_json, results, say
+    from glassformer.cli.show import print_json, results, say, say_next
     from glassformer.verbs.evaluate import evaluate
 
     evaluation = evaluate(
@@ -76,9 +75,7 @@ def run(words: list[str]) -> int:
         results.print(f"{name}: {signature}")
     if "confusion" in details:
         _show_classes(details, counted)
-    verbs = {"tokens": ("generate", '"A prompt" --probabilities'), "pairs": ("translate", '"A text"')}
-    verb, example = verbs.get(counted, ("predict", hint_of(options.run)))
-    say(f"next: glassformer {verb} {shlex.quote(options.run)} {example}")
+    say_next(options.run)
     return 0
 
 

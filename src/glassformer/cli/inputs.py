@@ -1,5 +1,6 @@
 """Texts that a person gives: as arguments, a line each from stdin, or in a file."""
 
+import itertools
 import os
 import sys
 from collections.abc import Iterator
@@ -71,13 +72,4 @@ def _decoded(lines: list[bytes]) -> Iterator[list[str]]:
 
 def texts_of(arguments: list[str]) -> Iterator[str]:
     """The arguments, or where there are none (or only `-`) each line of stdin, as it comes."""
-    if arguments and arguments != ["-"]:
-        yield from arguments
-        return
-    if sys.stdin.isatty():
-        print("a text a line; Ctrl-D ends", file=sys.stderr)
-    try:
-        for line in sys.stdin:
-            yield line.rstrip("\n")
-    except UnicodeDecodeError:
-        raise Misuse("what comes from stdin is not UTF-8") from None
+    return itertools.chain.from_iterable(blocks_of(arguments))

@@ -2,7 +2,6 @@
 
 from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
-from glassformer.config.errors import Misuse
 
 EXAMPLE = 'glassformer look last "le 14 juillet 1989" --out alignment.png'
 ENDINGS = (".png", ".svg", ".pdf", ".json")
@@ -13,8 +12,8 @@ def parser() -> Parser:
                   "writes each token.", EXAMPLE)  # fmt: skip
     made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
     made.add_argument("text", metavar="TEXT", help="what to translate")
-    made.add_argument("--out", default="alignment.png", metavar="FILE", help=f"the picture: {', '.join(ENDINGS)} "
-                      "(default alignment.png)")  # fmt: skip
+    made.add_argument("--out", metavar="FILE", help=f"the picture: {', '.join(ENDINGS)} (default alignment.png, with "
+                      "--json none)")  # fmt: skip
     made.add_argument("--translation", metavar="TEXT", help="align with this instead of what the run would write")
     made.add_argument("--layer", type=int, metavar="N", help="Transformer: one layer, from 0 (default: mean over all)")
     made.add_argument("--head", type=int, metavar="N", help="Transformer: one head, from 0 (default: mean over all)")
@@ -26,9 +25,8 @@ def parser() -> Parser:
 
 def run(words: list[str]) -> int:
     options = parser().read(words)
-    check_out(options.out, ENDINGS)
-    if options.beam < 1:
-        raise Misuse(f"--beam is {options.beam}, but must be at least 1")
+    out = options.out or (None if options.json else "alignment.png")
+    check_out(out, ENDINGS)
 
     from pathlib import Path
 
@@ -46,13 +44,13 @@ def run(words: list[str]) -> int:
         device=options.device,
         say=say,
     )
-    if options.out.endswith(".json"):
-        write_json(Path(options.out), seen.to_dict())
-    else:
-        seen.save(options.out)
+    if out is not None and out.endswith(".json"):
+        write_json(Path(out), seen.to_dict())
+    elif out is not None:
+        seen.save(out)
     if options.json:
         print_json(seen.to_dict())
     else:
         results.print(visible(printable(seen.translation)))
-    say(f"{seen.layers} layer{'s' * (seen.layers > 1)}, {seen.heads} head{'s' * (seen.heads > 1)}: {options.out}")
+    say(seen.which + (f": {out}" if out else ""))
     return 0

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from glassformer.config.errors import Misuse
 from glassformer.config.names import nearest
-from glassformer.config.presets import ENCODERS, LABELLING_DEFAULTS
+from glassformer.config.presets import ENCODERS, STARTS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, SECTIONS
 from glassformer.config.setting import Rule, kind_of
 
@@ -83,9 +83,10 @@ def _help(key: str, field: dataclasses.Field[Any], rule: Rule) -> str:
     if field.default is not None:
         shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
         text += f" (default {shown})"
-    if key in LABELLING_DEFAULTS:
-        shown = LABELLING_DEFAULTS[key]
-        text += f"; for labels {str(shown).lower() if isinstance(shown, bool) else shown}"
+    for task, starts in (("labels", STARTS[TEXT]), ("translation", STARTS[TRANSLATION])):
+        if key in starts:
+            shown = starts[key]
+            text += f"; for {task} {str(shown).lower() if isinstance(shown, bool) else shown}"
     return text.replace("%", "%%")
 
 

@@ -10,7 +10,6 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.config.presets import IMAGE, MIXED, TABLE
 from glassformer.training.events import Checkpointed, Ended, Event, Noted, Sampled, Started, Stepped, Validated
 
 WIDE = 160  # where there is no terminal to fit into
@@ -23,12 +22,13 @@ def say(text: str) -> None:
     errors.print(Text(text))
 
 
-def hint_of(run: str) -> str:
-    """What to ask a run that predicts, as words of the command line."""
+def say_next(where: str) -> None:
+    """What to do with a run."""
     from glassformer.runs.run import Run
+    from glassformer.verbs.card import use_of
 
-    hints = {IMAGE: "image.png", TABLE: "--file rows.csv", MIXED: "--file rows.csv"}
-    return hints.get(Run.open(run).config().data.kind, '"A text"')
+    run = Run.open(where)
+    say(f"next: {use_of(run.path, run.config())}")
 
 
 CONTROL = {code: "·" for code in range(32) if chr(code) not in "\n\t"}

@@ -6,7 +6,7 @@ import shlex
 from glassformer.cli.inputs import PAIR_FILES
 from glassformer.cli.options import Parser, add_settings, settings_of
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import LANGUAGE_MODEL, TASKS, TRANSLATION
+from glassformer.config.presets import TASKS
 
 EXAMPLE = "glassformer train shakespeare.txt --tokenizer.kind char --model lstm --minutes 5"
 
@@ -37,7 +37,7 @@ def run(words: list[str]) -> int:
     if options.data is None and not (options.resume or options.config or PAIR_FILES.intersection(settings)):
         raise Misuse("DATA is missing (see glassformer train --help)")
 
-    from glassformer.cli.show import Watcher, hint_of, print_json, results, say
+    from glassformer.cli.show import Watcher, print_json, results, say, say_next
     from glassformer.verbs.train import train
 
     first = os.environ.get("RANK", "0") == "0"
@@ -68,7 +68,5 @@ def run(words: list[str]) -> int:
             f"{trained.run}: {trained.model}, {trained.parameters:,} parameters, {trained.steps:,} updates in "
             f"{trained.seconds:.0f} s; validation {trained.words}"
         )
-    verbs = {LANGUAGE_MODEL: ("generate", '"A prompt"'), TRANSLATION: ("translate", '"A text"')}
-    verb, example = verbs.get(trained.task, ("predict", hint_of(trained.run)))
-    say(f"next: glassformer {verb} {shlex.quote(trained.run)} {example}")
+    say_next(trained.run)
     return 0

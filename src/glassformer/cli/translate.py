@@ -24,8 +24,8 @@ def parser() -> Parser:
     made.add_argument("--out", metavar="FILE", help="where to write (default: stdout)")
     made.add_argument("--beam", type=int, default=5, metavar="N", help="translations followed at once; 1 is greedy "
                       "(default 5)")  # fmt: skip
-    made.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="scores are divided by length to "
-                      "this power: below 1 prefers short translations (default 1)")  # fmt: skip
+    made.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="translations are ranked by score "
+                      "over length to this power: below 1 prefers short ones (default 1)")  # fmt: skip
     made.add_argument("--nbest", type=int, default=1, metavar="N", help="print so many for each text, with line number "
                       "and score (default 1: the text alone)")  # fmt: skip
     made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")

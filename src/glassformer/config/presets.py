@@ -18,8 +18,11 @@ TEXT, TABLE, IMAGE, MIXED = "text", "table", "image", "mixed"
 KINDS = (TEXT, TABLE, IMAGE, MIXED)
 """What an example is: a text, a row of numbers and categories, an image, or several of these at once."""
 
-DECODERS = ("transformer", "lstm", "gru", "rnn")
+RECURRENT = ("lstm", "gru", "rnn")
+DECODERS = ("transformer", *RECURRENT)
 """The encoders that can also write a translation: they read a second text beside their own."""
+ENCODER_KEYS = ("bidirectional", "initial")
+"""Settings that a decoder has no use for: it reads one way, and starts from its source."""
 
 WORD_KEYS = ("word_dropout", "embed_width", "vectors", "vectors_frozen")
 HEAD_KEYS = ("pool", "head_layers", "head_hidden", *WORD_KEYS)
@@ -50,12 +53,12 @@ class EncoderInfo:
     """It knows the order of its inputs."""
     without: tuple[str, ...] = ()
     """The shared settings that it has no use for."""
-    labelling: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of any section, by dotted key, that start elsewhere when labels or numbers are learned."""
     updates: int = 2000
     """How long to learn labels where nobody says: for about so many updates."""
     reads: tuple[str, ...] = (TEXT,)
     """The kinds of examples that it can learn labels of."""
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of its settings, those that it has no use for on examples of a kind."""
     starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of any section, by dotted key, that start elsewhere for translation, or for examples of a kind."""
 
@@ -70,9 +73,9 @@ def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
         matrices=matrices,
         layers=2,
         defaults={"bias": True},
-        labelling={"model.layers": 1, "model.width": 128},
         reads=(TEXT, MIXED),
         starts={
+            TEXT: {"model.layers": 1, "model.width": 128},
             TRANSLATION: {
                 "model.layers": 1,
                 "model.width": 256,
@@ -80,7 +83,7 @@ def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
                 "model.tied": False,
                 "training.optimizer": "adamw",
                 "training.lr": 4e-3,
-            }
+            },
         },
     )
 
@@ -93,13 +96,15 @@ ENCODERS: dict[str, EncoderInfo] = {
         ordered=False,
         updates=1000,
         without=("size", "embed", "width", "tied", "pool", "embed_width", "vectors", "vectors_frozen", *PAIR_KEYS),
-        labelling={
-            "tokenizer.vocab_size": 200_000,
-            "model.context": 2**16,
-            "model.word_dropout": 0.0,
-            "training.batch_size": 64,
-            "training.lr": 0.05,
-            "training.weight_decay": 0.03,
+        starts={
+            TEXT: {
+                "tokenizer.vocab_size": 200_000,
+                "model.context": 2**16,
+                "model.word_dropout": 0.0,
+                "training.batch_size": 64,
+                "training.lr": 0.05,
+                "training.weight_decay": 0.03,
+            },
         },
     ),
     "average": EncoderInfo(
@@ -108,14 +113,16 @@ ENCODERS: dict[str, EncoderInfo] = {
         any_width=True,
         ordered=False,
         reads=(TEXT, MIXED),
-        labelling={
-            "model.context": 2**16,
-            "model.width": 256,
-            "model.head_layers": 1,
-            "model.pool": "mean",
-            "model.dropout": 0.5,
-            "model.word_dropout": 0.3,
-            "training.lr": 4e-3,
+        starts={
+            TEXT: {
+                "model.context": 2**16,
+                "model.width": 256,
+                "model.head_layers": 1,
+                "model.pool": "mean",
+                "model.dropout": 0.5,
+                "model.word_dropout": 0.3,
+                "training.lr": 4e-3,
+            },
         },
     ),
     "window": EncoderInfo(
@@ -124,7 +131,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         matrices=68.0,  # (16 in + 1 out) × hidden 4
         layers=1,
         defaults={"activation": "relu", "bias": True},
-        labelling={"model.window": 5, "model.width": 128},
+        starts={TEXT: {"model.window": 5, "model.width": 128}},
     ),
     "cnn": EncoderInfo(
         "stacked one-dimensional convolutions: the reach grows with depth",
@@ -132,15 +139,16 @@ ENCODERS: dict[str, EncoderInfo] = {
         matrices=4.0,
         layers=6,
         defaults={"activation": "gelu", "bias": True},
-        labelling={
-            "model.layers": 3,
-            "model.kernel": 3,
-            "model.dilation": 1,
-            "model.width": 128,
-            "training.batch_size": 64,
-        },
         reads=(TEXT, IMAGE),
+        unread={IMAGE: ("dilation", "activation", "norm", "residual")},
         starts={
+            TEXT: {
+                "model.layers": 3,
+                "model.kernel": 3,
+                "model.dilation": 1,
+                "model.width": 128,
+                "training.batch_size": 64,
+            },
             IMAGE: {
                 "model.layers": 2,
                 "model.kernel": 3,
@@ -161,19 +169,25 @@ ENCODERS: dict[str, EncoderInfo] = {
             "output_projection", "qk_norm", "embed_scale", "initialisation", "patch",
         ),
         memory=True,
-        labelling={
-            "model.layers": 2,
-            "model.positions": "learned",
-            "model.pool": "mean",
-            "model.dropout": 0.1,
-            "model.word_dropout": 0.1,
-            "training.optimizer": "muon",
-            "training.lr": 3e-3,
-            "training.batch_size": 64,
-        },
         reads=KINDS,
         starts={
-            TRANSLATION: {"model.layers": 2, "model.dropout": 0.1},
+            TEXT: {
+                "model.layers": 2,
+                "model.positions": "learned",
+                "model.pool": "mean",
+                "model.dropout": 0.1,
+                "model.word_dropout": 0.1,
+                "training.optimizer": "muon",
+                "training.lr": 3e-3,
+                "training.batch_size": 64,
+            },
+            TRANSLATION: {
+                "model.layers": 2,
+                "model.dropout": 0.1,
+                "model.tied": True,
+                "training.optimizer": "muon",
+                "training.lr": 3e-3,
+            },
             IMAGE: {
                 "model.layers": 3,
                 "model.width": 64,
@@ -248,19 +262,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 """What may follow an encoder's name after a colon."""
 
-LABELLING_DEFAULTS: dict[str, Any] = {
-    "tokenizer.kind": "word",
-    "tokenizer.lowercase": True,
-    "tokenizer.min_count": 2,  # a word seen once teaches what an unknown word is like
-    "model.context": 256,
-    "model.dropout": 0.3,
-    "training.batch_size": 32,
-    "training.optimizer": "adamw",
-    "training.lr": 2e-3,
-}
-"""Where settings start, by dotted key, when labels or numbers of texts are learned: what did best over three sets."""
-
 STARTS: dict[str, dict[str, Any]] = {
+    TEXT: {
+        "tokenizer.kind": "word",
+        "tokenizer.lowercase": True,
+        "tokenizer.min_count": 2,  # a word seen once teaches what an unknown word is like
+        "model.context": 256,
+        "model.dropout": 0.3,
+        "training.batch_size": 32,
+        "training.optimizer": "adamw",
+        "training.lr": 2e-3,
+    },
     TRANSLATION: {
         "tokenizer.kind": "bpe",
         "model.context": 128,
@@ -285,7 +297,8 @@ STARTS: dict[str, dict[str, Any]] = {
         "training.weight_decay": 0.01,
     },
 }
-"""The same for translation, and for examples that are no texts."""
+"""Where settings start, by dotted key: for labels and numbers by the kind of examples, and for translation. Mixed
+examples start as texts do; for these, it is what did best over three sets."""
 
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 10
 """How often to go through labelled data where nobody says."""

@@ -10,18 +10,19 @@ from glassformer.config.names import unknown
 from glassformer.config.presets import (
     CLASSIFICATION,
     DECODERS,
+    ENCODER_KEYS,
     ENCODERS,
     FEWEST_EPOCHS,
     HEAD_KEYS,
     IMAGE,
     LABELLING,
-    LABELLING_DEFAULTS,
     LANGUAGE_MODEL,
     MIXED,
     MOST_EPOCHS,
     MOST_EPOCHS_OF_NUMBERS,
     OWN,
     PAIR_KEYS,
+    RECURRENT,
     SHARED_KEYS,
     STARTS,
     TABLE,
@@ -93,10 +94,13 @@ class Config:
     def idle(self, key: str) -> str | None:
         """Why a setting does nothing here, if so."""
         section, name = key.split(".")
-        names = {self.model.encoder, self.model.decoder} if self.task == TRANSLATION else {self.model.encoder}
-        if section == "model" and not any(name in used_keys(user) for user in names if user):
+        encoder, decoder = self.model.encoder, self.model.decoder
+        writes = self.task == TRANSLATION and decoder is not None and name not in ENCODER_KEYS
+        if section == "model" and not any(name in used_keys(user) for user in (encoder, *([decoder] * writes)) if user):
             users = ", ".join(other for other in ENCODERS if name in used_keys(other))
-            return f"{key} is not used by {self.model.encoder}; it belongs to {users}"
+            return f"{key} is not used by {encoder}; it belongs to {users}"
+        if section == "model" and name in encoder_info(encoder).unread.get(self.data.kind, ()):
+            return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
         for other, values in NEEDS.get(key, {}).items():
             if self.get(other) not in values:
                 wanted = " or ".join("unset" if value is None else str(value).lower() for value in values)
@@ -189,10 +193,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "model.head_hidden": {"task": LABELLING, "model.head_layers": (1, 2)},
     "model.buckets": {"model.ngrams": (2, 3, 4, 5)},
     **{f"model.{key}": {"task": (TRANSLATION,)} for key in PAIR_KEYS},
-    **{
-        f"model.{key}": {"task": (TRANSLATION,), "model.decoder": DECODERS[1:]}
-        for key in ("attention", "input_feeding")
-    },
+    **{f"model.{key}": {"task": (TRANSLATION,), "model.decoder": RECURRENT} for key in ("attention", "input_feeding")},
     "model.shared": {"task": (TRANSLATION,), "tokenizer.shared": (True,), "model.embed": ("vectors",)},
     "model.patch": {"data.kind": PICTURES},
     "model.rotary_base": {"model.positions": ("rotary",)},
@@ -243,6 +244,8 @@ def resolve(
     }
     config = Config(task=task, **sections)
     _check_reads(config)
+    if task == TRANSLATION and config.model.norm == "batch":
+        raise SettingError("model.norm batch would let padding and other pairs into a translation; rms or layer?")
     for key in said if strict else ():
         why = config.idle(key)
         if why is not None and (key in from_flags or key.startswith("model.")):
@@ -268,6 +271,9 @@ def _check_reads(config: Config) -> None:
         raise SettingError(f"{name} does not read texts, and the task is {config.task}")
 
 
+OF_ENCODER = ("model.layers", "model.width", "model.bidirectional")
+"""What an encoder decides for itself, whatever its decoder."""
+
 KINDS_IN_WORDS = {TEXT: "texts", TABLE: "tables", IMAGE: "images", MIXED: "texts with other columns"}
 
 
@@ -276,14 +282,24 @@ def _defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], start
     info = encoder_info(encoder)
     general: dict[str, Any] = {}
     if task == TRANSLATION:
-        general = {**STARTS[TRANSLATION], **info.starts.get(TRANSLATION, {})}
         decoder = said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
-        general = {**_of_model(encoder_info(decoder).defaults), **general, "model.decoder": decoder}
-        general["model.shared"] = said.get("tokenizer.shared", True) and said.get("model.embed") != "onehot"
-    elif task in LABELLING and kind in STARTS:
-        general = {**STARTS[kind], **info.starts.get(kind, {})}
+        writer = encoder_info(decoder)
+        general = {
+            **_of_model(writer.defaults),
+            **STARTS[TRANSLATION],
+            # how large it is, an encoder decides; the decoder, which has the head, how both are trained
+            **{key: value for key, value in writer.starts[TRANSLATION].items() if key not in OF_ENCODER},
+            **{key: value for key, value in info.starts.get(TRANSLATION, {}).items() if key in OF_ENCODER},
+            "model.decoder": decoder,
+        }
+        if decoder != encoder:
+            general["model.decoder_layers"] = writer.starts[TRANSLATION]["model.layers"]
+        vectors = said.get("model.embed") != "onehot"  # which has no weights to share
+        general["model.tied"] = general["model.tied"] and vectors
+        general["model.shared"] = said.get("tokenizer.shared", True) and vectors
     elif task in LABELLING:
-        general = {**LABELLING_DEFAULTS, **info.labelling, **info.starts.get(kind, {})}
+        like = TEXT if kind == MIXED else kind
+        general = {**STARTS[like], **info.starts.get(like, {})}
     general |= starts
     if "training.optimizer" in said:  # each has a rate of its own
         general.pop("training.lr", None)

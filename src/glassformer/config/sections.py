@@ -17,6 +17,7 @@ POOLS = ("last", "first", "mean", "max", "sum", "attention", "flatten")
 WEIGHTINGS = ("tfidf", "counts")
 LOSSES = ("softmax", "logistic", "squared")
 KEEP = ("best", "last")
+LARGEST_SIDE = 4096
 ATTENTIONS = ("additive", "bilinear", "scaled", "dot", "none")
 
 
@@ -71,6 +72,8 @@ class DataSettings:
         sides = self.image_size.lower().split("x")
         if len(sides) > 2 or not all(side.isascii() and side.isdigit() and int(side) > 0 for side in sides):
             raise SettingError(f"data.image_size wants a number of pixels, 32 or 32x48, not '{self.image_size}'")
+        if max(map(int, sides)) > LARGEST_SIDE:
+            raise SettingError(f"data.image_size is {self.image_size}, but a side has {LARGEST_SIDE} pixels at most")
         return int(sides[0]), int(sides[-1])
 
     @property
@@ -277,7 +280,7 @@ class TrainingSettings:
             object.__setattr__(self, "lr", {"muon": 3e-3, "adamw": 1e-3, "momentum": 0.1, "sgd": 0.5}[self.optimizer])
         if self.keep == "last" and self.patience is not None:
             raise SettingError("training.patience waits for a better validation, and training.keep last for none")
-        if self.batch_size % self.accumulate:
+        if self.batch_tokens is None and self.batch_size % self.accumulate:
             raise SettingError(
                 f"training.accumulate {self.accumulate} does not divide training.batch_size {self.batch_size}"
             )

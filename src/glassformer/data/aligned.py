@@ -10,6 +10,7 @@ from glassformer.data.reading import check_encoding, numbered_lines, text_blocks
 from glassformer.data.rows import kind_of
 from glassformer.data.table import Table, read_table
 from glassformer.data.tmx import TmxFile, Unit, code_of, is_same
+from glassformer.data.wording import counted
 
 SOURCE, TARGET = "source", "target"
 """The columns of what is read here."""
@@ -34,7 +35,7 @@ def read_aligned(source_file: str, target_file: str, encoding: str) -> Table:
     sources, targets = _lines(source_file, encoding), _lines(target_file, encoding)
     if len(sources) != len(targets):
         raise DataError(
-            f"{source_file} has {_some_lines(len(sources))} and {target_file} has {len(targets):,}: "
+            f"{source_file} has {counted(len(sources), 'line')} and {target_file} has {len(targets):,}: "
             "line n of one must be the translation of line n of the other"
         )
     if not sources:
@@ -56,10 +57,6 @@ def _file(name: str) -> Path:
     return path
 
 
-def _some_lines(count: int) -> str:
-    return f"{count:,} line{'' if count == 1 else 's'}"
-
-
 def read_tmx(path: str, source: str | None = None, target: str | None = None) -> Table:
     """The units that have both languages. `source` and `target`: their codes; en is en-US too.
 
@@ -78,7 +75,7 @@ def read_tmx(path: str, source: str | None = None, target: str | None = None) ->
     lost = len(units) - len(full)
     remarks = [f"from {one} to {other} (--source, --target)"]
     if lost:
-        remarks.append(f"left out: {lost:,} unit{'' if lost == 1 else 's'} without a text in {one} or {other}")
+        remarks.append(f"left out: {counted(lost, 'unit')} without a text in {one} or {other}")
     lines, sources, targets = (list(column) for column in zip(*full, strict=True))
     return Table(path, {SOURCE: sources, TARGET: targets}, lines, remarks=tuple(remarks))
 

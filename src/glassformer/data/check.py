@@ -10,19 +10,12 @@ import numpy as np
 from glassformer.config.presets import CLASSIFICATION, IMAGE, REGRESSION, TABLE, TEXT
 from glassformer.data.check_columns import column_findings
 from glassformer.data.columns import Columns, filled_rows, labels_of
-from glassformer.data.findings import (
-    EXAMPLES,
-    Spread,
-    counted,
-    lines_in_words,
-    listed,
-    occurrences_of,
-    spread_of,
-)
-from glassformer.data.looks import number_in
+from glassformer.data.findings import Spread, occurrences_of, spread_of
+from glassformer.data.looks import EMPTY, number_in
 from glassformer.data.table import Table
+from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 
-MISSING = ("na", "n/a", "nan", "none", "null", "nil", "-", "?", "unknown", "missing")
+MISSING = (*EMPTY, "nil", "unknown", "missing")
 """What people write where there is no label."""
 
 UNEVEN = 10
@@ -169,15 +162,15 @@ def _findings(
     if len(found.classes) == 1:
         findings.append(f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)")
     if found.contradicting_texts:
-        shown = "; ".join(f"{place}s {listed(item.lines, ' and ')}" for item in found.contradictions)
+        shown = "; ".join(f"{place}s {listed(item.lines, EXAMPLES, ' and ')}" for item in found.contradictions)
         more = ", …" if found.contradicting_texts > len(found.contradictions) else ""
         texts = counted(found.contradicting_texts, f"{noun} occurs", f"{noun}s occur")
         findings.append(f"{texts} with different labels: {shown}{more}")
     if alike := _alike([item.name for item in found.classes]):
-        findings.append(f"labels that differ only in their letters' case: {listed(alike)}")
+        findings.append(f"labels that differ only in their letters' case: {listed(alike, EXAMPLES)}")
     if found.single_example_classes:
         some = counted(len(found.single_example_classes), "class has", "classes have")
-        findings.append(f"{some} a single example: {listed(found.single_example_classes)}")
+        findings.append(f"{some} a single example: {listed(found.single_example_classes, EXAMPLES)}")
     if found.imbalance is not None and found.imbalance >= UNEVEN:
         first, last = found.classes[0], found.classes[-1]
         findings.append(
@@ -185,7 +178,7 @@ def _findings(
             f"'{last.name}' ({last.count:,})"
         )
     if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
-        findings.append(f"labels that may stand for a missing one, and count as classes: {listed(odd)}")
+        findings.append(f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}")
     if missing:
         some = counted(len(missing), f"{noun} has", f"{noun}s have")
         findings.append(f"{some} no label, and training would refuse the table: {lines_in_words(missing)}")
@@ -195,8 +188,8 @@ def _findings(
         )
     if again:
         row = "picture" if noun == "picture" else "row"
-        where = lines_in_words(again).replace("line", place)
-        findings.append(f"{counted(len(again), f'{row} repeats', f'{row}s repeat')} an earlier {noun}: {where}")
+        some = counted(len(again), f"{row} repeats", f"{row}s repeat")
+        findings.append(f"{some} an earlier {noun}: {lines_in_words(again, place)}")
     if found.cut:
         findings.append(
             f"{counted(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from glassformer.data.findings import counted, lines_in_words
 from glassformer.data.looks import hold_numbers, is_empty, number_in
 from glassformer.data.table import Table
+from glassformer.data.wording import counted, lines_in_words
 
 
 def column_findings(table: Table, names: Sequence[str]) -> list[str]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.findings import EXAMPLES, Spread, counted, lines_in_words, occurrences_of, spread_of
+from glassformer.data.findings import Spread, occurrences_of, spread_of
 from glassformer.data.looks import existing
 from glassformer.data.table import Table
+from glassformer.data.wording import EXAMPLES, counted, lines_in_words
 
 Lengths = Callable[[list[str]], list[int]]
 """Counts the tokens of texts, END among them."""

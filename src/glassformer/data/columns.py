@@ -9,7 +9,9 @@ from glassformer.config.names import unknown
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MIXED, REGRESSION, TABLE, TASKS, TEXT
 from glassformer.config.sections import DataSettings
 from glassformer.data.looks import (
+    AMOUNT_NAMES,
     FEW,
+    LABEL_NAMES,
     are_dates,
     are_few,
     are_numbers,
@@ -17,13 +19,13 @@ from glassformer.data.looks import (
     existing,
     is_id,
     is_varied_text,
-    listed,
     number_in,
     the_one,
     words_in,
 )
 from glassformer.data.table import Table
 from glassformer.data.table_columns import named_beside, readable, readable_beside, table_label
+from glassformer.data.wording import counted, listed
 
 TEXT_NAMES = (
     "text", "sentence", "review", "content", "message", "tweet", "question", "comment", "body", "document", "post",
@@ -31,13 +33,17 @@ TEXT_NAMES = (
 )  # fmt: skip
 """Well-known names of the text; the first wins over the others."""
 
-CLASS_NAMES = (
-    "label", "class", "category", "target", "sentiment", "y", "answer", "emotion", "topic", "intent", "genre", "spam",
-    "viral",
-)  # fmt: skip
-AMOUNT_NAMES = ("rating", "score", "stars")
+CLASS_NAMES = (*LABEL_NAMES, "emotion", "topic", "intent", "genre")
 
 SOURCE_NAMES = ("source", "src", "source_text", "src_text", "input_text")
+_LANGUAGES = """
+ar arabic bg bulgarian bn bengali cs czech da danish de german el greek en english es spanish et estonian fa persian fi
+finnish fr french he hebrew hi hindi hr croatian hu hungarian id indonesian it italian ja japanese ko korean lt
+lithuanian lv latvian nb no norwegian nl dutch pl polish pt portuguese ro romanian ru russian sk slovak sl slovenian
+sr serbian sv swedish sw swahili th thai tr turkish uk ukrainian ur urdu vi vietnamese zh chinese
+"""
+LANGUAGES = frozenset(_LANGUAGES.split())
+"""Two columns of such names, and no others, are a text and its translation."""
 TARGET_NAMES = ("target", "tgt", "target_text", "tgt_text", "output_text", "translation")
 """Well-known names of a text to translate and of its translation. Many a label is called target: they come in twos."""
 
@@ -95,15 +101,12 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
     if task is not None and task not in TASKS:
         raise SettingError(unknown("task", task, TASKS))
     spread = slice(None, None, -(-len(table) // SAMPLE))
-    if settings.text is None and (odd := next((name for name in table.columns if len(name.split()) > 5), None)):
-        raise DataError(
-            f"{table.name}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
-            "write names such as text,label above it, or say --text and --label"
-        )
     image = None if settings.image is None else existing(table.name, settings.image, table.columns, "--image")
     also = named_beside(table, settings)
     text = None
     if settings.kind != TABLE:
+        if settings.text is None:
+            _refuse_data_as_names(table)
         others = (settings.label, *also, image) if settings.text is None else ()
         sample = {name: values[spread] for name, values in table.columns.items() if name not in others}
         text = _find_text(table.name, sample, settings.text)
@@ -136,6 +139,14 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
     return Columns(text, label, task, why, MIXED if also or image else TEXT, also, image)
 
 
+def _refuse_data_as_names(table: Table) -> None:
+    if odd := next((name for name in table.columns if len(name.split()) > 5), None):
+        raise DataError(
+            f"{table.name}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
+            "write names such as text,label above it, or say --text and --label"
+        )
+
+
 def _without_text(
     table: Table, settings: DataSettings, task: str | None, also: tuple[str, ...], image: str | None
 ) -> Columns:
@@ -148,7 +159,7 @@ def _without_text(
     values = [value for value in labels_of(table, None, label) if value]
     task = task or _task(table, label, values)
     what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
-    columns = f"{len(also):,} column{'' if len(also) == 1 else 's'} read (--also)"
+    columns = f"{counted(len(also), 'column')} read (--also)"
     why = (
         f"{what}, {columns}, label column '{label}'{', the last one,' if last else ''} with {_kinds(task, values)} "
         f"(--label); task: {task} (--task)"
@@ -178,6 +189,8 @@ def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tu
     """
     names = list(names)
     if settings.source is None and settings.target is None:
+        if len(names) == 2 and all(name.lower() in LANGUAGES for name in names):
+            return names[0], names[1]
         found = by_name(names, SOURCE_NAMES), by_name(names, TARGET_NAMES)
         if not all(found) or by_name(names, TEXT_NAMES) or settings.text or settings.label:
             return None
@@ -225,7 +238,7 @@ def check_labels(table: Table, columns: Columns) -> None:
     label = table.columns[existing(table.name, columns.label, table.columns, "--label")]
     filled = filled_rows(table, columns.text)
     if empty := [place for place in filled if not label[place].strip()]:
-        rows = "1 row has" if len(empty) == 1 else f"{len(empty):,} rows have"
+        rows = counted(len(empty), "row has", "rows have")
         raise DataError(
             f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({rows} none): "
             "fill it in, take such rows out, or choose another column with --label"
@@ -268,9 +281,10 @@ def _task(table: Table, label: str, values: list[str]) -> str:
         whole = sorted(int(number) for number in numbers if number.is_integer())
         if len(whole) < len(numbers):
             return REGRESSION
-        counted = label.lower() in CLASS_NAMES and whole[0] in (0, 1) and whole == list(range(whole[0], whole[-1] + 1))
+        in_a_row = whole[0] in (0, 1) and whole == list(range(whole[0], whole[-1] + 1))
+        numbered = label.lower() in CLASS_NAMES and in_a_row and len(values) >= 5 * len(different)
         few = len(different) <= FEW and len(values) >= 2 * len(different)
-        return CLASSIFICATION if few or (counted and len(values) >= 5 * len(different)) else REGRESSION
+        return CLASSIFICATION if few or numbered else REGRESSION
     if len(different) > 2 and len(different) > 0.8 * len(values):
         if len(numbers) > len(different) / 2:  # amounts, with something else among them that will be pointed out
             return REGRESSION

@@ -10,8 +10,6 @@ from datetime import date, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
-from glassformer.config.errors import DataError
-
 if TYPE_CHECKING:
     from babel import Locale
     from babel.dates import DateTimePattern
@@ -113,11 +111,9 @@ class Way:
 @functools.cache
 def ways_of_writing(language: str) -> tuple[Way, ...]:
     """With names or numbers, long or short, and in each kind of digits; always with the whole year."""
-    try:
-        from babel import Locale
-        from babel.dates import parse_pattern
-    except ImportError:
-        raise DataError("the data set 'dates' needs the package Babel, which is not here: pip install babel") from None
+    from babel import Locale
+    from babel.dates import parse_pattern
+
     ways = []
     for place in LANGUAGES[language]:
         locale = Locale.parse(place)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from glassformer.config.errors import DataError
 from glassformer.data.reading import numbered_lines, text_blocks
+from glassformer.data.wording import counted, listed
 
 FIELD = 2**27
 """Characters in a field, at most: a quote that is never closed would swallow the rest of a large file."""
@@ -57,10 +58,9 @@ def _names(header: list[str], where: str) -> list[str]:
 
 
 def _ragged(where: str, fields: list[str], names: list[str], delimiter: str) -> DataError:
-    listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     hint = f": a text that holds {SIGNS[delimiter]} needs quotes around it" if len(fields) > len(names) else ""
-    some = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
-    return DataError(f"{where}: {some}, but the header names {len(names)} ({listed}){hint}")
+    some = counted(len(fields), "field")
+    return DataError(f"{where}: {some}, but the header names {len(names)} ({listed(names, 8)}){hint}")
 
 
 def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[Fields]:

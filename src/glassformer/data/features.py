@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import RunError
-from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
+from glassformer.config.presets import IMAGE, TABLE, TEXT
 from glassformer.config.resolve import Config
 from glassformer.data.examples import Examples, encode_examples
 from glassformer.data.image_features import ImageFeatures, ImageInputs
@@ -27,8 +27,6 @@ class TextFeatures(Features):
     context: int
     framed: bool
 
-    kind = TEXT
-
     @property
     def shape(self) -> Shape:
         return Shape(vocab=self.tokenizer.vocab_size)
@@ -39,9 +37,6 @@ class TextFeatures(Features):
 
     def inputs(self, part: Labelled, answers: NDArray[Any]) -> Examples:
         return encode_examples(part.texts, answers, self.tokenizer, context=self.context, framed=self.framed)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +81,6 @@ class MixedFeatures(Features):
     table: TableFeatures | None
     image: ImageFeatures | None
 
-    kind = MIXED
-
     @property
     def _kinds(self) -> list[Features]:
         return [kind for kind in (self.text, self.table, self.image) if kind is not None]
@@ -120,8 +113,8 @@ class MixedFeatures(Features):
         )
 
     def to_json(self) -> dict[str, Any]:
-        kinds = {"text": self.text, "table": self.table, "image": self.image}
-        return {"kind": self.kind, **{name: kind.to_json() for name, kind in kinds.items() if kind is not None}}
+        kinds = {"table": self.table, "image": self.image}
+        return {name: kind.to_json() for name, kind in kinds.items() if kind is not None}
 
 
 def learn_features(config: Config, part: Labelled, tokenizer: Tokenizer | None) -> Features:

@@ -1,12 +1,9 @@
-"""What looking at a table is made of: how lengths are spread, what occurs again, and the words for what was found."""
+"""What looking at a table is made of: how lengths are spread, and what occurs again."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-EXAMPLES = 5
-"""Of what is found, so many are shown at most."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +27,3 @@ def occurrences_of(texts: Iterable[str]) -> dict[str, list[int]]:
     for row, text in enumerate(texts):
         found.setdefault(text.strip(), []).append(row)
     return found
-
-
-def counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
-def lines_in_words(lines: Sequence[int]) -> str:
-    return f"line{'' if len(lines) == 1 else 's'} {listed(lines)}"
-
-
-def listed(items: Sequence[object], between: str = ", ") -> str:
-    """The first few."""
-    shown = between.join(f"{item:,}" if isinstance(item, int) else str(item) for item in items[:EXAMPLES])
-    return shown + (", …" if len(items) > EXAMPLES else "")

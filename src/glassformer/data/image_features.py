@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.config.errors import RunError
-from glassformer.config.presets import IMAGE
+from glassformer.config.errors import RunError, SettingError
 from glassformer.config.resolve import Config
 from glassformer.data.augment import draw, flipped, shifted
 from glassformer.data.inputs import Features, Inputs, Tensors
@@ -32,9 +31,6 @@ class ImageFeatures(Features):
     flip: bool = False
     """In training, half of them are mirrored."""
     seed: int = 0
-    remarks: tuple[str, ...] = ()
-
-    kind = IMAGE
 
     @staticmethod
     def learn(part: Labelled, config: Config) -> "ImageFeatures":
@@ -73,12 +69,7 @@ class ImageFeatures(Features):
         return ImageInputs(pixels, answers, part.texts, self, remarks)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "size": list(self.size),
-            "mean": list(self.mean),
-            "spread": list(self.spread),
-        }
+        return {"size": list(self.size), "mean": list(self.mean), "spread": list(self.spread)}
 
     @staticmethod
     def from_json(value: dict[str, Any], config: Config) -> "ImageFeatures":
@@ -87,6 +78,8 @@ class ImageFeatures(Features):
         if len(mean) != len(spread):
             raise RunError("as many means as spreads are wanted")
         data = config.data
+        if data.shift >= min(height, width):
+            raise SettingError(f"data.shift {data.shift} would move images of {height}×{width} pixels out of sight")
         return ImageFeatures((height, width), mean, spread, data.shift, data.flip, config.training.seed)
 
 

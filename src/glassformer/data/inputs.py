@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.labelled import Labelled
+from glassformer.data.order import TOKENS_AT_ONCE, token_borders
 from glassformer.models.shape import Shape
-
-TOKENS_AT_ONCE = 2**14
 
 Tensors = tuple[Tensor, ...]
 
@@ -53,7 +52,7 @@ class Inputs(ABC):
         """All examples once, those of like length together: which they are, and what a model is called with."""
         lengths = self.lengths
         order = np.argsort(lengths, kind="stable")
-        for first, last in pairwise(_borders(lengths[order])):
+        for first, last in pairwise(token_borders(TOKENS_AT_ONCE, lengths[order])):
             rows = order[first:last]
             yield rows, self.take(rows)
 
@@ -61,7 +60,6 @@ class Inputs(ABC):
 class Features(ABC):
     """How an example becomes what a model reads: learned from the training part, and saved in the run."""
 
-    kind: str
     remarks: tuple[str, ...] = ()
     """What learning found, in words for a person."""
 
@@ -74,19 +72,11 @@ class Features(ABC):
     def inputs(self, part: Labelled, answers: NDArray[Any]) -> Inputs:
         """The examples of a part as a model reads them."""
 
-    @abstractmethod
-    def to_json(self) -> dict[str, Any]: ...
+    def to_json(self) -> dict[str, Any]:
+        """What was learned, for a run to keep; nothing, where it is all in the tokenizer."""
+        return {}
 
     @property
     @abstractmethod
     def words(self) -> str:
         """What is read, for a person."""
-
-
-def _borders(lengths: NDArray[np.int64]) -> list[int]:
-    """Where to cut rising lengths so that no stretch, padded, holds more than TOKENS_AT_ONCE tokens, or just one."""
-    borders = [0]
-    for place, length in enumerate(lengths.tolist()):
-        if (place + 1 - borders[-1]) * length > TOKENS_AT_ONCE and place > borders[-1]:
-            borders.append(place)
-    return [*borders, len(lengths)] if len(lengths) else borders

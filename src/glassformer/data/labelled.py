@@ -2,42 +2,40 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import cached_property
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.config.presets import CLASSIFICATION
+from glassformer.config.presets import CLASSIFICATION, IMAGE
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns import Columns, check_labels, filled_rows
 from glassformer.data.groups import digests_of
 from glassformer.data.image_column import read_images
 from glassformer.data.looks import existing, number_in
+from glassformer.data.mixing import Numbers
 from glassformer.data.part import digest
 from glassformer.data.parts import (
     asked_for,
+    divided,
     few_rows,
     fingerprint_of,
+    fingerprint_of_split,
+    given_in_words,
     given_tables,
-    held_out,
     in_order,
     left_out,
-    left_to_training,
     repeated,
-    rows_in_words,
-    seen_in_training,
     size_in_words,
-    split_values,
 )
 from glassformer.data.table import Table, read_table
+from glassformer.data.wording import EXAMPLES, listed
 
 T = TypeVar("T")
-
-LARGEST = 5
-"""Classes that a report names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +48,7 @@ class Labelled:
     labels: list[str]
     lines: list[int]
     """Where each row begins in its file."""
-    source: str
+    origin: str
     """The file or data set they come from."""
     columns: dict[str, list[str]] = field(default_factory=dict)
     """The values of number and category columns."""
@@ -59,6 +57,26 @@ class Labelled:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @cached_property
+    def digests(self) -> Numbers:
+        return digests_of(self.texts)
+
+    @property
+    def fingerprint(self) -> str:
+        fingerprint = fingerprint_of(self.texts, self.labels)
+        beside = [digest(name, *values) for name, values in self.columns.items()]
+        if self.pixels is not None:
+            beside.append(hashlib.sha256(self.pixels.tobytes()).hexdigest())
+        return digest(fingerprint, *beside) if beside else fingerprint
+
+    def some(self, name: str, rows: list[int]) -> Self:
+        def of(values: list[T]) -> list[T]:
+            return [values[row] for row in rows]
+
+        columns = {column: of(values) for column, values in self.columns.items()}
+        pixels = None if self.pixels is None else self.pixels[rows]
+        return type(self)(name, of(self.texts), of(self.labels), of(self.lines), self.origin, columns, pixels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,38 +103,25 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
     classes = classes_of(whole) if columns.task == CLASSIFICATION else None
     files, fractions = asked_for(settings)
     what = "row" if columns.text is None else "text"
-    digests = digests_of(whole.texts)
-    number = {label: place for place, label in enumerate(classes or ())}
-    kinds = np.array([number.get(label, 0) for label in whole.labels], dtype=np.int64)
-    also = " and each class stays in training"
-    held, how = held_out(table, filled, digests, kinds, fractions, settings, alike=f"{what}s", also=also)
-    in_train = left_to_training(len(whole), held)
-    parts = {name: part_of(whole, name, rows) for name, rows in {"train": in_train, **held}.items()}
+    kinds = kinds_of(whole, classes or ())
+    parts, how = divided(whole, table, filled, fractions, settings, alike=f"{what}s", kinds=kinds)
     remarks = [
-        size_in_words(len(whole), held),
-        *([classes_in_words(whole)] if classes else [_amounts_in_words(whole)]),
+        size_in_words(parts),
+        classes_in_words(whole) if classes else _amounts_in_words(whole),
         *how,
         *left_out(len(table) - len(whole), "text"),
-        *repeated(digests, what),
-        *([single_in_words(whole)] if classes and fractions and 1 in Counter(whole.labels).values() else []),
+        *repeated(whole, what),
+        *(_single_in_words(whole) if classes and fractions else []),
         *thin(parts, fractions, whole if classes else None),
     ]
-    fingerprint = fingerprint_of_part(whole)
-    if settings.split_by is not None:
-        fingerprint = digest(fingerprint, *split_values(table, filled, settings.split_by))
+    fingerprint = fingerprint_of_split(whole, table, filled, settings.split_by)
     for name, given in given_tables(table, files, settings, read_table).items():
-        parts[name] = _labelled(given, columns, settings, name)[0]
-        fingerprint = digest(fingerprint, name, fingerprint_of_part(parts[name]))
-        remarks += [
-            f"{name} from {given.name}: {rows_in_words(len(parts[name]))}",
-            *left_out(len(given) - len(parts[name]), "text"),
-            *seen_in_training(name, parts[name].texts, digests[in_train]),
-        ]
-    parts = {name: parts[name] for name in in_order(parts)}
-    if classes:
-        for part in parts.values():
-            _refuse_unseen(part, columns, parts["train"].labels)
-    return LabelledCorpus(fingerprint, parts, classes, columns, tuple(remarks))
+        part = parts[name] = _labelled(given, columns, settings, name)[0]
+        fingerprint = digest(fingerprint, name, part.fingerprint)
+        remarks += given_in_words(part, parts["train"], left_out(len(given) - len(part), "text"))
+    for part in in_order(parts).values() if classes else ():
+        refuse_unseen(part, columns, parts["train"].labels)
+    return LabelledCorpus(fingerprint, in_order(parts), classes, columns, tuple(remarks))
 
 
 def whole_table(
@@ -125,7 +130,7 @@ def whole_table(
     """All rows that have a text, as one part; a label that is none of the `classes` is refused."""
     part = _labelled(table, columns, settings or DataSettings(), name)[0]
     if classes is not None:
-        _refuse_unseen(part, columns, classes)
+        refuse_unseen(part, columns, classes)
     return part
 
 
@@ -140,10 +145,10 @@ def _labelled(
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
     labels = table.columns[columns.label]
-    return unlabelled(table, columns, settings, filled, name, [labels[row].strip() for row in filled]), filled
+    return rows_as_part(table, columns, settings, filled, name, [labels[row].strip() for row in filled]), filled
 
 
-def unlabelled(
+def rows_as_part(
     table: Table,
     columns: Columns,
     settings: DataSettings,
@@ -166,20 +171,11 @@ def unlabelled(
     return Labelled(name, texts, labels or [""] * len(rows), lines, table.name, values, pixels)
 
 
-def fingerprint_of_part(part: Labelled) -> str:
-    """Of all that is read of it."""
-    fingerprint = fingerprint_of(part.texts, part.labels)
-    beside = [digest(name, *values) for name, values in part.columns.items()]
-    if part.pixels is not None:
-        beside.append(hashlib.sha256(part.pixels.tobytes()).hexdigest())
-    return digest(fingerprint, *beside) if beside else fingerprint
-
-
 def classes_of(whole: Labelled) -> tuple[str, ...]:
     different = set(whole.labels)
     if len(different) == 1:
         raise DataError(
-            f"{whole.source}: all {len(whole):,} rows have the label '{whole.labels[0]}', so that there is nothing to "
+            f"{whole.origin}: all {len(whole):,} rows have the label '{whole.labels[0]}', so that there is nothing to "
             "tell apart: choose another column with --label"
         )
     numbers = {label: number_in(label) for label in different}
@@ -188,28 +184,22 @@ def classes_of(whole: Labelled) -> tuple[str, ...]:
     return tuple(sorted(different, key=lambda label: (numbers[label], label)))
 
 
-def part_of(whole: Labelled, name: str, rows: NDArray[np.bool_]) -> Labelled:
-    chosen = np.flatnonzero(rows).tolist()
-
-    def of(values: list[T]) -> list[T]:
-        return [values[row] for row in chosen]
-
-    columns = {column: of(values) for column, values in whole.columns.items()}
-    pixels = None if whole.pixels is None else whole.pixels[chosen]
-    return Labelled(name, of(whole.texts), of(whole.labels), of(whole.lines), whole.source, columns, pixels)
+def kinds_of(part: Labelled, classes: Sequence[str]) -> NDArray[np.int64]:
+    """The number of each example's class; 0 where there are none."""
+    number = {label: place for place, label in enumerate(classes)}
+    return np.array([number.get(label, 0) for label in part.labels], dtype=np.int64)
 
 
-def _refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) -> None:
+def refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) -> None:
     known = set(classes)
-    for label, line in zip(part.labels, part.lines, strict=True):
+    for row, label in enumerate(part.labels):
         if label not in known:
-            raise DataError(
-                f"{part.source}, line {line:,}, column '{columns.label}': the label '{label}' "
-                "does not occur in training"
-            )
+            line = f"line {part.lines[row]:,}, column '{columns.label}'"
+            where = part.texts[row] if columns.kind == IMAGE else line
+            raise DataError(f"{part.origin}, {where}: the label '{label}' does not occur in training")
 
 
-def thin(parts: dict[str, Labelled], fractions: Collection[str], whole: Labelled | None) -> list[str]:
+def thin(parts: Mapping[str, Labelled], fractions: Collection[str], whole: Labelled | None) -> list[str]:
     """Warnings of held-out parts that say little, in all or of some class. `whole`: all rows, if they have classes."""
     remarks: list[str] = []
     several = [label for label, count in Counter(whole.labels if whole else ()).items() if count > 1]
@@ -217,15 +207,15 @@ def thin(parts: dict[str, Labelled], fractions: Collection[str], whole: Labelled
         remarks += few_rows(name, len(parts[name]))
         absent = sorted(set(several).difference(parts[name].labels))
         if absent:
-            listed = ", ".join(f"'{label}'" for label in absent[:LARGEST]) + (", …" if len(absent) > LARGEST else "")
-            remarks.append(f"warning: no row of {name} has the label {listed}")
+            labels = listed([f"'{label}'" for label in absent], EXAMPLES)
+            remarks.append(f"warning: no row of {name} has the label {labels}")
     return remarks
 
 
 def classes_in_words(whole: Labelled) -> str:
     counts = sorted(Counter(whole.labels).items(), key=lambda item: (-item[1], item[0]))
-    listed = ", ".join(f"{label} {count / len(whole):.1%}" for label, count in counts[:LARGEST])
-    return f"{len(counts):,} classes: {listed}" + (", …" if len(counts) > LARGEST else "")
+    shares = listed([f"{label} {count / len(whole):.1%}" for label, count in counts], EXAMPLES)
+    return f"{len(counts):,} classes: {shares}"
 
 
 def _amounts_in_words(whole: Labelled) -> str:
@@ -233,7 +223,7 @@ def _amounts_in_words(whole: Labelled) -> str:
     return f"numbers from {min(numbers):g} to {max(numbers):g}, {np.mean(numbers):.4g} on average"
 
 
-def single_in_words(whole: Labelled) -> str:
+def _single_in_words(whole: Labelled) -> list[str]:
     single = sorted(label for label, count in Counter(whole.labels).items() if count == 1)
-    listed = ", ".join(single[:LARGEST]) + (", …" if len(single) > LARGEST else "")
-    return f"classes with a single example, which stays in training: {listed}"
+    said = f"classes with a single example, which stays in training: {listed(single, EXAMPLES)}"
+    return [said] if single else []

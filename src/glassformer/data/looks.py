@@ -7,9 +7,14 @@ from itertools import pairwise
 
 from glassformer.config.errors import DataError
 from glassformer.config.names import nearest
+from glassformer.data.wording import listed
 
 FEW = 20
 """Whole numbers with more different values than this are amounts, not classes."""
+
+LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "y", "answer", "spam", "viral")
+AMOUNT_NAMES = ("rating", "score", "stars")
+"""Well-known names of what is learned, whatever it is learned from; the first wins over the others."""
 
 EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
 """What people write where a number is missing."""
@@ -44,12 +49,6 @@ def the_one(where: str, found: list[str], what: str, flag: str) -> str:
         either = " or ".join(f"'{name}'" for name in found[:5])
         raise DataError(f"{where}: {what} could be column {either}: say which with {flag}")
     return found[0]
-
-
-def listed(names: Iterable[str]) -> str:
-    """The first of them."""
-    names = list(names)
-    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
 
 
 def is_varied_text(values: Sequence[str]) -> bool:

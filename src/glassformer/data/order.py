@@ -3,12 +3,16 @@
 import bisect
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.data.mixing import Numbers, mix, number, permuted
+
+Rows = NDArray[np.int64]
+"""The numbers of texts or pairs."""
 
 
 class WindowOrder:
@@ -48,6 +52,9 @@ class WindowOrder:
         return shift + window * self.context
 
 
+TOKENS_AT_ONCE = 2**14
+"""In a batch of which nothing is learned, padding among them."""
+
 SORTED_TOGETHER = 64
 """Batches whose texts are sorted by length together: enough for little padding, few enough that chance still rules."""
 
@@ -64,25 +71,22 @@ class LengthOrder:
         self._batch_size = batch_size
         self._seed = mix(number(seed), number(2))
         self.steps_per_epoch = math.ceil(len(lengths) / batch_size)
-        self._epoch, self._batches = -1, list[NDArray[np.int64]]()
+        self._epoch, self._batches = -1, list[Rows]()
 
-    def rows(self, step: int) -> NDArray[np.int64]:
+    def rows(self, step: int) -> Rows:
         """The texts of one batch."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._of_epoch(epoch)
         return self._batches[place]
 
-    def _of_epoch(self, epoch: int) -> list[NDArray[np.int64]]:
-        key = mix(number(epoch), self._seed)
-        shuffled = _shuffled(len(self._lengths), key)
+    def _of_epoch(self, epoch: int) -> list[Rows]:
         stretch = SORTED_TOGETHER * self._batch_size
-        batches = []
-        for first in range(0, len(shuffled), stretch):
-            some = shuffled[first : first + stretch]
-            some = some[np.argsort(self._lengths[some], kind="stable")]
-            batches += [some[at : at + self._batch_size] for at in range(0, len(some), self._batch_size)]
-        return [batches[place] for place in _shuffled(len(batches), mix(key, number(1)))]
+        return _in_batches(len(self._lengths), mix(number(epoch), self._seed), stretch, self._cut)
+
+    def _cut(self, some: Rows) -> list[Rows]:
+        some = some[np.argsort(self._lengths[some], kind="stable")]
+        return [some[at : at + self._batch_size] for at in range(0, len(some), self._batch_size)]
 
 
 class TokenOrder:
@@ -107,7 +111,7 @@ class TokenOrder:
         self.steps_per_epoch = len(self._batches)
         """Of the first epoch."""
 
-    def rows(self, step: int) -> NDArray[np.int64]:
+    def rows(self, step: int) -> Rows:
         """The pairs of one batch."""
         while step >= self._ends[-1]:
             self._begin(len(self._ends))
@@ -120,25 +124,26 @@ class TokenOrder:
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._of_epoch(epoch)
 
-    def _of_epoch(self, epoch: int) -> list[NDArray[np.int64]]:
-        key = mix(number(epoch), self._seed)
-        shuffled = _shuffled(len(self._sources), key)
-        batches = []
-        for first in range(0, len(shuffled), self._stretch):
-            some = shuffled[first : first + self._stretch]
-            some = some[by_lengths(self._sources[some], self._targets[some])]
-            borders = token_borders(self._sources[some], self._targets[some], self._batch_tokens)
-            batches += [some[start:stop] for start, stop in itertools.pairwise(borders)]
-        return [batches[place] for place in _shuffled(len(batches), mix(key, number(1)))]
+    def _of_epoch(self, epoch: int) -> list[Rows]:
+        return _in_batches(len(self._sources), mix(number(epoch), self._seed), self._stretch, self._cut)
+
+    def _cut(self, some: Rows) -> list[Rows]:
+        some = some[by_lengths(self._sources[some], self._targets[some])]
+        borders = token_borders(self._batch_tokens, self._sources[some], self._targets[some])
+        return [some[start:stop] for start, stop in itertools.pairwise(borders)]
 
 
-def by_lengths(sources: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
+def by_lengths(sources: NDArray[np.int64], targets: NDArray[np.int64]) -> Rows:
     """Pairs by their target's length, and by their source's, which rises and falls by turns: neighbours are alike."""
     return np.lexsort((np.where(targets % 2, sources, -sources), targets))
 
 
-def token_borders(sources: NDArray[np.int64], targets: NDArray[np.int64], most: int) -> list[int]:
-    """Where to cut pairs, in their order, so that no stretch, padded, holds more than so many tokens (or one pair)."""
+def token_borders(most: int, sources: NDArray[np.int64], targets: NDArray[np.int64] | None = None) -> list[int]:
+    """Where to cut examples, in their order, so that no stretch, padded, holds more than so many tokens (or just one).
+
+    `sources`: the lengths of their texts; `targets`: of the second ones, where they are pairs.
+    """
+    targets = np.zeros_like(sources) if targets is None else targets
     borders = [0]
     longest_source = longest_target = 0
     for place, (source, target) in enumerate(zip(sources.tolist(), targets.tolist(), strict=True)):
@@ -149,5 +154,12 @@ def token_borders(sources: NDArray[np.int64], targets: NDArray[np.int64], most: 
     return [*borders, len(sources)] if len(sources) else borders
 
 
-def _shuffled(size: int, key: Numbers) -> NDArray[np.int64]:
+def _in_batches(size: int, key: Numbers, stretch: int, cut: Callable[[Rows], list[Rows]]) -> list[Rows]:
+    """One epoch: rows are shuffled, each stretch of so many is sorted and cut, and the batches are shuffled again."""
+    shuffled = _shuffled(size, key)
+    batches = [batch for first in range(0, size, stretch) for batch in cut(shuffled[first : first + stretch])]
+    return [batches[place] for place in _shuffled(len(batches), mix(key, number(1)))]
+
+
+def _shuffled(size: int, key: Numbers) -> Rows:
     return permuted(np.arange(size, dtype=np.uint64), size, key).astype(np.int64)

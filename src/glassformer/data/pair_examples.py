@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import SettingError
-from glassformer.data.order import by_lengths, token_borders
+from glassformer.data.order import TOKENS_AT_ONCE, by_lengths, token_borders
 from glassformer.data.sequences import Sequences
 from glassformer.data.translations import Pairs
 from glassformer.text.tokenizer import Tokenizer
-
-TOKENS_AT_ONCE = 2**14
-
 
 Batch = tuple[NDArray[np.int64], Int[Tensor, "B S"], Bool[Tensor, "B S"], Int[Tensor, "B T"], Bool[Tensor, "B T"]]
 """Some pairs side by side: which they are, the sources padded and their mask, the targets and theirs."""
@@ -41,14 +38,12 @@ class PairExamples:
     def __len__(self) -> int:
         return len(self.source)
 
-    def batches(
-        self, rows: NDArray[np.int64] | None = None, *, tokens_at_once: int = TOKENS_AT_ONCE
-    ) -> Iterator[Batch]:
-        """These pairs (unset: all) once, those of like length together: in each batch so many tokens, or one pair."""
+    def batches(self, rows: NDArray[np.int64] | None = None) -> Iterator[Batch]:
+        """These pairs (unset: all) once, those of like length together."""
         rows = np.arange(len(self)) if rows is None else rows
         source, target = self.source.lengths[rows], self.target.lengths[rows]
         order = by_lengths(source, target)
-        for first, last in pairwise(token_borders(source[order], target[order], tokens_at_once)):
+        for first, last in pairwise(token_borders(TOKENS_AT_ONCE, source[order], target[order])):
             some = rows[order[first:last]]
             yield some, *self.source.padded(some), *self.target.padded(some)
 
@@ -83,13 +78,9 @@ def encode_pairs(
         [pairs.targets[row] for row in kept],
         dropped=len(pairs) - len(kept),
         cut=sum(long) if too_long == "cut" else 0,
-        unknown=(_unknown(source, source_tokenizer), _unknown(target, target_tokenizer)),
+        unknown=(source.count(source_tokenizer.unk), target.count(target_tokenizer.unk)),
     )
 
 
 def _framed(before: list[int], ids: NDArray[np.int32], end: int) -> NDArray[np.int32]:
     return np.concatenate([before, ids, [end]]).astype(np.int32)
-
-
-def _unknown(texts: Sequences, tokenizer: Tokenizer) -> int:
-    return 0 if tokenizer.unk is None else int((texts.ids == tokenizer.unk).sum())

@@ -14,6 +14,7 @@ from glassformer.data.embedded import open_dataset
 from glassformer.data.picture_arrays import PARTS, read_arrays
 from glassformer.data.place import find
 from glassformer.data.source import RUN_FILE
+from glassformer.data.wording import counted, listed
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 """How the name of an image file ends."""
@@ -119,9 +120,8 @@ def _folder(name: str, folder: Path, size: tuple[int, int] | None) -> Pictures:
     remarks = [f"no pictures in class folder {below.relative_to(folder)}" for below in found if not found[below]]
     left_out = sorted({file.relative_to(folder).as_posix() for file in _files(folder)} - set(relative))
     if left_out:
-        shown = ", ".join(left_out[:SHOWN]) + (", …" if len(left_out) > SHOWN else "")
-        what = "file that is no picture" if len(left_out) == 1 else "files that are no pictures"
-        remarks.append(f"left out: {len(left_out):,} {what} in a class folder ({shown})")
+        some = counted(len(left_out), "file that is no picture", "files that are no pictures")
+        remarks.append(f"left out: {some} in a class folder ({listed(left_out, SHOWN)})")
     labels = [below.name for _, below in classes for _ in found[below]]
     of_part = [part for part, below in classes for _ in found[below]] if len(parts) > 1 else None
     return Pictures(name, gathered(name, folder, relative, size), labels, relative, of_part, "; ".join(remarks))
@@ -199,13 +199,13 @@ def gathered(name: str, folder: Path, files: Sequence[str], size: tuple[int, int
     return pixels
 
 
-def read_picture(path: Path, size: tuple[int, int] | None = None, channels: int | None = None) -> Pixels:
+def read_picture(path: Path, size: tuple[int, int] | None = None) -> Pixels:
     """One image file as H×W×C, resized where `size` (height and width) is another; of an animation the first picture.
 
-    Unset, `channels` is 1 for a picture without colours, else 3.
+    C is 1 for a picture without colours, else 3.
     """
     picture = _decoded(path)
-    return fitted(picture, size or (picture.shape[0], picture.shape[1]), channels or picture.shape[2])
+    return picture if size is None else resized(picture, size)
 
 
 def fitted(picture: Pixels, size: tuple[int, int], channels: int) -> Pixels:

@@ -64,6 +64,8 @@ def _json_row(row: str, where: str) -> dict[str, str]:
         raise DataError(f"{where}: not JSON: {error}") from None
     if not isinstance(values, dict):
         raise DataError(f'{where}: a row must be an object such as {{"text": "…"}}, not {row.strip()[:40]}')
+    if isinstance(pair := values.get("translation"), dict):  # {"translation": {"en": "…", "de": "…"}}: a column each
+        values = {**{name: value for name, value in values.items() if name != "translation"}, **pair}
     texts = {name: _as_text(value) for name, value in values.items()}
     for text in texts.values():
         try:

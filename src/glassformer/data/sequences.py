@@ -37,6 +37,10 @@ class Sequences:
         ids: list[int] = self.ids[self.starts[row] : self.starts[row + 1]].tolist()
         return ids
 
+    def count(self, token: int | None) -> int:
+        """How often one token stands in the texts; None, which stands for no token, never does."""
+        return 0 if token is None else int((self.ids == token).sum())
+
     def padded(self, rows: NDArray[np.int64]) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
         """The tokens of these texts, padded to the longest of them, and which of them are real."""
         starts = self.starts[rows]
@@ -46,3 +50,9 @@ class Sequences:
         at = np.minimum(starts[:, None] + places, max(0, len(self.ids) - 1))
         tokens = self.ids[at] if len(self.ids) else np.zeros(mask.shape, np.int32)
         return torch.from_numpy(np.where(mask, tokens, self.pad).astype(np.int64)), torch.from_numpy(mask)
+
+    @staticmethod
+    def trimmed(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Some rows of what `padded` gave, without padding that none of them needs."""
+        longest = max(1, int(mask.sum(1).max()))
+        return ids[:, :longest], mask[:, :longest]

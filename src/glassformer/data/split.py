@@ -11,6 +11,7 @@ from glassformer.data.mixing import mix, number
 from glassformer.data.part import Part, digest, documents_of, stretches, whole
 from glassformer.data.source import Source, open_source
 from glassformer.data.survey import Survey, survey
+from glassformer.data.wording import counted
 
 PURPOSES = {"validation": "for validation", "test": "for the test"}
 """The parts that can be held out, and how a sentence names them."""
@@ -114,26 +115,23 @@ def _of_tail(parts: dict[str, Part], fractions: dict[str, float]) -> str:
 
 
 def _of_documents(part: Part) -> str:
-    return f"{_documents(part.documents)} ({part.characters:,} characters) held out {PURPOSES[part.name]}"
-
-
-def _documents(count: int) -> str:
-    return f"{count:,} document{'' if count == 1 else 's'}"
+    return f"{counted(part.documents, 'document')} ({part.characters:,} characters) held out {PURPOSES[part.name]}"
 
 
 def _size(found: Survey) -> str:
     documents = int(found.filled.sum())
     characters = int(found.characters[found.filled].sum())
-    return f"{'one text' if documents == 1 else _documents(documents)}, {characters:,} characters"
+    return f"{'one text' if documents == 1 else counted(documents, 'document')}, {characters:,} characters"
 
 
 def _left_out(found: Survey) -> list[str]:
     blank = int((~found.filled).sum())
-    return [remark for remark in (found.source.note, blank and f"left out: {_documents(blank)} without text") if remark]
+    note = f"left out: {counted(blank, 'document')} without text" if blank else ""
+    return [remark for remark in (found.source.note, note) if remark]
 
 
 def _overlap(given: Survey, name: str, found: Survey, train: Part) -> list[str]:
     """Held-out documents that were trained on make the score too good."""
     seen = int(np.isin(given.digests[given.filled], found.digests[train.chosen]).sum())
     total = int(given.filled.sum())
-    return [f"warning: {seen:,} of {_documents(total)} of {name} also in training"] if seen else []
+    return [f"warning: {seen:,} of {counted(total, 'document')} of {name} also in training"] if seen else []

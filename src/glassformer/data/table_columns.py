@@ -5,23 +5,22 @@ from collections.abc import Collection
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.looks import (
+    AMOUNT_NAMES,
     FEW,
+    LABEL_NAMES,
     are_counted,
     are_dates,
     by_name,
     existing,
     hold_numbers,
     is_id_name,
-    listed,
     the_one,
 )
 from glassformer.data.table import Table
+from glassformer.data.wording import listed
 
-LABEL_NAMES = (
-    "label", "class", "target", "y", "species", "price", "outcome", "survived", "diagnosis", "quality", "sentiment",
-    "answer", "category", "spam", "viral", "rating", "score", "stars",
-)  # fmt: skip
-"""Well-known names of what is learned from a row of numbers and categories; the first wins over the others."""
+MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quality")
+"""Well-known names of what is learned from numbers and categories alone: beside a text, it is often something else."""
 
 
 def named_beside(table: Table, settings: DataSettings) -> tuple[str, ...]:
@@ -45,7 +44,7 @@ def table_label(table: Table, settings: DataSettings, image: str | None) -> tupl
         return existing(table.name, settings.label, table.columns, "--label"), False
     taken = {settings.split_by, image, *settings.beside}
     free = {name: values for name, values in table.columns.items() if name not in taken}
-    if found := by_name(free, LABEL_NAMES):
+    if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES):
         return the_one(table.name, found, "the label", "--label"), False
     usable = [name for name, values in free.items() if not _says_nothing(name, values)]
     if not usable:

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.config.presets import TABLE
 from glassformer.data.inputs import Features, Inputs, Tensors
 from glassformer.data.labelled import Labelled
-from glassformer.data.looks import hold_numbers, is_empty, listed, number_in
+from glassformer.data.looks import hold_numbers, is_empty, number_in
+from glassformer.data.wording import counted, listed
 from glassformer.models.shape import Shape
 
 
@@ -59,8 +59,6 @@ class TableFeatures(Features):
     categories: tuple[CategoryColumn, ...]
     remarks: tuple[str, ...] = ()
 
-    kind = TABLE
-
     @staticmethod
     def learn(part: Labelled) -> "TableFeatures":
         """From the training part. A column that is the same in every row is left out."""
@@ -85,7 +83,7 @@ class TableFeatures(Features):
                 categories.append(CategoryColumn(name, tuple(sorted(different))))
         if not numbers and not categories:
             raise DataError(
-                f"{part.source}: no column says anything ({listed(part.columns)}: each the same in every row of "
+                f"{part.origin}: no column says anything ({listed(part.columns)}: each the same in every row of "
                 "training): name others with --also"
             )
         return TableFeatures(tuple(numbers), tuple(categories), tuple(remarks))
@@ -110,7 +108,7 @@ class TableFeatures(Features):
         for name in self.columns:
             if name not in part.columns:
                 raise DataError(
-                    f"{part.source}: no column '{name}', which this model reads (columns: {listed(part.columns)})"
+                    f"{part.origin}: no column '{name}', which this model reads (columns: {listed(part.columns)})"
                 )
         remarks: list[str] = []
         numbers, flags, categories = [], [], []
@@ -121,17 +119,15 @@ class TableFeatures(Features):
             if column.flag:
                 flags.append(empty.astype(np.float64))
             elif empty.any():
-                remarks.append(f"column '{column.name}': {_values(int(empty.sum()))} empty, taken as its mean")
+                remarks.append(f"column '{column.name}': {counted(int(empty.sum()), 'value')} empty, taken as its mean")
         for chosen in self.categories:
             places = {value: place for place, value in enumerate(chosen.values, 1)}
             ids = np.array([places.get(value.strip(), 0) for value in part.columns[chosen.name]], np.int64)
             categories.append(ids)
             if (ids == 0).any():
                 first = part.columns[chosen.name][int(np.argmin(ids))].strip()
-                remarks.append(
-                    f"column '{chosen.name}': {_values(int((ids == 0).sum()))} not in training, such as '{first}', "
-                    "taken as unknown"
-                )
+                some = counted(int((ids == 0).sum()), "value")
+                remarks.append(f"column '{chosen.name}': {some} not in training, such as '{first}', taken as unknown")
         rows = len(part)
         return TableInputs(
             _stacked([*numbers, *flags], rows, np.float32),
@@ -143,7 +139,6 @@ class TableFeatures(Features):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "kind": self.kind,
             "numbers": [
                 {"name": one.name, "mean": one.mean, "spread": one.spread, "flag": one.flag} for one in self.numbers
             ],
@@ -170,7 +165,7 @@ def _numbers(part: Labelled, name: str) -> NDArray[np.float64]:
         number = number_in(value)
         if number is None:
             raise DataError(
-                f"{part.source}, line {part.lines[row]:,}, column '{name}': text where a number is wanted: "
+                f"{part.origin}, line {part.lines[row]:,}, column '{name}': text where a number is wanted: "
                 f"'{value.strip()[:40]}' (write a number or nothing there, or leave the column out: --also)"
             )
         found[row] = number
@@ -182,14 +177,10 @@ def _number_column(part: Labelled, name: str, found: NDArray[np.float64]) -> Num
     with np.errstate(over="ignore", invalid="ignore"):
         mean, spread = float(found[~empty].mean()), float(found[~empty].std())
     if not np.isfinite(spread):
-        raise DataError(f"{part.source}: column '{name}' holds numbers too large to work with: divide them")
+        raise DataError(f"{part.origin}: column '{name}' holds numbers too large to work with: divide them")
     return NumberColumn(name, mean, spread or 1.0, bool(empty.any()))
 
 
 def _stacked(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:
     """Columns side by side; there may be none."""
     return np.column_stack(columns).astype(kind) if columns else np.empty((rows, 0), kind)
-
-
-def _values(count: int) -> str:
-    return "1 value" if count == 1 else f"{count:,} values"

@@ -1,30 +1,27 @@
 """Pairs of texts, divided: what translating is learned from, and what is held out to see how well."""
 
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import cached_property
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.groups import digests_of
 from glassformer.data.looks import existing
+from glassformer.data.mixing import Numbers
 from glassformer.data.part import digest
 from glassformer.data.parts import (
     asked_for,
+    divided,
     few_rows,
     fingerprint_of,
+    fingerprint_of_split,
+    given_in_words,
     given_tables,
-    held_out,
     in_order,
     left_out,
-    left_to_training,
     repeated,
-    rows_in_words,
-    seen_in_training,
     size_in_words,
-    split_values,
 )
 from glassformer.data.table import Table
 
@@ -38,11 +35,24 @@ class Pairs:
     targets: list[str]
     lines: list[int]
     """Where each row begins in its file."""
-    source: str
+    origin: str
     """The file or data set they come from."""
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    @cached_property
+    def digests(self) -> Numbers:
+        """A sentence with several translations is in one part alone."""
+        return digests_of(self.sources)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.sources, self.targets)
+
+    def some(self, name: str, rows: list[int]) -> "Pairs":
+        sources, targets = [self.sources[row] for row in rows], [self.targets[row] for row in rows]
+        return Pairs(name, sources, targets, [self.lines[row] for row in rows], self.origin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,39 +71,25 @@ class PairCorpus:
 
 
 def split_pairs(table: Table, source: str, target: str, settings: DataSettings) -> PairCorpus:
-    """Files that were given are taken as they are; other parts are split off the table. `source`, `target`: columns.
-
-    Pairs of one source stay together: a sentence with several translations is in one part alone.
-    """
+    """Files that were given are taken as they are; other parts are split off the table. `source`, `target`: columns."""
     whole, filled = _pairs(table, source, target)
     files, fractions = asked_for(settings)
-    digests = digests_of(whole.sources)
-    kinds = np.zeros(len(whole), dtype=np.int64)
-    held, how = held_out(table, filled, digests, kinds, fractions, settings, alike="sources")
-    in_train = left_to_training(len(whole), held)
-    parts = {name: _part(whole, name, rows) for name, rows in {"train": in_train, **held}.items()}
+    parts, how = divided(whole, table, filled, fractions, settings, alike="sources")
     remarks = [
-        size_in_words(len(whole), held),
+        size_in_words(parts),
         *table.remarks,
         *how,
         *left_out(len(table) - len(whole), "source or target"),
-        *repeated(digests, "source"),
+        *repeated(whole, "source"),
+        *(remark for name in fractions for remark in few_rows(name, len(parts[name]))),
     ]
-    for name in fractions:
-        remarks += few_rows(name, len(parts[name]))
-    fingerprint = fingerprint_of(whole.sources, whole.targets)
-    if settings.split_by is not None:
-        fingerprint = digest(fingerprint, *split_values(table, filled, settings.split_by))
+    fingerprint = fingerprint_of_split(whole, table, filled, settings.split_by)
     for name, given in given_tables(table, files, settings, read_pairs).items():
-        parts[name] = _pairs(given, *_columns_of(given, source, target), name)[0]
-        fingerprint = digest(fingerprint, name, fingerprint_of(parts[name].sources, parts[name].targets))
-        remarks += [
-            f"{name} from {given.name}: {rows_in_words(len(parts[name]))}",
-            *given.remarks,
-            *left_out(len(given) - len(parts[name]), "source or target"),
-            *seen_in_training(name, parts[name].sources, digests[in_train]),
-        ]
-    return PairCorpus(fingerprint, {name: parts[name] for name in in_order(parts)}, tuple(remarks))
+        part = parts[name] = whole_pairs(given, source, target, name)
+        fingerprint = digest(fingerprint, name, part.fingerprint)
+        lost = left_out(len(given) - len(part), "source or target")
+        remarks += given_in_words(part, parts["train"], [*given.remarks, *lost])
+    return PairCorpus(fingerprint, in_order(parts), tuple(remarks))
 
 
 def whole_pairs(table: Table, source: str, target: str, name: str) -> Pairs:
@@ -115,14 +111,4 @@ def _pairs(table: Table, source: str, target: str, name: str = "whole") -> tuple
     filled = [row for row, text in enumerate(sources) if text.strip() and targets[row].strip()]
     if not filled:
         raise DataError(f"{table.name}: no row has a text in both column '{source}' and column '{target}'")
-    return _rows(Pairs(name, sources, targets, table.lines, table.name), name, filled), filled
-
-
-def _part(whole: Pairs, name: str, rows: NDArray[np.bool_]) -> Pairs:
-    return _rows(whole, name, np.flatnonzero(rows).tolist())
-
-
-def _rows(pairs: Pairs, name: str, rows: list[int]) -> Pairs:
-    """Some of them."""
-    sources, targets = [pairs.sources[row] for row in rows], [pairs.targets[row] for row in rows]
-    return Pairs(name, sources, targets, [pairs.lines[row] for row in rows], pairs.source)
+    return Pairs(name, sources, targets, table.lines, table.name).some(name, filled), filled

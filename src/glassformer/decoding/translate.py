@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -10,6 +11,7 @@ from torch import Tensor
 from glassformer.config.errors import SettingError
 from glassformer.decoding.beam import Hypothesis, beam_search
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.text.tokenizer import Tokenizer
 
 ROWS_AT_ONCE, TOKENS_AT_ONCE = 512, 2**14
 """Living translations, and source tokens for each of them, that one batch may hold."""
@@ -41,6 +43,12 @@ GREEDY = Search(beam=1)
 def longest_translation(source: int, context: int) -> int:
     """Tokens that the translation of so many may have, END among them."""
     return min(context, 3 * source + 20)
+
+
+def marks_of(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Where a target starts and ends, and what is never written in it: as `translate` asks for them."""
+    never = [id for id in tokenizer.specials if id != tokenizer.end]
+    return {"start": tokenizer.start, "end": tokenizer.end, "never": never}
 
 
 @torch.inference_mode()

@@ -23,13 +23,14 @@ def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
 
 
 def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, unit: str) -> None:
-    """Loss in training (each step and smoothed) and validation, with its best point; accuracy if any; the rate."""
+    """Loss in training (each step and smoothed) and validation, its best point marked; accuracy or chrF; the rate."""
     steps = [line for line in metrics if line.get("event") == "step"]
     validations = [line for line in metrics if line.get("event") == "validation"]
-    accuracies = [line["accuracy"] for line in validations if "accuracy" in line]
+    judged = next((name for name in ("accuracy", "chrf") if validations and name in validations[0]), "")
+    scores = [line[judged] for line in validations if judged in line]
     figure = Figure(figsize=(8, 5), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    heights = [4, 2, 1] if accuracies else [4, 1]
+    heights = [4, 2, 1] if scores else [4, 1]
     upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     if steps:
         at = [line["step"] for line in steps]
@@ -43,10 +44,10 @@ def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, un
         upper.plot(at, values, color=ORANGE, marker="o", markersize=4, linewidth=1.6, label="validation")
         _mark(upper, at, values, values.index(min(values)))
         for axes in middle:
-            axes.plot(at, accuracies, color=ORANGE, marker="o", markersize=4, linewidth=1.6)
+            axes.plot(at, scores, color=ORANGE, marker="o", markersize=4, linewidth=1.6)
             axes.margins(y=0.3)  # room for the number above the best point
-            axes.set_ylabel("accuracy")
-            _mark(axes, at, accuracies, accuracies.index(max(accuracies)))
+            axes.set_ylabel({"chrf": "chrF"}.get(judged, judged))
+            _mark(axes, at, scores, scores.index(max(scores)))
     upper.set_ylabel(f"loss ({unit})")
     upper.set_title(title, loc="left", parse_math=False)
     if steps or validations:

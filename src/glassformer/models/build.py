@@ -63,7 +63,11 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
     writing = replace(settings, encoder=settings.decoder, layers=settings.decoder_layers, bidirectional=False)
     with _own_random_numbers(seed):
         embed_source = _embed(settings, source_vocab)
-        embed_target = embed_source if settings.shared else _embed(writing, target_vocab)
+        embed_target = _embed(writing, target_vocab)
+        if settings.shared:
+            assert isinstance(embed_source, WordVectors)
+            assert isinstance(embed_target, WordVectors)
+            embed_source.table = embed_target.table
         encoder = build_encoder(settings, Place(input_width=embed_source.width, causal=False))
         place = Place(
             input_width=embed_target.width,

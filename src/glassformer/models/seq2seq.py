@@ -28,7 +28,7 @@ class Seq2Seq(nn.Module):
         self.embed_source = embed_source
         self.encoder = encoder
         self.embed_target = embed_target
-        """The same as `embed_source` where both sides share their word vectors."""
+        """With the same table as `embed_source` where both sides share their word vectors."""
         self.decoder = decoder
         self.head = nn.Linear(decoder.width, vocab, bias=False)
         if tied:

@@ -16,7 +16,7 @@ from glassformer.config.presets import TRANSLATION
 from glassformer.data.order import TokenOrder
 from glassformer.data.pair_examples import PairExamples
 from glassformer.decoding.beam import Hypothesis
-from glassformer.decoding.translate import GREEDY, Search, translate
+from glassformer.decoding.translate import GREEDY, Search, marks_of, translate
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
@@ -122,7 +122,7 @@ class Translating(Task):
         if not len(rows):
             raise DataError(f"the {part} part holds no pair")
         losses = self._losses(model, pairs, rows)
-        found = self.translations(model, [pairs.source.of(row) for row in rows], how)
+        found = self.translations(model, [pairs.source.of(row) for row in rows.tolist()], how)
         outputs = [self.tokenizer.decode(best[0].ids) for best in found]
         records = [
             {
@@ -152,11 +152,7 @@ class Translating(Task):
         return Evaluation(metrics, "chrf", lower_is_better=False, words=words, details=details, records=records)
 
     def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
-        start, end = self.tokenizer.start, self.tokenizer.end
-        assert start is not None
-        assert end is not None
-        never = [id for id in self.tokenizer.specials if id != end]
-        return translate(model, sources, how, context=self.context, start=start, end=end, never=never)
+        return translate(model, sources, how, context=self.context, **marks_of(self.tokenizer))
 
     def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:
         """The summed loss of each pair without label smoothing, and over how many tokens."""

@@ -29,24 +29,27 @@ their `Shape` and the outputs."""
 def build_model(
     config: Config,
     *,
-    shape: Shape,
+    tokenizer: Tokenizer | None,
+    target_tokenizer: Tokenizer | None,
+    features: Features | None,
     answers: Answers | None,
-    target_vocab: int | None = None,
     own: OwnModel | None = None,
 ) -> nn.Module:
-    """With its first weights. `target_vocab`: where a translation has other tokens than its source."""
+    """With its first weights."""
+    shape = _shape(tokenizer, features)
     if config.model.encoder == OWN:
         return _own(config, shape, answers, own)
     vocab = shape.vocab
     seed = config.training.seed
     if config.task == TRANSLATION:
-        return build_seq2seq(config.model, source_vocab=vocab, target_vocab=target_vocab or vocab, seed=seed)
+        target_vocab = vocab if target_tokenizer is None else target_tokenizer.vocab_size
+        return build_seq2seq(config.model, source_vocab=vocab, target_vocab=target_vocab, seed=seed)
     if answers is None:
         return build_language_model(config.model, vocab=vocab, seed=seed)
     return build_reader(config.model, shape=shape, outputs=answers.outputs, seed=seed)
 
 
-def shape_of(tokenizer: Tokenizer | None, features: Features | None) -> Shape:
+def _shape(tokenizer: Tokenizer | None, features: Features | None) -> Shape:
     """What a model has to know of what it reads."""
     if features is not None:
         return features.shape

@@ -23,7 +23,6 @@ WHAT = {
     REGRESSION: "A regressor on",
     TRANSLATION: "A translator",
 }
-USE = {LANGUAGE_MODEL: ("generate", "'A prompt'"), TRANSLATION: ("translate", "'A text'")}
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
 """What to predict of, by the kind of examples."""
 KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
@@ -32,7 +31,6 @@ KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "t
 def model_card(run: Path, config: Config, card: dict[str, Any], words: str, reads: str = "") -> str:
     """`words`: how good it is; `reads`: what it reads, where that is not just texts."""
     training = config.training
-    verb, example = USE.get(config.task, ("predict", EXAMPLES[config.data.kind]))
     size = f"{training.batch_tokens} tokens" if config.task == TRANSLATION else training.batch_size
     tokens = " `tokenizer.json` the tokens," if card["tokenizer"] is not None else ""
     lines = [
@@ -59,15 +57,22 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
         "Use it:",
         "",
         "```sh",
-        f"glassformer {verb} {shlex.quote(str(run))} {example}",
+        use_of(run, config),
         f"glassformer evaluate {shlex.quote(str(run))}",
         "```",
         "",
-        f"`glassformer.json` holds every setting, `model.safetensors` the best weights,{tokens}",
+        f"`glassformer.json` holds every setting, `model.safetensors` the weights,{tokens}",
         "`metrics.jsonl` each update and validation, `checkpoints/` what going on needs. Nothing here is executable.",
         "",
     ]
     return "\n".join(lines)
+
+
+def use_of(run: Path, config: Config) -> str:
+    """A command that uses a run."""
+    words = {LANGUAGE_MODEL: ("generate", "'A prompt'"), TRANSLATION: ("translate", "'A text'")}
+    verb, example = words.get(config.task, ("predict", EXAMPLES[config.data.kind]))
+    return f"glassformer {verb} {shlex.quote(str(run))} {example}"
 
 
 def _what(config: Config) -> str:

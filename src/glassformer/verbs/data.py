@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from glassformer.config.presets import IMAGE, TEXT, TRANSLATION
+from glassformer.config.presets import TEXT, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.data.check import Checked, check_table
@@ -12,17 +12,17 @@ from glassformer.data.check_pairs import CheckedPairs, Lengths, check_pairs
 from glassformer.data.columns import choose_columns
 from glassformer.data.embedded import DATASETS
 from glassformer.data.labelled import Labelled
-from glassformer.data.pairs import training_pairs
 from glassformer.data.part import Part
 from glassformer.data.pictured import as_table
-from glassformer.data.pictures import Pictures, read_pictures
+from glassformer.data.pictures import Pictures
+from glassformer.data.prefixes import training_pairs
 from glassformer.data.table import Table, read_table
 from glassformer.data.translations import Pairs
 from glassformer.tasks.labelling import Chosen
 from glassformer.tasks.language_model import Windows
 from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.prepare import Prepared, divide, find_pairs, prepare
+from glassformer.verbs.prepare import Prepared, divide, pairs_of, prepare
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,12 @@ def _sizes(part: Part | Labelled | Pairs) -> dict[str, int]:
 
 def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked | CheckedPairs:
     """What is odd about labelled texts or pairs, and what a model of this context would cut off."""
+    assert config.data.path is not None or config.task == TRANSLATION
+    if isinstance(table, Pictures):
+        return check_table(*as_table(table))
     if config.task == TRANSLATION:
-        return _check_pairs(config, say)
+        return _check_pairs(config, table, say)
     assert config.data.path is not None
-    if config.data.kind == IMAGE:
-        pictures = table if isinstance(table, Pictures) else read_pictures(config.data.path)
-        return check_table(*as_table(pictures))
-    assert not isinstance(table, Pictures)
     table = table or read_table(config.data.path, config.data)
     columns = choose_columns(table, config.data, config.task)
     if columns.text is None:
@@ -92,10 +91,8 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked |
     return check_table(table, columns, lengths, config.model.context)
 
 
-def _check_pairs(config: Config, say: Say) -> CheckedPairs:
-    found = find_pairs(config.data, TRANSLATION)
-    assert found is not None
-    table, source, target = found
+def _check_pairs(config: Config, read: Table | None, say: Say) -> CheckedPairs:
+    table, source, target = pairs_of(config.data, read)
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
     if config.tokenizer.shared:
         counts = [_lengths(Tokenizer.train([*sources, *targets], config.tokenizer, say))] * 2

@@ -41,12 +41,13 @@ def embed(
     if not isinstance(model, LanguageModel | Seq2Seq | Reader | BagReader):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     device = device_of(model)
-    examples = encode_examples(
-        texts, np.zeros(len(texts)), tokenizer, context=config.model.context, framed=config.framed
-    )
+    framed = config.framed or isinstance(model, Seq2Seq)
+    examples = encode_examples(texts, np.zeros(len(texts)), tokenizer, context=config.model.context, framed=framed)
     found: dict[int, Embedded] = {}
     for rows, (ids, mask) in examples.batches():
         ids, mask = ids.to(device), mask.to(device)
+        if isinstance(model, Seq2Seq):  # a source has END alone
+            ids, mask = ids[:, 1:], mask[:, 1:]
         inside = mask & (ids != _or_none(tokenizer.start)) & (ids != _or_none(tokenizer.end))
         states, whole = _vectors(model, ids, mask, inside)
         for place, row in enumerate(rows.tolist()):

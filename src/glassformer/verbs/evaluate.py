@@ -8,13 +8,15 @@ from typing import Any
 import torch
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.config.presets import IMAGE, TEXT, TRANSLATION
+from glassformer.config.presets import IMAGE, TEXT
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
 from glassformer.data.aligned import is_tmx
 from glassformer.data.columns import choose_columns
+from glassformer.data.image_features import ImageFeatures
 from glassformer.data.labelled import Labelled, whole_table
+from glassformer.data.looks import existing
 from glassformer.data.part import Part, whole
 from glassformer.data.pictured import whole_pictures
 from glassformer.data.pictures import read_pictures
@@ -33,8 +35,8 @@ from glassformer.verbs.load import AnyLoaded, Loaded, LoadedPredictor, LoadedTra
 from glassformer.verbs.predict import as_learned, needed
 from glassformer.verbs.prepare import (
     divide,
-    find_pairs,
     pair_examples_of,
+    pairs_of,
     say_too_long,
     translating_task,
 )
@@ -126,20 +128,24 @@ def _of_pairs(
 
 
 def _given_pairs(settings: DataSettings) -> Pairs:
-    found = find_pairs(settings, TRANSLATION)
-    assert found is not None
-    return whole_pairs(*found, "given")
+    return whole_pairs(*pairs_of(settings), "given")
 
 
 def _given(loaded: LoadedPredictor, data: str, settings: DataSettings) -> Labelled:
     classes = loaded.answers.names if isinstance(loaded.answers, Classes) else None
     if loaded.config.data.kind == IMAGE:
-        return whole_pictures(read_pictures(data, settings.size_of_images()), "given", classes or ())
+        assert isinstance(loaded.features, ImageFeatures)
+        return whole_pictures(read_pictures(data, loaded.features.size), "given", classes or ())
     table = read_table(data, settings)
-    if loaded.config.data.kind != TEXT:  # what was left out when it learned need not be there
-        needed(loaded.features, loaded.config, table)
+    if loaded.config.data.kind == TEXT:
+        columns = choose_columns(table, settings, loaded.config.task)
+    else:  # the columns that it learned from, however they look here
+        assert settings.label is not None
+        columns = replace(
+            needed(loaded.features, loaded.config, table),
+            label=existing(table.name, settings.label, table.columns, "--label"),
+        )
         settings = as_learned(loaded.features, settings)
-    columns = choose_columns(table, settings, loaded.config.task)
     return whole_table(table, columns, "given", classes, settings)
 
 

@@ -21,7 +21,7 @@ from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, read_answers
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
-from glassformer.verbs.build import OwnModel, build_model, shape_of
+from glassformer.verbs.build import OwnModel, build_model
 from glassformer.verbs.embed import Embedded, embed, embed_examples
 from glassformer.verbs.predict import Example, Prediction, predict
 from glassformer.verbs.translate import Translation, translate_texts
@@ -120,6 +120,8 @@ class LoadedTranslator(Loaded):
         say: Say = silent,
     ) -> Translation | list[Translation]:
         """The translation of a text, or of each of several; `beam` 1 is greedy."""
+        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+            raise Misuse("translate takes a text, or a list of texts")
         how = Search(beam, length_penalty, nbest)
         several = [texts] if isinstance(texts, str) else texts
         context = self.config.model.context
@@ -148,9 +150,10 @@ def load(run: "str | os.PathLike[str] | Run", device: str = "auto", *, model: Ow
     target = run.target_tokenizer()
     built = build_model(
         config,
-        shape=shape_of(tokenizer, features),
+        tokenizer=tokenizer,
+        target_tokenizer=target,
+        features=features,
         answers=answers,
-        target_vocab=None if target is None else target.vocab_size,
         own=model,
     )
     run.load_weights(built)

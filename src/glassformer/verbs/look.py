@@ -13,7 +13,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.say import Say, silent
 from glassformer.look.alignment import alignment_weights, draw_alignment
 from glassformer.runs.run import Run
-from glassformer.verbs.load import Loaded, LoadedTranslator, load_translator
+from glassformer.verbs.load import LoadedTranslator, load_translator
 from glassformer.verbs.translate import source_ids
 
 
@@ -28,10 +28,13 @@ class Alignment:
     """Of the layer and head that were chosen, or the mean over all."""
     layers: int
     heads: int
+    which: str
+    """The layer and head that were chosen, in words."""
 
     def save(self, path: str | Path) -> None:
         """A picture: .png, .svg or .pdf."""
-        draw_alignment(self.source, self.output, self.weights, path=Path(path), title=self.translation)
+        title = f"{self.translation}   ({self.which})" if self.layers * self.heads > 1 else self.translation
+        draw_alignment(self.source, self.output, self.weights, path=Path(path), title=title)
 
     def to_dict(self) -> dict[str, Any]:
         shown = {"source": self.source, "output": self.output, "translation": self.translation}
@@ -50,7 +53,7 @@ def look(
     say: Say = silent,
 ) -> Alignment:
     """How a translator aligns a text with its own translation, or with `target`. Layers and heads count from 0."""
-    loaded = run if isinstance(run, Loaded) else load_translator(run, device)
+    loaded = run if isinstance(run, LoadedTranslator) else load_translator(run, device)
     if not text.strip():
         raise Misuse("there is no text to look at")
     tokenizer, context = loaded.target_tokenizer, loaded.config.model.context
@@ -76,4 +79,11 @@ def look(
         some.mean((0, 1)),
         layers,
         heads,
+        f"{_chosen('layer', layer, layers)}, {_chosen('head', head, heads)}",
     )
+
+
+def _chosen(name: str, chosen: int | None, count: int) -> str:
+    if chosen is not None:
+        return f"{name} {chosen}"
+    return f"mean over {count} {name}s" if count > 1 else f"1 {name}"

@@ -18,11 +18,11 @@ from glassformer.data.columns import Columns
 from glassformer.data.features import MixedFeatures
 from glassformer.data.image_features import ImageFeatures
 from glassformer.data.inputs import Features, Inputs
-from glassformer.data.labelled import Labelled, unlabelled
-from glassformer.data.looks import listed
+from glassformer.data.labelled import Labelled, rows_as_part
 from glassformer.data.pictures import fitted, read_picture
 from glassformer.data.table import Table
 from glassformer.data.table_features import TableFeatures
+from glassformer.data.wording import listed
 from glassformer.tasks.answers import Answers, Classes
 from glassformer.tasks.labelling import score
 from glassformer.verbs.examples import say_cut
@@ -92,7 +92,7 @@ def inputs_of(features: Features, config: Config, part: Labelled, say: Say) -> I
 def part_of(features: Features, config: Config, examples: Sequence[Example], say: Say) -> Labelled:
     """Examples as a person gives them, as a part without labels."""
     if config.data.kind == TEXT:
-        if odd := next((one for one in examples if not isinstance(one, str)), None):
+        if (odd := next((one for one in examples if not isinstance(one, str)), None)) is not None:
             raise Misuse(f"this run reads texts, not a {type(odd).__name__}")
         texts = [str(one) for one in examples]
         return Labelled("given", texts, [""] * len(texts), list(range(1, len(texts) + 1)), "given")
@@ -107,7 +107,7 @@ def part_of(features: Features, config: Config, examples: Sequence[Example], say
 
 def rows_of(features: Features, config: Config, table: Table, rows: list[int]) -> Labelled:
     """Rows of a table as a part without labels."""
-    return unlabelled(table, needed(features, config, table), as_learned(features, config.data), rows)
+    return rows_as_part(table, needed(features, config, table), as_learned(features, config.data), rows)
 
 
 def needed(features: Features, config: Config, table: Table) -> Columns:
@@ -163,7 +163,7 @@ def _row(example: Example, config: Config, features: Features) -> dict[str, str]
         except ValueError:
             value = None
     if not isinstance(value, Mapping):
-        wanted = dict.fromkeys([*([config.data.text] if config.data.text else []), *read_columns(features)], "…")
-        shown = json.dumps(wanted, ensure_ascii=False)
+        names = [config.data.text, *read_columns(features), config.data.image]
+        shown = json.dumps({name: "…" for name in names if name}, ensure_ascii=False)
         raise Misuse(f"this run reads rows, as JSON: {shown}; '{str(example)[:40]}' is none (--file reads a table)")
     return {str(name): "" if one is None else str(one) for name, one in value.items()}

@@ -5,10 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config.errors import DataError, SettingError
-from glassformer.config.presets import CLASSIFICATION, IMAGE, LABELLING, LANGUAGE_MODEL, TEXT, TRANSLATION
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    IMAGE,
+    LABELLING,
+    LANGUAGE_MODEL,
+    MIXED,
+    TABLE,
+    TEXT,
+    TRANSLATION,
+    encoder_info,
+)
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_epochs
 from glassformer.config.say import Say
-from glassformer.config.sections import DataSettings
+from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.columns import SAMPLE, choose_columns, may_hold_labels, pair_columns
 from glassformer.data.embedded import open_dataset
@@ -54,18 +64,16 @@ class Prepared:
 # --- what the data is for ---
 
 
-def settle(
-    file: Mapping[str, Any], flags: Mapping[str, Any], say: Say, *, task: str | None = None
-) -> tuple[Config, Table | Pictures | None]:
-    """The whole configuration: what the settings leave open (`task`, else what the data looks like) is found out.
+def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple[Config, Table | Pictures | None]:
+    """The whole configuration: what the settings leave open, what the data looks like decides.
 
     Gives the table or the pictures too, where they had to be read.
     """
     said = {**flatten(file), **flatten(flags)}
-    task = said.get("task") or task
+    task = said.get("task")
     path = said.get("data.path")
     reading = {key.removeprefix("data."): value for key, value in said.items() if key.startswith("data.")}
-    settings = DataSettings(**reading)
+    settings = DataSettings(**{**_kind_of_model(said), **reading})
     if path is not None and task != LANGUAGE_MODEL and holds_pictures(path):
         return _settle_pictures(file, flags, settings, task, say)
     if (pairs := find_pairs(settings, task)) is not None:
@@ -111,6 +119,12 @@ def _settle_pictures(
     return config, pictures
 
 
+def _kind_of_model(said: Mapping[str, Any]) -> dict[str, str]:
+    """A model that reads no texts takes a table for its other columns."""
+    reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
+    return {} if TEXT in reads or MIXED in reads else {"kind": TABLE}
+
+
 def is_read_apart(settings: DataSettings) -> bool:
     """Whether pairs come from two files, or from a translation memory: then their columns need no names."""
     return settings.source_file is not None or (settings.path is not None and is_tmx(settings.path))
@@ -134,16 +148,33 @@ def find_pairs(settings: DataSettings, task: str | None) -> tuple[Table, str, st
                 ".parquet), a .tmx file, or --source-file and --target-file"
             )
         return None
-    few = read_table(settings.path, settings, most=SAMPLE)
-    names = pair_columns(few.name, few.columns, settings)
+    embedded = find(settings.path) is None
+    there = (
+        open_dataset(settings.path).columns if embedded else read_table(settings.path, settings, most=SAMPLE).columns
+    )
+    names = pair_columns(settings.path, there, settings)
     if names is None:
         if task == TRANSLATION:
             raise DataError(
-                f"{few.name}: no columns to translate from and to (columns: {', '.join(few.columns)}): "
+                f"{settings.path}: no columns to translate from and to (columns: {', '.join(there)}): "
                 "name them with --source and --target"
             )
         return None
     return read_table(settings.path, settings), *names
+
+
+NO_DATA = "no data: name a text file, a folder, a table, or an embedded data set (`glassformer data` lists them)"
+
+
+def pairs_of(data: DataSettings, table: Table | None = None) -> tuple[Table, str, str]:
+    """Pairs to translate, with the names of their columns. `table`: where it has been read already."""
+    if table is not None:
+        named = ("source", "target") if is_read_apart(data) else (data.source, data.target)
+        return table, str(named[0]), str(named[1])
+    found = find_pairs(data, TRANSLATION)
+    if found is None:
+        raise SettingError(NO_DATA)
+    return found
 
 
 def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | LabelledCorpus | PairCorpus:
@@ -153,14 +184,9 @@ def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | La
         return split_pictures(table if isinstance(table, Pictures) else _pictures(data), data)
     assert not isinstance(table, Pictures)
     if config.task == TRANSLATION:
-        found = find_pairs(data, TRANSLATION) if table is None else (table, data.source, data.target)
-        if found is not None:
-            named = ("source", "target") if is_read_apart(data) else found[1:]
-            return split_pairs(found[0], str(named[0]), str(named[1]), data)
+        return split_pairs(*pairs_of(data, table), data)
     if data.path is None:
-        raise SettingError(
-            "no data: name a text file, a folder, a table, or an embedded data set (`glassformer data` lists them)"
-        )
+        raise SettingError(NO_DATA)
     if config.task == LANGUAGE_MODEL:
         return split(open_source(data.path, data), data)
     table = table or read_table(data.path, data)

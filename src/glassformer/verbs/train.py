@@ -1,6 +1,7 @@
 """Train a model on a text: from settings to a finished run."""
 
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from glassformer.training.keeper import RunKeeper
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.snapshot import Snapshot
-from glassformer.verbs.build import OwnModel, build_model, learn_from_data, shape_of
+from glassformer.verbs.build import OwnModel, build_model, learn_from_data
 from glassformer.verbs.card import model_card
 from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
@@ -116,6 +117,8 @@ def train(
     the vocabulary and the number of scores.
     """
     own = None
+    if data is not None and not isinstance(data, str | os.PathLike):
+        raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
     if isinstance(model, str | dict):
         settings["model"] = model
     elif model is not None:
@@ -148,12 +151,12 @@ def train(
             Run.check_free(path, overwrite=overwrite)
             prepared = prepare(resolved, say, table=table)
             snapshot = None
-        target = prepared.target_tokenizer
         built = build_model(
             resolved,
-            shape=shape_of(prepared.tokenizer, prepared.features),
+            tokenizer=prepared.tokenizer,
+            target_tokenizer=prepared.target_tokenizer,
+            features=prepared.features,
             answers=prepared.answers,
-            target_vocab=None if target is None else target.vocab_size,
             own=own,
         )
         if own is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from glassformer.config.say import Say, silent
 from glassformer.decoding.beam import Hypothesis
-from glassformer.decoding.translate import Search, translate
+from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.text.tokenizer import Tokenizer
 
@@ -68,11 +68,10 @@ def translate_texts(
         say(f"{cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
     if tokenizer.unk is not None and (unknown := sum(ids.count(tokenizer.unk) for ids, _ in encoded)):
         say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
-    start, end = target_tokenizer.start, target_tokenizer.end
-    assert start is not None
-    assert end is not None
-    never = [id for id in target_tokenizer.specials if id != end]
-    found = iter(translate(model, [ids for ids, _ in encoded], how, context=context, start=start, end=end, never=never))
+    best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer))
+    if endless := sum(not some[0].ended for some in best):
+        say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
+    found = iter(best)
     return [
         Translation(text, [_scored(target_tokenizer, one) for one in next(found)] if text.strip() else [])
         for text in texts

@@ -1,0 +1,25 @@
+"""Words for people: so many of a thing, and the first few of many."""
+
+from collections.abc import Iterable, Sequence
+
+EXAMPLES = 5
+"""Of what is found, so many are shown at most."""
+
+NAMES = 12
+"""So many names of columns are."""
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """`many`: what several are called, where it is not `one` with an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def listed(items: Iterable[object], most: int = NAMES, between: str = ", ") -> str:
+    """The first of them."""
+    items = list(items)
+    shown = between.join(f"{item:,}" if isinstance(item, int) else str(item) for item in items[:most])
+    return shown + (", …" if len(items) > most else "")
+
+
+def lines_in_words(lines: Sequence[int], line: str = "line") -> str:
+    return f"{line}{'' if len(lines) == 1 else 's'} {listed(lines, EXAMPLES)}"
