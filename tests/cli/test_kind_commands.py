@@ -206,3 +206,15 @@ def test_looking_at_data(command: Command, odd: Path) -> None:
     assert "|2: " in out
     code, out, _ = command("data", "show", "bars", "--rows", "1", "--json")
     assert "1 × 11 × 7: from " in json.loads(out)["rows"][0][1]
+
+
+def test_a_model_that_reads_no_text_takes_the_other_columns(command: Command, tmp_path: Path) -> None:
+    rows = [f"{row % 2},{row % 3},a person called {row} of no fame at all,{row % 5}.5" for row in range(60)]
+    (tmp_path / "people.csv").write_text("\n".join(["survived,class,name,fare", *rows]))
+    code, _, err = command("train", "people.csv", "--label", "survived", "--model", "linear", "--epochs", "1")
+    assert code == 0, err
+    assert "2 columns read" in err
+    assert "not read: name" in err
+    code, _, err = command("train", "people.csv", "--label", "survived", "--model", "cnn", "--epochs", "1")
+    assert code == 0, err
+    assert "text column 'name'" in err

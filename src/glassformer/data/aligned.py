@@ -24,8 +24,12 @@ def is_tmx(path_or_name: str) -> bool:
 def read_pairs(path_or_name: str, settings: DataSettings) -> Table:
     """A translation memory, or any table."""
     if is_tmx(path_or_name):
-        languages = is_tmx(settings.path or "")  # of a table, source and target are columns
-        return read_tmx(path_or_name, *((settings.source, settings.target) if languages else ()))
+        try:
+            return read_tmx(path_or_name, settings.source, settings.target)
+        except DataError:
+            if is_tmx(settings.path or ""):
+                raise
+            return read_tmx(path_or_name)  # source and target are columns of a table, and no languages
     return read_table(path_or_name, settings)
 
 

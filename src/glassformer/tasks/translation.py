@@ -15,6 +15,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import TRANSLATION
 from glassformer.data.order import TokenOrder
 from glassformer.data.pair_examples import PairExamples
+from glassformer.data.sequences import Sequences
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import GREEDY, Search, marks_of, translate
 from glassformer.models.seq2seq import Seq2Seq
@@ -47,8 +48,8 @@ class PairBatch(Batch):
         return int(self.source_mask.sum()) + self.count
 
     def rows(self, first: int, last: int) -> "PairBatch":
-        source, source_mask = _trimmed(self.source[first:last], self.source_mask[first:last])
-        return PairBatch(source, source_mask, *_trimmed(self.target[first:last], self.target_mask[first:last]))
+        source, source_mask = Sequences.trimmed(self.source[first:last], self.source_mask[first:last])
+        return PairBatch(source, source_mask, *Sequences.trimmed(self.target[first:last], self.target_mask[first:last]))
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         answers = self.target[:, 1:].masked_fill(~self.target_mask[:, 1:], NOTHING)
@@ -56,11 +57,6 @@ class PairBatch(Batch):
         if device.type == "cuda":
             return tuple(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors)
         return tuple(tensor.to(device) for tensor in tensors)
-
-
-def _trimmed(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    longest = int(mask.sum(1).max())
-    return ids[:, :longest], mask[:, :longest]
 
 
 class Translating(Task):

@@ -1,7 +1,8 @@
 """From settings to everything a training needs: text divided, tokens counted, a task."""
 
+import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.errors import DataError, SettingError
@@ -10,7 +11,6 @@ from glassformer.config.presets import (
     IMAGE,
     LABELLING,
     LANGUAGE_MODEL,
-    MIXED,
     TABLE,
     TEXT,
     TRANSLATION,
@@ -20,7 +20,7 @@ from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_e
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.aligned import is_tmx, read_aligned, read_tmx
-from glassformer.data.columns import SAMPLE, choose_columns, may_hold_labels, pair_columns
+from glassformer.data.columns import SAMPLE, Columns, choose_columns, may_hold_labels, pair_columns
 from glassformer.data.embedded import open_dataset
 from glassformer.data.examples import Examples
 from glassformer.data.features import learn_features
@@ -73,7 +73,7 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
     task = said.get("task")
     path = said.get("data.path")
     reading = {key.removeprefix("data."): value for key, value in said.items() if key.startswith("data.")}
-    settings = DataSettings(**{**_kind_of_model(said), **reading})
+    settings = DataSettings(**reading)
     if path is not None and task != LANGUAGE_MODEL and holds_pictures(path):
         return _settle_pictures(file, flags, settings, task, say)
     if (pairs := find_pairs(settings, task)) is not None:
@@ -91,7 +91,7 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
     table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
     if task is not None or may_hold_labels(table, settings):
         table = read_table(path, settings)
-    columns = choose_columns(table, settings, task)
+    columns = _columns(table, settings, task, said)
     say(f"columns: {columns.why}")
     agreed(said.get("data.kind"), columns, table.name)
     found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label, "data.kind": columns.kind}
@@ -119,10 +119,13 @@ def _settle_pictures(
     return config, pictures
 
 
-def _kind_of_model(said: Mapping[str, Any]) -> dict[str, str]:
-    """A model that reads no texts takes a table for its other columns."""
+def _columns(table: Table, settings: DataSettings, task: str | None, said: Mapping[str, Any]) -> Columns:
+    """What each column is for; a model that reads no texts takes a table for its other columns, if it has any."""
     reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
-    return {} if TEXT in reads or MIXED in reads else {"kind": TABLE}
+    if TABLE in reads and TEXT not in reads and "data.kind" not in said:
+        with contextlib.suppress(DataError):
+            return choose_columns(table, replace(settings, kind=TABLE), task)
+    return choose_columns(table, settings, task)
 
 
 def is_read_apart(settings: DataSettings) -> bool:
