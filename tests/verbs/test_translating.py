@@ -12,6 +12,7 @@ from torch import nn
 
 import glassformer as gf
 from glassformer.config.errors import DataError, Misuse, SettingError
+from glassformer.decoding import translate as translate_room
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Event, Noted, Sampled, Validated
@@ -333,3 +334,12 @@ def test_what_is_embedded_is_what_the_decoder_looks_at(trained: Path) -> None:
     np.testing.assert_allclose(found.vector, states.mean(0), atol=1e-6)
     several = loaded.embed(["fedcba", "abc"])
     np.testing.assert_allclose(several[1].vector, found.vector, atol=1e-6)
+
+
+def test_a_translation_without_end_is_told(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, said = translator_of(trained), list[str]()
+    loaded.translate(["abc", "de"], say=said.append)
+    assert not any("grew far longer" in line for line in said)
+    monkeypatch.setattr(translate_room, "longest_translation", lambda source, context: 1)
+    loaded.translate(["abc", "de"], beam=1, say=said.append)
+    assert said[-1] == "2 of 2 translations grew far longer than their source and were stopped there"

@@ -22,7 +22,9 @@ def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
     return out
 
 
-def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, unit: str) -> None:
+def draw_curves(
+    metrics: Sequence[dict[str, Any]], path: Path, *, title: str, unit: str, smoothing: float = 0.0
+) -> None:
     """Loss in training (each step and smoothed) and validation, its best point marked; accuracy or chrF; the rate."""
     steps = [line for line in metrics if line.get("event") == "step"]
     validations = [line for line in metrics if line.get("event") == "validation"]
@@ -36,7 +38,8 @@ def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, un
         at = [line["step"] for line in steps]
         losses = [line["loss"] for line in steps]
         upper.plot(at, losses, color=BLUE, alpha=0.25, linewidth=0.8)
-        upper.plot(at, smoothed(losses), color=BLUE, linewidth=1.6, label="training, smoothed")
+        label = f"training, with label smoothing {smoothing:g}" if smoothing else "training, smoothed"
+        upper.plot(at, smoothed(losses), color=BLUE, linewidth=1.6, label=label)
         lower.plot(at, [line["lr"] for line in steps], color=GREY, linewidth=1.4)
     if validations:
         at = [line["step"] for line in validations]

@@ -65,6 +65,8 @@ class Task(ABC):
     """Its batches are all of one shape, so that compiling the step once is enough."""
     unit: str = "nats per token"
     """Of the loss."""
+    smoothing: float = 0.0
+    """Label smoothing in the loss that is learned from; that of an evaluation never has it."""
 
     @abstractmethod
     def batch(self, step: int) -> Batch:

@@ -259,7 +259,13 @@ def _try_out(model: nn.Module, prepared: Prepared) -> None:
 def _draw(run: Run, prepared: Prepared, evaluation: Evaluation | None) -> None:
     """How the training went, and of a classifier, what it takes for what."""
     task = prepared.task
-    draw_curves(run.read_metrics(), run.path / "curves.png", title=run.path.name, unit=task.unit)
+    draw_curves(
+        run.read_metrics(),
+        run.path / "curves.png",
+        title=run.path.name,
+        unit=task.unit,
+        smoothing=task.smoothing,
+    )
     if evaluation is not None and "confusion" in evaluation.details:
         draw_confusion(**evaluation.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
 
