@@ -42,7 +42,7 @@ def test_from_a_table_to_a_label(command: Command, files: Path) -> None:
     code, out, err = command("train", "three.csv", *words, "--out", "run", "--json")
     assert code == 0, err
     assert "columns: text column 'text', label column 'label' with 3 classes" in err
-    assert 'next: glassformer predict run "A text"' in err
+    assert "next: glassformer predict run 'A text'" in err
     trained = json.loads(out)
     assert (trained["task"], trained["model"], trained["steps"]) == ("classification", "average", 40)
     assert trained["validation"].keys() == {"accuracy", "macro_f1", "loss", "majority", "texts"}

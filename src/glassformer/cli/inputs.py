@@ -1,5 +1,6 @@
 """Texts that a person gives: as arguments, a line each from stdin, or in a file."""
 
+import io
 import itertools
 import os
 import sys
@@ -54,8 +55,13 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 def _blocks_of_stdin() -> Iterator[list[str]]:
     if sys.stdin.isatty():
         print("a text a line; Ctrl-D ends", file=sys.stderr)
+    try:
+        stdin = sys.stdin.fileno()
+    except io.UnsupportedOperation:  # not a real one, as in a notebook
+        yield from ([line.rstrip("\r\n")] for line in sys.stdin)
+        return
     rest = b""
-    while piece := os.read(sys.stdin.fileno(), 2**16):
+    while piece := os.read(stdin, 2**16):
         *lines_there, rest = (rest + piece).split(b"\n")
         yield from _decoded(lines_there)
     if rest:
