@@ -58,7 +58,7 @@ def _blocks_of_stdin() -> Iterator[list[str]]:
     try:
         stdin = sys.stdin.fileno()
     except io.UnsupportedOperation:  # not a real one, as in a notebook
-        yield from ([line.rstrip("\r\n")] for line in sys.stdin)
+        yield from _lines_of_text()
         return
     rest = b""
     while piece := os.read(stdin, 2**16):
@@ -68,11 +68,22 @@ def _blocks_of_stdin() -> Iterator[list[str]]:
         yield from _decoded([rest])
 
 
+def _lines_of_text() -> Iterator[list[str]]:
+    try:
+        for line in sys.stdin:
+            yield [line.rstrip("\r\n")]
+    except UnicodeDecodeError:
+        raise Misuse(NOT_UTF8) from None
+
+
+NOT_UTF8 = "what comes from stdin is not UTF-8"
+
+
 def _decoded(lines: list[bytes]) -> Iterator[list[str]]:
     try:
         texts = [line.decode().rstrip("\r") for line in lines]
     except UnicodeDecodeError:
-        raise Misuse("what comes from stdin is not UTF-8") from None
+        raise Misuse(NOT_UTF8) from None
     yield from _blocks(texts)
 
 
