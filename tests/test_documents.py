@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,22 +14,41 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def blocks(document: Path) -> list[tuple[str, str]]:
+def blocks(text: str) -> list[tuple[str, str]]:
     """(language, code) of each fenced block that can be run."""
-    return re.findall(r"^```(sh|python)\n(.*?)^```", document.read_text(), re.M | re.S)
+    return re.findall(r"^```(sh|python)\n(.*?)^```", text, re.M | re.S)
 
 
-@pytest.mark.parametrize("document", [path for path in DOCUMENTS if blocks(path)], ids=lambda path: path.name)
+def chains(document: Path) -> list[list[tuple[str, str]]]:
+    """The blocks section by section; sections that name the same run are one chain, in their order."""
+    found: list[tuple[set[str], list[tuple[str, str]]]] = []
+    for section in re.split(r"^## ", document.read_text(), flags=re.M):
+        code = blocks(section)
+        runs = {name for _, block in code for name in re.findall(r"runs/[\w-]+", block)}
+        related = [one for one in found if one[0] & runs]
+        found = [one for one in found if not one[0] & runs]
+        found.append(
+            (runs.union(*(names for names, _ in related)), [*chain.from_iterable(old for _, old in related), *code])
+        )
+    return [code for _, code in found if code]
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if chains(path)], ids=lambda path: path.name)
 def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GLASSFORMER_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
-    for language, code in blocks(document):
-        command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, f"{code}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-        assert "Traceback" not in done.stderr
-        assert done.stdout.strip()
+
+    def run(code_blocks: list[tuple[str, str]]) -> None:
+        for language, code in code_blocks:
+            command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
+            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+            assert done.returncode == 0, f"{code}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+            assert "Traceback" not in done.stderr
+            assert done.stdout.strip()
+
+    with ThreadPoolExecutor(2) as together:
+        list(together.map(run, chains(document)))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
