@@ -94,7 +94,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         ("weighting", "ngrams", "buckets"),
         causal=False,
         ordered=False,
-        updates=1000,
+        updates=850,
         without=("size", "embed", "width", "tied", "pool", "embed_width", "vectors", "vectors_frozen", *PAIR_KEYS),
         starts={
             TEXT: {
@@ -300,7 +300,7 @@ STARTS: dict[str, dict[str, Any]] = {
 """Where settings start, by dotted key: for labels and numbers by the kind of examples, and for translation. Mixed
 examples start as texts do; for these, it is what did best over three sets."""
 
-FEWEST_EPOCHS, MOST_EPOCHS = 3, 10
+FEWEST_EPOCHS, MOST_EPOCHS = 2, 10
 """How often to go through labelled data where nobody says."""
 MOST_EPOCHS_OF_NUMBERS = 200
 """The same for tables and images, of which few are often all there are."""

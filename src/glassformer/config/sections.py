@@ -226,7 +226,7 @@ class ModelSettings:
 @dataclass(frozen=True)
 class TrainingSettings:
     steps: int | None = setting(
-        None, "updates to make; unset, with no epochs and minutes: 2000, for labels 3 to 10 epochs", least=1
+        None, "updates to make; unset, with no epochs and minutes: 2000, for labels 2 to 10 epochs", least=1
     )
     epochs: float | None = setting(None, "times to go through the data", least=1e-9)
     minutes: float | None = setting(None, "minutes to train", least=1e-9)
