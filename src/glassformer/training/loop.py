@@ -33,9 +33,6 @@ from glassformer.training.schedule import rate_factor
 from glassformer.training.snapshot import Keeper, Progress, Snapshot
 from glassformer.training.watch import LossWatch
 
-SCALE_GROWS_AFTER = 2000
-"""fp16: updates without overflow after which the loss is scaled up again."""
-
 
 class _Loss(nn.Module):
     """Task and model as one module, so that several processes can share its gradients."""
@@ -245,7 +242,7 @@ class Trainer:
             torch._foreach_mul_(gradients, 1 / self.progress.loss_scale)
         if self.settings.clip is not None or self.scaled:
             norm = nn.utils.get_total_norm(gradients)
-        if norm is None or not self.scaled or self._scale_held(norm):
+        if norm is None or not self.scaled or self.progress.scale_held(math.isfinite(norm)):
             if norm is not None and self.settings.clip is not None:
                 nn.utils.clip_grads_with_norm_(self.model.parameters(), self.settings.clip, norm)
             if norm is not None and norm.device.type == "cpu" and not math.isfinite(norm):
@@ -254,17 +251,6 @@ class Trainer:
             self.progress.averaged = self.average.update(self.progress.averaged)
         self.optimiser.zero()
         return float(norm) if norm is not None and norm.device.type == "cpu" else None
-
-    def _scale_held(self, norm: Tensor) -> bool:
-        """fp16: whether gradients are finite at this scale. If not, the update is left out and the scale halved."""
-        progress = self.progress
-        if not math.isfinite(norm):
-            progress.loss_scale, progress.since_overflow = progress.loss_scale / 2, 0
-            return False
-        progress.since_overflow += 1
-        if progress.since_overflow == SCALE_GROWS_AFTER:
-            progress.loss_scale, progress.since_overflow = progress.loss_scale * 2, 0
-        return True
 
     def _fail(self, what: str) -> NoReturn:
         """Names the first tensor that went wrong. A checkpoint of these weights is no good: it would fail again."""

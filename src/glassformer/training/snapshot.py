@@ -7,6 +7,9 @@ from torch import Tensor
 
 from glassformer.tasks.base import Evaluation
 
+SCALE_GROWS_AFTER = 2000
+"""fp16: updates without overflow after which the loss is scaled up again."""
+
 
 @dataclass
 class Progress:
@@ -32,6 +35,16 @@ class Progress:
     """fp16: updates since gradients last grew too large at that scale."""
     averaged: int = 0
     """Updates whose weights are in the average."""
+
+    def scale_held(self, finite: bool) -> bool:
+        """fp16: whether gradients are finite at this scale. If not, the update is left out and the scale halved."""
+        if not finite:
+            self.loss_scale, self.since_overflow = self.loss_scale / 2, 0
+            return False
+        self.since_overflow += 1
+        if self.since_overflow == SCALE_GROWS_AFTER:
+            self.loss_scale, self.since_overflow = self.loss_scale * 2, 0
+        return True
 
 
 @dataclass(frozen=True)
