@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.recurrent import Gates, Recurrent, elman_step, gru_step, lstm_gates, lstm_step
+from glassformer.bricks.recurrent import Gates, Recurrent, elman_step, gru_gates, gru_step, lstm_gates, lstm_step
 from support import numbers, ready, same, sigmoid
 
 B, T, INPUT, D = 3, 5, 7, 4
@@ -197,4 +197,5 @@ def test_gru_step_is_torchs_cell(bias: bool) -> None:
     cell = ready(nn.GRUCell(INPUT, D, bias=bias))
     x, h = numbers(B, INPUT), numbers(B, D, seed=1)
     biases = {"b_x": cell.bias_ih, "b_h": cell.bias_hh} if bias else {}
-    same(gru_step(x, h, w_x=cell.weight_ih, w_h=cell.weight_hh, **biases), cell(x, h))
+    gates = gru_gates(x, h, w_x=cell.weight_ih, w_h=cell.weight_hh, **biases)
+    same(gru_step(gates, h), cell(x, h))

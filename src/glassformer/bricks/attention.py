@@ -54,6 +54,15 @@ def visible(
     return seen
 
 
+def attention_scores(
+    queries: Float[Tensor, "B h T e"], keys: Float[Tensor, "B k S e"], *, scale: float | None = None
+) -> Float[Tensor, "B h T S"]:
+    """Written out: Q Kᵀ / √e."""
+    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], 1)
+    scale = 1 / math.sqrt(queries.shape[-1]) if scale is None else scale
+    return torch.einsum("bhte,bhse->bhts", queries, keys) * scale
+
+
 def attention_weights(
     queries: Float[Tensor, "B h T e"],
     keys: Float[Tensor, "B k S e"],
@@ -62,9 +71,7 @@ def attention_weights(
     scale: float | None = None,
 ) -> Float[Tensor, "B h T S"]:
     """Written out: softmax(Q Kᵀ / √e), each query over the keys it may see."""
-    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], 1)
-    scale = 1 / math.sqrt(queries.shape[-1]) if scale is None else scale
-    scores = torch.einsum("bhte,bhse->bhts", queries, keys) * scale
+    scores = attention_scores(queries, keys, scale=scale)
     return masked_softmax(scores, None if seen is None else seen.expand_as(scores))
 
 
@@ -132,7 +139,7 @@ class Attention(nn.Module):
         self.query_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
         self.key_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
 
-        self.queries, self.keys, self.values, self.mixed = Tap(), Tap(), Tap(), Tap()
+        self.queries, self.keys, self.values, self.mask, self.mixed = Tap(), Tap(), Tap(), Tap(), Tap()
 
     def forward(
         self,
@@ -196,6 +203,7 @@ class Attention(nn.Module):
         mask: Bool[Tensor, "B S"] | None,
     ) -> Float[Tensor, "B T d"]:
         """Each query averages the values of the keys it may see; the heads' results are joined."""
+        queries, keys, values, mask = self.queries(queries), self.keys(keys), self.values(values), self.mask(mask)
         whole = queries.shape[2] == keys.shape[2] and mask is None
         seen = None if whole else visible(queries.shape[2], keys.shape[2], mask, causal=self.causal, device=keys.device)
         mixed = F.scaled_dot_product_attention(
@@ -212,13 +220,13 @@ class Attention(nn.Module):
         return joined if self.output is None else self.output(joined)
 
     def _queries(self, x: Float[Tensor, "B T i"], rotation: Rotation | None) -> Float[Tensor, "B h T e"]:
-        return self.queries(self._placed(self._split(x, self.heads), self.query_norm, rotation))
+        return self._placed(self._split(x, self.heads), self.query_norm, rotation)
 
     def _keys(self, x: Float[Tensor, "B S i"], rotation: Rotation | None) -> Float[Tensor, "B k S e"]:
-        return self.keys(self._placed(self._split(x, self.kv_heads), self.key_norm, rotation))
+        return self._placed(self._split(x, self.kv_heads), self.key_norm, rotation)
 
     def _values(self, x: Float[Tensor, "B S i"]) -> Float[Tensor, "B k S v"]:
-        return self.values(self._split(x, self.kv_heads))
+        return self._split(x, self.kv_heads)
 
     def _split(self, x: Float[Tensor, "B T i"], heads: int) -> Float[Tensor, "B h T e"]:
         return x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)

@@ -54,6 +54,7 @@ class Patches(nn.Module):
         super().__init__()
         height, wide = size
         rows, columns = math.ceil(height / patch), math.ceil(wide / patch)
+        self.grid = (rows, columns)
         self.cells = rows * columns
         """Tokens that an image becomes."""
         self.missing = (rows * patch - height, columns * patch - wide)
@@ -89,6 +90,7 @@ class ConvolutionStack(nn.Module):
             self.pooled.append(min(rows, columns) >= 4)
             if self.pooled[-1]:
                 rows, columns = rows // 2, columns // 2
+        self.grid = (rows, columns)
         self.cells = rows * columns
         """Tokens that an image becomes."""
 

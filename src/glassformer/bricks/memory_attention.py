@@ -27,7 +27,7 @@ class MemoryAttention(nn.Module):
         self.of_query = nn.Linear(width, hidden, bias=True) if kind == "additive" else None
         self.of_memory = nn.Linear(memory_width, hidden, bias=False) if kind == "additive" else None
         self.total = nn.Linear(hidden, 1, bias=False) if kind == "additive" else None
-        self.weights = Tap()
+        self.scores, self.weights = Tap(), Tap()
 
     def forward(
         self,
@@ -37,7 +37,7 @@ class MemoryAttention(nn.Module):
         keys: Float[Tensor, "B S k"] | None = None,
     ) -> Float[Tensor, "B T m"]:
         """`keys`: what `remember` made of this memory, so that queries one by one need not make it again."""
-        scores = self.score(query, self.remember(memory) if keys is None else keys)
+        scores = self.scores(self.score(query, self.remember(memory) if keys is None else keys))
         seen = None if mask is None else mask.unsqueeze(1).expand_as(scores)
         weights: Tensor = self.weights(masked_softmax(scores, seen))
         return weights @ memory

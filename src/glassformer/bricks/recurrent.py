@@ -59,7 +59,15 @@ def lstm_step(
     return (h if projection is None else h @ projection.T), c
 
 
-def gru_step(
+class GruGates(NamedTuple):
+    """What a GRU decides in one step: reset (r), keep (z), candidate (n)."""
+
+    r: Tensor
+    z: Tensor
+    n: Tensor
+
+
+def gru_gates(
     x: Float[Tensor, "B i"],
     h: Float[Tensor, "B d"],
     *,
@@ -67,15 +75,19 @@ def gru_step(
     w_h: Float[Tensor, "g d"],
     b_x: Float[Tensor, "g"] | None = None,
     b_h: Float[Tensor, "g"] | None = None,
-) -> Float[Tensor, "B d"]:
-    """r, z = σ(W x + U h + b),  n = tanh(W x + b + r ⊙ (U h + b')),  h_t = (1 − z) ⊙ n + z ⊙ h_(t−1)."""
+) -> GruGates:
+    """r, z = σ(W x + U h + b),  n = tanh(W x + b + r ⊙ (U h + b'))."""
     from_x = x @ w_x.T if b_x is None else x @ w_x.T + b_x
     from_h = h @ w_h.T if b_h is None else h @ w_h.T + b_h
     r_x, z_x, n_x = from_x.chunk(3, -1)
     r_h, z_h, n_h = from_h.chunk(3, -1)
     r, z = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
-    n = torch.tanh(n_x + r * n_h)
-    return (1 - z) * n + z * h
+    return GruGates(r, z, torch.tanh(n_x + r * n_h))
+
+
+def gru_step(gates: GruGates, h: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+    """h_t = (1 − z) ⊙ n + z ⊙ h_(t−1)."""
+    return (1 - gates.z) * gates.n + gates.z * h
 
 
 # torch says so once, and takes a slower road: nothing a person could do about it.
