@@ -5,14 +5,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 DEMO_MINUTES ?= 1
+# As many processes as there are cores, up to four; the tests of a file stay together.
+TOGETHER := -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo test lint format clean
+.PHONY: demo test test-slow lint format clean
 
 demo: $(STAMP)
 	$(BIN)/glassformer demo --minutes $(DEMO_MINUTES)
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest $(TOGETHER)
+
+test-slow: $(STAMP)
+	$(BIN)/pytest -m slow $(TOGETHER)
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check src tests benchmarks

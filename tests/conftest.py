@@ -17,11 +17,22 @@ CHECKED_ROOMS = [
 install_import_hook(CHECKED_ROOMS, "beartype.beartype")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("GLASSFORMER_STRICT", "1")  # a report that cannot be made is an error here
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With several processes: the tests of a file, which share what they trained, in one; the longest ones first."""
+    if not hasattr(config, "workerinput"):
+        return
+    items.sort(key=lambda item: item.path.name != "test_documents.py")
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -33,22 +32,24 @@ def chains(document: Path) -> list[list[tuple[str, str]]]:
     return [code for _, code in found if code]
 
 
-@pytest.mark.parametrize("document", [path for path in DOCUMENTS if chains(path)], ids=lambda path: path.name)
-def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
+CHAINS = [
+    pytest.param(code, id=f"{path.name}-{number}", marks=pytest.mark.xdist_group(f"{path.name}-{number}"))
+    for path in DOCUMENTS
+    for number, code in enumerate(chains(path), 1)
+]
+
+
+@pytest.mark.parametrize("code_blocks", CHAINS)
+def test_commands_run_as_written(code_blocks: list[tuple[str, str]], tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GLASSFORMER_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
-
-    def run(code_blocks: list[tuple[str, str]]) -> None:
-        for language, code in code_blocks:
-            command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
-            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
-            assert done.returncode == 0, f"{code}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-            assert "Traceback" not in done.stderr
-            assert done.stdout.strip()
-
-    with ThreadPoolExecutor(2) as together:
-        list(together.map(run, chains(document)))
+    for language, code in code_blocks:
+        command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, f"{code}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        assert "Traceback" not in done.stderr
+        assert done.stdout.strip()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

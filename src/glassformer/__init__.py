@@ -11,9 +11,13 @@ from glassformer.config.version import VERSION
 if TYPE_CHECKING:
     from glassformer.config.errors import GlassformerError as GlassformerError
     from glassformer.encoders.registry import register_encoder as register_encoder
+    from glassformer.inside.capture import capture as capture
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.verbs.evaluate import evaluate as evaluate
     from glassformer.verbs.load import load as load
+    from glassformer.verbs.look import look as look
+    from glassformer.verbs.report import report as report
+    from glassformer.verbs.scaling.measure import scaling as scaling
     from glassformer.verbs.train import train as train
 
 __version__ = VERSION
@@ -21,13 +25,17 @@ __version__ = VERSION
 _PUBLIC = {
     "GlassformerError": "glassformer.config.errors",
     "Tokenizer": "glassformer.text.tokenizer",
+    "capture": "glassformer.inside.capture",
     "evaluate": "glassformer.verbs.evaluate",
     "load": "glassformer.verbs.load",
+    "look": "glassformer.verbs.look",
     "register_encoder": "glassformer.encoders.registry",
+    "report": "glassformer.verbs.report",
+    "scaling": "glassformer.verbs.scaling.measure",
     "train": "glassformer.verbs.train",
 }
 
-__all__ = ["GlassformerError", "Tokenizer", "__version__", "evaluate", "load", "register_encoder", "train"]
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -132,34 +132,32 @@ def test_pictures_of_an_alignment(command: Command, translators: Path, tmp_path:
     code, out, err = command("look", translators / "gru", "abcd", "--out", "a.json")
     assert code == 0, err
     seen = json.loads((tmp_path / "a.json").read_text())
-    assert seen.keys() == {"source", "output", "translation", "weights"}
-    assert seen["source"] == ["a", "b", "c", "d", "<end>"]
-    assert out.strip() == seen["translation"] == load_translator(translators / "gru", "cpu").translate("abcd").text
-    assert seen["output"] == [*seen["translation"], "<end>"]
-    assert np.shape(seen["weights"]) == (len(seen["output"]), 5)
-    np.testing.assert_allclose(np.sum(seen["weights"], 1), 1, atol=1e-5)
-    assert "1 layer, 1 head: a.json" in err
+    (heads,) = seen["panels"]
+    written = load_translator(translators / "gru", "cpu").translate("abcd").text
+    assert heads["columns"] == ["a", "b", "c", "d", "<end>"]
+    assert heads["rows"] == [*written, "<end>"]
+    assert out.splitlines()[0] == seen["title"] == written
+    assert np.shape(heads["weights"]) == (1, 1, len(heads["rows"]), 5)
+    np.testing.assert_allclose(np.sum(heads["weights"], -1), 1, atol=1e-5)
+    assert "1 layer, 1 head" in out
+    assert "written: a.json" in err
     code, out, err = command("look", translators / "transformer", "abcd", "--out", "a.png")
-    assert "mean over 2 layers, mean over 2 heads: a.png" in err
+    assert "mean over 2 layers, mean over 2 heads" in out
     assert min(imread(tmp_path / "a.png").shape[:2]) > 200
     assert command("look", translators / "gru", "abcd", "--out", "a.svg")[0] == 0
     assert "<svg" in (tmp_path / "a.svg").read_text()[:900]
     assert command("look", translators / "gru", "abcd")[0] == 0
-    assert (tmp_path / "alignment.png").exists()
+    assert (tmp_path / "look.html").exists()
 
 
 def test_one_head_and_a_given_translation(command: Command, translators: Path, tmp_path: Path) -> None:
     words = ["look", translators / "transformer", "abc", "--translation", "CBAF", "--json"]
-    code, out, _ = command(*words)
-    mean = json.loads(out)
-    assert (code, mean["translation"], mean["output"]) == (0, "CBAF", ["C", "B", "A", "F", "<end>"])
-    every = [
-        json.loads(command(*words, "--layer", layer, "--head", head)[1])["weights"]
-        for layer in (0, 1)
-        for head in (0, 1)
-    ]
-    np.testing.assert_allclose(np.mean(every, 0), mean["weights"], atol=1e-6)
-    assert np.ptp(every, axis=0).max() > 1e-4
+    code, out, _ = command(*words, "--layer", 1, "--head", 0)
+    seen = json.loads(out)
+    (heads,) = seen["panels"]
+    assert (code, seen["title"], heads["rows"]) == (0, "CBAF", ["C", "B", "A", "F", "<end>"])
+    assert (heads["layer"], heads["head"]) == (1, 0)
+    assert seen["note"] == "layer 1, head 0"
     code, _, err = command("look", translators / "gru", "a" * 30, "--out", "long.png")
     assert code == 0
     assert "the text is longer than 16 tokens and cut there" in err

@@ -93,7 +93,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
     """Checkpoints are kept until nothing fits any more; with more room, the run goes on as if nothing had been."""
-    settings = {**SETTINGS, "training.steps": 40, "training.keep_checkpoints": 100, "training.validate_every": 1}
+    settings = {**SETTINGS, "training.steps": 40, "training.checkpoints": 100, "training.validate_every": 1}
     train_here(tmp_path / "whole", settings)
     out = small_disk / "run"
     with pytest.raises(RunError, match=r"^cannot write .*: No space left on device.*what was there before is kept$"):

@@ -60,14 +60,14 @@ def scores(run: Path) -> torch.Tensor:
 def test_the_folder_is_complete(finished: Path) -> None:
     names = {path.name for path in finished.iterdir()}
     wanted = {"glassformer.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "curves.png", "README.md"}
-    assert names - {"report.html"} == wanted | {"checkpoints"}
+    assert names == wanted | {"checkpoints", "report.html"}
     assert {path.name for path in (finished / "checkpoints").iterdir()} == {"step-2", "step-4"}
     assert (finished / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_nothing_is_pickled(finished: Path) -> None:
     files = [path for path in finished.rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} == {".json", ".jsonl", ".safetensors", ".png", ".md"}
+    assert {path.suffix for path in files} == {".json", ".jsonl", ".safetensors", ".png", ".md", ".html"}
     for path in files:
         if path.suffix == ".safetensors":
             load_file(path)

@@ -13,12 +13,12 @@ import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from glassformer.config.errors import DataError, GlassformerError, SettingError
+from glassformer.config.errors import DataError, GlassformerError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.pieces import PIECE, few_distinct, pieces, sampled
 from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import BATCH, Tokenizer
-from glassformer.verbs.tokenizer import compare, merge_steps, show
+from glassformer.verbs.tokenizer import compare, show
 
 STORY = (
     "It's a “small” story (about naïve foxes), isn't it?\n\n\tThe fox saw 17% of the hens; the hens saw the fox!\n"
@@ -426,31 +426,6 @@ def test_replacement_characters_in_the_text_do_not_hold_a_stream_up() -> None:
 
 
 # Verbs
-
-
-@given(story_like | any_text)
-def test_merge_steps_end_in_what_encode_gives(text: str) -> None:
-    steps = merge_steps(BPE, text)
-    assert steps[-1].ids == BPE.encode(text)
-    assert steps[-1].pieces == [piece.text for piece in show(BPE, text)]
-    assert len(steps[0].ids) == len(text.encode())
-    for before, after in pairwise(steps):
-        assert after.rank is not None
-        assert after.pair == BPE.merges[after.rank]
-        assert len(after.ids) < len(before.ids)
-        assert BPE.decode(after.ids) == text
-
-
-def test_merge_steps_show_one_merge_at_all_its_places() -> None:
-    tokenizer = trained("bpe", ["the the the the"], vocab_size=262)
-    steps = [(step.rank, step.pair, step.pieces) for step in merge_steps(tokenizer, "the hehe")]
-    assert steps == [
-        (None, None, ["t", "h", "e", " ", "h", "e", "h", "e"]),
-        (0, ("h", "e"), ["t", "he", " ", "he", "he"]),
-        (1, ("t", "he"), ["the", " ", "he", "he"]),
-    ]
-    with pytest.raises(SettingError, match="word"):
-        merge_steps(WORD, "the")
 
 
 @pytest.mark.parametrize("lines", [True, False], ids=["one text", "many texts"])

@@ -125,7 +125,7 @@ def test_a_finished_run_without_checkpoints_is_not_trained_anew_unasked(tmp_path
 ], ids=lambda settings: settings["encoder"])  # fmt: skip
 def test_an_average_of_the_weights(tmp_path: Path, settings: dict[str, Any]) -> None:
     settings = tiny(**settings, training__steps=9, training__average=4, training__validate_every=4, model__dropout=0.2)
-    settings["training.keep_checkpoints"] = 9
+    settings["training.checkpoints"] = 9
     trained = train_here(tmp_path / "whole", settings)
     same_run(stopped_and_resumed(tmp_path / "again", settings, 3, 4, 7), tmp_path / "whole")
     best = load_file(tmp_path / "whole" / "model.safetensors")

@@ -80,7 +80,7 @@ def run(words: list[str]) -> int:
 
 
 def _draw(details: dict[str, Any], out: str, say: Any) -> None:
-    from glassformer.look.confusion import draw_confusion
+    from glassformer.inside.confusion import draw_confusion
 
     if "confusion" not in details:
         raise Misuse("--out draws the confusion of classes, and this run has none")

@@ -16,9 +16,10 @@ VERBS: dict[str, str] = {
     "predict": "what a run says of a text, an image, a row: a label, a number, the next token, a translation",
     "generate": "let a run write",
     "translate": "let a run translate",
-    "look": "inside a run: how a translation is aligned with its source",
+    "look": "inside a run: attention, lenses, roles, which words decided, every number",
     "embed": "texts and tokens as vectors",
     "tokenizer": "train, show and compare tokenizers",
+    "scaling": "how time, memory, gradients and what is learned change as texts get longer",
     "data": "list, describe, check and show data sets",
     "demo": "the main job on embedded data, in a few minutes",
 }

@@ -2,14 +2,18 @@
 
 import argparse
 import dataclasses
+import itertools
 import re
 from typing import Any, NoReturn
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.names import nearest
 from glassformer.config.presets import ENCODERS, STARTS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, SECTIONS
-from glassformer.config.setting import Rule, kind_of
+from glassformer.config.setting import Rule, kind_of, parse
+
+TRUE = "true"
+"""What a flag that stands alone means."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,7 +47,15 @@ class Parser(argparse.ArgumentParser):
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
     def read(self, words: list[str]) -> argparse.Namespace:
-        return self.parse_intermixed_args(words)
+        return self.parse_intermixed_args(self._with_truths(words))
+
+    def _with_truths(self, words: list[str]) -> list[str]:
+        """A flag that may stand alone takes the word after it only if that is true or false: it may well be DATA."""
+        alone = {name for action in self._actions if action.const == TRUE for name in action.option_strings}
+        return [
+            f"{word}={TRUE}" if word in alone and not _is_truth(after) else word
+            for word, after in itertools.zip_longest(words, words[1:])
+        ]
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -62,6 +74,7 @@ def add_settings(parser: argparse.ArgumentParser, sections: tuple[str, ...] = tu
                 continue
             names = [short[key]] if key in short else []
             rule: Rule = field.metadata["rule"]
+            alone: dict[str, Any] = {"nargs": "?", "const": TRUE} if names and kind_of(field)[0] is bool else {}
             group.add_argument(
                 *names,
                 f"--{key}",
@@ -69,7 +82,18 @@ def add_settings(parser: argparse.ArgumentParser, sections: tuple[str, ...] = tu
                 metavar=_metavar(field),
                 default=argparse.SUPPRESS,
                 help=_help(key, field, rule),
+                **alone,
             )
+
+
+def _is_truth(word: str | None) -> bool:
+    """Whether a setting that is true or false can be this."""
+    field = next(field for field in dataclasses.fields(SECTIONS["training"]) if kind_of(field)[0] is bool)
+    try:
+        parse("", field, word)
+    except SettingError:
+        return False
+    return True
 
 
 def _metavar(field: dataclasses.Field[Any]) -> str:

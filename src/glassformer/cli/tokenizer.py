@@ -97,7 +97,7 @@ def show(words: list[str]) -> int:
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, table, visible
-    from glassformer.verbs.tokenizer import merge_steps
+    from glassformer.text.merging import merges_of
     from glassformer.verbs.tokenizer import show as pieces_of
 
     tokenizer = _find(options.where, settings_of(options))
@@ -108,7 +108,7 @@ def show(words: list[str]) -> int:
             results.print(Text(f"{rank:6}  {left!r} + {right!r} → {left + right!r}"))
         return 0
     pieces = pieces_of(tokenizer, options.text)
-    steps = merge_steps(tokenizer, options.text) if options.merges else []
+    steps = merges_of(tokenizer, options.text) if options.merges else []
     if options.json:
         print_json({"tokens": [piece._asdict() for piece in pieces], **(
             {"merges": [step._asdict() for step in steps]} if options.merges else {})})  # fmt: skip

@@ -60,6 +60,7 @@ ALIASES: dict[str, str] = {
     "dropout": "model.dropout",
     "vocab_size": "tokenizer.vocab_size",
     "batch_tokens": "training.batch_tokens",
+    "keep_checkpoints": "training.keep_checkpoints",
     "text": "data.text",
     "label": "data.label",
     "also": "data.also",

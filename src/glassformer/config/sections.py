@@ -266,7 +266,10 @@ class TrainingSettings:
     keep: str = setting("best", "which weights the run ends with: validation's best, or the last", choices=KEEP)
     patience: int | None = setting(None, "stop after this many validations without a better one", least=1)
     checkpoint_every: int | None = setting(None, "updates between checkpoints, beside those at validations", least=1)
-    keep_checkpoints: int = setting(2, "newest checkpoints kept", least=1)
+    checkpoints: int = setting(2, "newest checkpoints kept to go on from", least=1)
+    keep_checkpoints: bool = setting(
+        False, "also keep the weights of some two dozen updates (0, 1, 2, 4, 8, …), to watch the model learn"
+    )
     samples: bool = setting(True, "print a sample at each validation")
 
     def __post_init__(self) -> None:

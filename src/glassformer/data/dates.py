@@ -159,6 +159,20 @@ def meanings(text: str) -> set[date]:
     return found
 
 
+def spans(text: str) -> dict[str, list[int]]:
+    """Where year, month and day stand in a text that means one date; a month in words: all its letters."""
+    (day,) = meanings(text)
+    numbers = list(NUMBER.finditer(text))
+    year = next(number for number in numbers if int(number.group()) in YEARS)
+    numbers.remove(year)
+    for place, month in _readings()[_shape(text)]:
+        if int(numbers[place].group()) == day.day and (month or int(numbers[1 - place].group())) == day.month:
+            letters = [at for at, sign in enumerate(text) if not sign.isdecimal() and not sign.isspace()]
+            named = letters if month else list(range(*numbers[1 - place].span()))
+            return {"year": list(range(*year.span())), "month": named, "day": list(range(*numbers[place].span()))}
+    raise ValueError(f"nobody knows how {text!r} is read")
+
+
 def _shape(text: str) -> str:
     """What is left of a text without its numbers, its commas and its capitals."""
     return NUMBER.sub(lambda number: "#" * (4 if len(number.group()) == 4 else 1), COMMAS.sub("", text).lower())

@@ -14,6 +14,7 @@ from glassformer.data.image_sets import Images, digit_images, mnist_images
 from glassformer.data.opinions import opinion_rows, opinion_test_rows
 from glassformer.data.posts import COLUMNS as POST_COLUMNS
 from glassformer.data.posts import post_rows
+from glassformer.data.pronouns import Links, pronoun_links, pronoun_rows
 from glassformer.data.python_text import docstrings, sources
 from glassformer.data.reviews import review_rows
 from glassformer.data.sample_tables import DIABETES_COLUMNS, IRIS_COLUMNS, diabetes_rows, iris_rows
@@ -40,6 +41,8 @@ class DatasetInfo:
     """Pixels and classes, the same ones each time, where a data set holds images."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Where settings start, by dotted key, for this data."""
+    links: Callable[..., Iterable[tuple[str, Links]]] | None = None
+    """Other texts, with the words of each that belong together, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Dataset:
     test: Callable[[], Iterable[Row]] | None
     images: Callable[[], Images] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    links: Callable[[], Iterable[tuple[str, Links]]] | None = None
 
 
 def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
@@ -67,6 +71,14 @@ def _no_rows(name: str) -> Iterator[Row]:
 
 
 LETTER_BY_LETTER = {"tokenizer.kind": "char", "model.context": 64, "model.width": 96, "training.steps": 1400}
+WORD_BY_WORD = {
+    "tokenizer.kind": "word",
+    "model.context": 64,
+    "model.layers": 2,
+    "model.width": 64,
+    "training.steps": 800,
+    "training.lr": 6e-3,
+}
 ROWS = {"rows": 2000, "seed": 0}
 LETTERS = {**ROWS, "shortest": 3, "longest": 8}
 LABELLED = ("text", "label")
@@ -84,6 +96,13 @@ DATASETS: dict[str, DatasetInfo] = {
         "a letter and its digit, `distance` other pairs, then the letter asked again: k7c1f3?k7",
         _texts(recall_rows),
         {**ROWS, "distance": 8},
+    ),
+    "pronouns": DatasetInfo(
+        "stories of a woman and a man, each with one deed: what follows she or he depends on whose name stands before",
+        _texts(pronoun_rows),
+        {"rows": 6000, "seed": 0},
+        settings=WORD_BY_WORD,
+        links=pronoun_links,
     ),
     "reverse-pairs": DatasetInfo(
         "pairs: letters, and the same backwards: abcd → dcba",
@@ -174,4 +193,5 @@ def open_dataset(spec: str) -> Dataset:
         raise DataError(f"{name}:shortest {values['shortest']} is more than {name}:longest {values['longest']}")
     test = functools.partial(info.test, **values) if info.test else None
     rows = functools.partial(info.build, **values) if info.build else functools.partial(_no_rows, name)
-    return Dataset(name, info.columns, rows, test, info.images, info.settings)
+    links = functools.partial(info.links, **values) if info.links else None
+    return Dataset(name, info.columns, rows, test, info.images, info.settings, links)

@@ -117,8 +117,12 @@ class Run:
         self.write_card({**self.card(), **changes})
 
     def config(self) -> Config:
+        settings = self.card()["config"]
+        training = settings.get("training", {})
+        if type(training.get("keep_checkpoints")) is int:  # as it was called in runs of the first days
+            training["checkpoints"] = training.pop("keep_checkpoints")
         try:
-            return resolve(self.card()["config"], {}, strict=False)
+            return resolve(settings, {}, strict=False)
         except Misuse as error:
             raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
 

@@ -1,4 +1,4 @@
-"""Keeps checkpoints and the best weights in the run's folder."""
+"""Keeps checkpoints, the best weights and moments on the way in the run's folder."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from glassformer.config.errors import RunError
+from glassformer.runs import history
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.snapshot import Progress, Snapshot
@@ -36,10 +37,14 @@ class RunKeeper:
 
     def forget(self, step: int) -> None:
         self.run.forget_checkpoint(step)
+        history.forget(self.run, step)
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:
         self.run.write_weights(weights)
         self.run.update_card(best={"step": step, **evaluation.metrics})
+
+    def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None:
+        history.keep(self.run, step, weights, total=total)
 
 
 def restore(

@@ -21,6 +21,7 @@ from glassformer.bricks.losses import l2_penalty
 from glassformer.config.errors import SettingError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights
+from glassformer.runs.history import due
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.training.average import Average
 from glassformer.training.device import choose_compile, choose_precision
@@ -136,12 +137,16 @@ class Trainer:
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes()))
         self._begun = time.perf_counter() - progress.elapsed
         self.done = self._done()
+        if progress.step == 0:
+            self._keep_moment()
         while self.done < 1:
             if settings.patience is not None and progress.since_best >= settings.patience:
+                self._keep_moment(last=True)
                 return "patience"
             before = self.done
             asked = self._step(interrupt.asked)
             self.done = self._done()
+            self._keep_moment(last=self.done >= 1)
             if self.done >= 1 or self._validation_due(before):
                 self._validate()
                 self._checkpoint()
@@ -327,6 +332,13 @@ class Trainer:
         else:
             progress.since_best += 1
         self.listen(Validated(progress.step, evaluation, better))
+
+    def _keep_moment(self, *, last: bool = False) -> None:
+        """If one is due. Before the checkpoint of the same step: a run that goes on from that has this behind it."""
+        step = self.progress.step
+        if self.settings.keep_checkpoints and self.processes.first and (last or due(step, self.total)):
+            with self.average.in_use():
+                self.keeper.moment(take_weights(self.model), step, self.total)
 
     def _checkpoint(self) -> None:
         if self.saved == self.progress.step:

@@ -65,3 +65,6 @@ class Keeper(Protocol):
         """This step's checkpoint is no good."""
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
+
+    def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None:
+        """These weights are to be looked at later. `total`: updates in all, where that is known."""

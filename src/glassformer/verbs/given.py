@@ -1,5 +1,6 @@
 """An example on its way through a model: what that is called with, and what a person knows its tokens by."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,21 @@ class Given:
     grid: tuple[int, int] | None = None
     """Rows and columns of an image's patches, which stand row by row at `patches`."""
     patches: range | None = None
+
+    @property
+    def square(self) -> tuple[int, int] | None:
+        """How an example that is nothing but an image is cut: into patches, or into pixels where it is one vector."""
+        if self.pixels is None or self.columns or self.ids:
+            return None
+        height, width = self.pixels.shape[:2]
+        return self.grid or (height, width)
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """What a model can do without: a name for each token, or for each column or pixel of what is one vector."""
+        if self.square is not None:
+            return [f"{row},{column}" for row in range(self.square[0]) for column in range(self.square[1])]
+        return self.columns if len(self.tokens) == 1 and self.columns else self.tokens
 
 
 def given(loaded: AnyLoaded, example: Example, *, target: str | None = None, beam: int = 5, say: Say = silent) -> Given:

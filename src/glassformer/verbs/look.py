@@ -1,89 +1,95 @@
-"""Inside a run: for now, how a translation is aligned with its source."""
+"""Look inside a run: one verb for every view of it."""
 
 import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-from jaxtyping import Float
-from numpy.typing import NDArray
 
 from glassformer.config.errors import Misuse
+from glassformer.config.names import unknown
 from glassformer.config.say import Say, silent
-from glassformer.look.alignment import alignment_weights, draw_alignment
+from glassformer.config.views import ALL, QUICK, VIEWS
+from glassformer.inside.view import View, Views
 from glassformer.runs.run import Run
-from glassformer.verbs.load import LoadedTranslator, load_translator
-from glassformer.verbs.translate import source_ids
+from glassformer.verbs.asked import Asked
+from glassformer.verbs.load import AnyLoaded, Loaded, load
+from glassformer.verbs.predict import Example
+from glassformer.verbs.views import MAKERS, views_of
 
-
-@dataclass(frozen=True)
-class Alignment:
-    """A source, its translation, and how much each token of that looked at each of the source's."""
-
-    source: list[str]
-    output: list[str]
-    translation: str
-    weights: Float[NDArray[np.float32], "T S"]
-    """Of the layer and head that were chosen, or the mean over all."""
-    layers: int
-    heads: int
-    which: str
-    """The layer and head that were chosen, in words."""
-
-    def save(self, path: str | Path) -> None:
-        """A picture: .png, .svg or .pdf."""
-        title = f"{self.translation}   ({self.which})" if self.layers * self.heads > 1 else self.translation
-        draw_alignment(self.source, self.output, self.weights, path=Path(path), title=title)
-
-    def to_dict(self) -> dict[str, Any]:
-        shown = {"source": self.source, "output": self.output, "translation": self.translation}
-        return {**shown, "weights": self.weights.tolist()}
+IMPLIED = {"word": "word", "versus": "versus", "links": "links", "without": "worth"}
+"""Options that are asked for one view only."""
+MODES = ("heat", "lines", "all")
 
 
 def look(
-    run: "str | os.PathLike[str] | Run | LoadedTranslator",
-    text: str,
-    *,
-    target: str | None = None,
+    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    *texts: Example,
+    view: str | None = None,
     layer: int | None = None,
     head: int | None = None,
+    mode: str | None = None,
+    position: int | None = None,
+    target: str | None = None,
+    answer: str | None = None,
     beam: int = 5,
+    word: str | None = None,
+    versus: Example | None = None,
+    beside: "str | os.PathLike[str] | Run | AnyLoaded | None" = None,
+    links: "str | os.PathLike[str] | None" = None,
+    without: str | None = None,
     device: str = "auto",
     say: Say = silent,
-) -> Alignment:
-    """How a translator aligns a text with its own translation, or with `target`. Layers and heads count from 0."""
-    loaded = run if isinstance(run, LoadedTranslator) else load_translator(run, device)
-    if not text.strip():
-        raise Misuse("there is no text to look at")
-    tokenizer, context = loaded.target_tokenizer, loaded.config.model.context
-    ids, was_cut = source_ids(loaded.tokenizer, text, context)
-    if was_cut:
-        say(f"the text is longer than {context:,} tokens and cut there")
-    best = loaded.translate(text, beam=beam).best[0] if target is None else None
-    translation, output = (target or "", tokenizer.encode(target or "")) if best is None else (best.text, best.ids)
-    assert tokenizer.start is not None
-    assert tokenizer.end is not None
-    written = [*output[: context - 1], tokenizer.end]
-    weights = alignment_weights(loaded.model, ids, [tokenizer.start, *written[:-1]])
-    layers, heads = weights.shape[:2]
-    for name, chosen, count in (("layer", layer, layers), ("head", head, heads)):
-        if chosen is not None and not 0 <= chosen < count:
-            raise Misuse(f"--{name} is {chosen}, but this run has {name}s 0 to {count - 1}")
-    some = weights if layer is None else weights[layer : layer + 1]
-    some = some if head is None else some[:, head : head + 1]
-    return Alignment(
-        [loaded.tokenizer.shown(id) for id in ids],
-        [tokenizer.shown(id) for id in written],
-        translation,
-        some.mean((0, 1)),
-        layers,
-        heads,
-        f"{_chosen('layer', layer, layers)}, {_chosen('head', head, heads)}",
+) -> View | Views:
+    """A view of a run's model; `view` is one of `VIEWS`, or `all`: every one that a single text is enough for.
+
+    Without `view`, options choose: `word`, `versus`, `links`, `without`; else the first that this run has. Layers,
+    heads and tokens (`position`) count from 0. `target`: what a translator is to write; `answer`: what a training step
+    is to learn of an example; `beside`: a second run for `versus`.
+    """
+    loaded = run if isinstance(run, Loaded) else load(run, device)
+    chosen = view or _implied(word=word, versus=versus, links=links, without=without) or views_of(loaded)[0]
+    if mode not in (None, *MODES):
+        raise Misuse(unknown("mode", mode or "", MODES))
+    asked = Asked(
+        loaded,
+        texts,
+        layer=layer,
+        head=head,
+        mode=mode,
+        position=position,
+        target=target,
+        answer=answer,
+        beam=beam,
+        word=word,
+        versus=versus,
+        beside=beside if beside is None or isinstance(beside, Loaded) else load(beside, device),
+        links=None if links is None else os.fspath(links),
+        without=without,
+        say=say,
     )
+    if chosen == ALL:
+        return _everything(asked)
+    _check(chosen, loaded)
+    return MAKERS[chosen](asked)
 
 
-def _chosen(name: str, chosen: int | None, count: int) -> str:
-    if chosen is not None:
-        return f"{name} {chosen}"
-    return f"mean over {count} {name}s" if count > 1 else f"1 {name}"
+def _implied(**options: object) -> str | None:
+    said = [name for name, value in options.items() if value is not None]
+    if len(said) > 1:
+        raise Misuse(f"--{said[0]} and --{said[1]} ask for two views: give one of them, or choose with --view")
+    return IMPLIED[said[0]] if said else None
+
+
+def _check(name: str, loaded: AnyLoaded) -> None:
+    if name not in VIEWS:
+        raise Misuse(unknown("view", name, (*VIEWS, ALL)))
+    if name not in views_of(loaded):
+        if name == "learning":
+            raise Misuse(f"{loaded.run.path} kept no moments of its training: train with --keep-checkpoints")
+        raise Misuse(
+            f"{loaded.run.path} ({loaded.config.task}, {loaded.config.model.encoder}) has no {name} to look at; it has "
+            f"{', '.join(views_of(loaded))}"
+        )
+
+
+def _everything(asked: Asked) -> Views:
+    """Every view that a single text is enough for."""
+    names = [name for name in views_of(asked.loaded) if name in QUICK]
+    return Views(str(asked.text), [MAKERS[name](asked) for name in names])

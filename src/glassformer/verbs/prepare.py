@@ -80,14 +80,13 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
         table, source, target = pairs
         say(f"columns: from '{source}' to '{target}' (--source, --target); task: {TRANSLATION} (--task)")
         named = {} if is_read_apart(settings) else {"data.source": source, "data.target": target}
-        starts = {} if path is None or find(path) is not None else open_dataset(path).settings
-        return resolve(file, flags, {"task": TRANSLATION, **named}, starts=starts), table
+        return resolve(file, flags, {"task": TRANSLATION, **named}, starts=_starts(path)), table
     if path is None or task == LANGUAGE_MODEL or not holds_table(path):
         if task in LABELLING and path is not None:
             raise DataError(
                 f"{path} is not a table: {task} needs a text and a label column (.csv, .tsv, .jsonl, .parquet)"
             )
-        return resolve(file, flags, {"task": task}), None
+        return resolve(file, flags, {"task": task}, starts=_starts(path)), None
     table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
     if task is not None or may_hold_labels(table, settings):
         table = read_table(path, settings)
@@ -101,6 +100,11 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
     if all(said.get(budget) is None for budget in BUDGETS):
         config = with_epochs(config, len(table))
     return config, table
+
+
+def _starts(path: str | None) -> Mapping[str, Any]:
+    """Where settings start for an embedded data set."""
+    return {} if path is None or find(path) is not None else open_dataset(path).settings
 
 
 def _settle_pictures(

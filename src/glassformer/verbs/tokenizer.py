@@ -1,25 +1,15 @@
-"""What can be asked of a tokenizer: show it at work, step through its merges, compare kinds."""
+"""What can be asked of a tokenizer: show it at work, compare kinds."""
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from typing import NamedTuple
 
-from glassformer.config.errors import DataError, SettingError
+from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.pieces import utf8
 from glassformer.text.tokenizer import Piece, Tokenizer
 
 HOLD_OUT_EVERY = 10
-
-
-class MergeStep(NamedTuple):
-    """The sentence after one merge. The first step has no merge: single bytes."""
-
-    rank: int | None
-    """How many merges were learned before this one."""
-    pair: tuple[str, str] | None
-    ids: list[int]
-    pieces: list[str]
 
 
 class Comparison(NamedTuple):
@@ -38,40 +28,6 @@ class Comparison(NamedTuple):
 def show(tokenizer: Tokenizer, text: str) -> list[Piece]:
     """The tokens of a text, each with its place in it."""
     return tokenizer.encode_with_offsets(text)
-
-
-def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergeStep]:
-    """BPE at work on a sentence: from single bytes, always the merge learned first, until none applies.
-
-    One step shows one merge at all its places. The last step is what `encode` gives.
-    """
-    if tokenizer.kind != "bpe":
-        raise SettingError(f"merges are what bpe does; this tokenizer is of kind {tokenizer.kind}")
-    table = tokenizer.merge_table
-    stretches = tokenizer.single_bytes(text)
-    steps = [_step(tokenizer, None, None, stretches)]
-    while True:
-        places = [
-            (table[pair][0], stretch, place)
-            for stretch, ids in enumerate(stretches)
-            for place, pair in enumerate(pairwise(ids))
-            if pair in table
-        ]
-        if not places:
-            return steps
-        rank, stretch, place = min(places)
-        left, right = stretches[stretch][place : place + 2]
-        stretches[stretch][place : place + 2] = [table[left, right][1]]
-        if rank == steps[-1].rank:
-            steps.pop()  # the same merge at another place
-        steps.append(_step(tokenizer, rank, (tokenizer.token(left), tokenizer.token(right)), stretches))
-
-
-def _step(
-    tokenizer: Tokenizer, rank: int | None, pair: tuple[str, str] | None, stretches: list[list[int]]
-) -> MergeStep:
-    ids = list(chain.from_iterable(stretches))
-    return MergeStep(rank, pair, ids, [tokenizer.token(id) for id in ids])
 
 
 def compare(texts_factory: Callable[[], Iterable[str]], kinds: list[TokenizerSettings]) -> list[Comparison]:

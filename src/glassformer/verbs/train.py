@@ -16,9 +16,10 @@ from glassformer.config.presets import OWN, TEXT
 from glassformer.config.resolve import Config, flatten
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
-from glassformer.look.confusion import draw_confusion
-from glassformer.look.curves import draw_curves
+from glassformer.inside.confusion import draw_confusion
+from glassformer.inside.curves import draw_curves
 from glassformer.models.build import parameter_count
+from glassformer.runs import history
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run, environment
 from glassformer.tasks.base import Evaluation
@@ -28,13 +29,14 @@ from glassformer.text.vectors import vectors_width
 from glassformer.training.device import choose_device
 from glassformer.training.events import Listener, Noted
 from glassformer.training.keeper import RunKeeper
-from glassformer.training.loop import Trainer
+from glassformer.training.loop import Trainer, total_steps
 from glassformer.training.processes import Processes
 from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.build import OwnModel, build_model, learn_from_data
 from glassformer.verbs.card import model_card
 from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
+from glassformer.verbs.report import leave_report
 from glassformer.verbs.resume import PATHS, resumed_config, same_data, where_it_stands
 
 
@@ -170,7 +172,8 @@ def train(
             card |= {key: value for key, value in run.card().items() if key in ("best", "command")}
 
         def begin() -> None:
-            _begin(run or Run.create(path, overwrite=overwrite), card, prepared, snapshot)
+            total = total_steps(resolved.training, prepared.task)
+            _begin(run or Run.create(path, overwrite=overwrite), card, prepared, snapshot, total)
 
         return _train(run or Run(path), begin, resolved, prepared, built, device, processes, snapshot, listen)
     finally:
@@ -195,7 +198,7 @@ def _train(
         prepared.task,
         config.training,
         device=device,
-        keeper=RunKeeper(run, keep=config.training.keep_checkpoints, first=recorder.flush),
+        keeper=RunKeeper(run, keep=config.training.checkpoints, first=recorder.flush),
         listen=recorder if processes.first else silent,
         processes=processes,
         resume=snapshot,
@@ -217,7 +220,8 @@ def _train(
         with torch.inference_mode():
             validation = prepared.task.evaluate(model, "validation")
             test = prepared.task.evaluate(model, "test") if "test" in prepared.tokens else None
-    measured = {name: part.metrics for name, part in (("validation", validation), ("test", test)) if part is not None}
+    evaluations = {name: part for name, part in (("validation", validation), ("test", test)) if part is not None}
+    measured = {name: part.metrics for name, part in evaluations.items()}
     words = validation.words if validation is not None else ""
     if processes.first:
         status = {"interrupted": "interrupted", "patience": "stopped early"}.get(ended.reason, "finished")
@@ -231,6 +235,20 @@ def _train(
         reads = "" if prepared.features is None or config.data.kind == TEXT else prepared.features.words
         _draw(run, prepared, test or validation)
         write_text(run.path / "README.md", model_card(run.path, config, card, words, reads))
+        leave_report(
+            run,
+            config,
+            prepared,
+            model,
+            evaluations,
+            machine={
+                "device": str(device),
+                "matrix products": trainer.precision.name,
+                "threads": str(trainer.progress.threads),
+                "processes": str(processes.world),
+            },
+            say=_teller(listen),
+        )
     return Trained(
         run=str(run.path),
         task=config.task,
@@ -322,8 +340,9 @@ def _of_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
     return {"hash": tokenizer.hash, "kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size}
 
 
-def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapshot | None) -> None:
-    """The folder as it stands before the next step: a new run's first files, or a run's log up to its checkpoint.
+def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapshot | None, total: int | None) -> None:
+    """The folder as it stands before the next step: a new run's first files, or a run's log and moments up to its
+    checkpoint, on the way to `total` updates.
 
     The card comes first: it makes the folder a run, which can be replaced.
     """
@@ -332,4 +351,6 @@ def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapsho
         write_text(run.path / "tokenizer.json", prepared.tokenizer.to_json())
         if prepared.target_tokenizer is not None:
             write_text(run.path / "target_tokenizer.json", prepared.target_tokenizer.to_json())
-    run.rewind_metrics(snapshot.progress.step if snapshot else 0)
+    step = snapshot.progress.step if snapshot else 0
+    run.rewind_metrics(step)
+    history.rewind(run, step, total=total)

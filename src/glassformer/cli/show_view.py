@@ -1,0 +1,83 @@
+"""Views in a terminal: what fits there, as text; pictures are for files."""
+
+from rich.text import Text
+
+from glassformer.cli.show import printable, results, table, visible
+from glassformer.inside.panels import Guesses, Panel, Table, Tokens, Words
+from glassformer.inside.view import View, Views
+
+MOST_ROWS = 24
+STRONG = 0.35
+"""Of the largest value: from there on a token is bold."""
+
+
+def show_view(seen: View | Views) -> None:
+    """Titles, notes and tables; of a page with several views each."""
+    for view in seen.views if isinstance(seen, Views) else [seen]:
+        results.print(Text(visible(printable(view.title)), style="bold"))
+        if view.note:
+            results.print(Text(view.note))
+        for panel in view.panels:
+            _show(panel)
+        results.print()
+
+
+def _show(panel: Panel) -> None:
+    shown: object = None
+    if isinstance(panel, Table):
+        shown = _table(panel)
+    elif isinstance(panel, Tokens):
+        shown = _tokens(panel)
+    elif isinstance(panel, Words):
+        shown = Text(printable(panel.text))
+    elif isinstance(panel, Guesses):
+        shown = _last_guesses(panel)
+    if shown is None:
+        return
+    if panel.title:
+        results.print(Text(f"\n{panel.title}", style="italic"))
+    results.print(shown)
+
+
+def _table(panel: Table) -> object:
+    made = table(*panel.columns)
+    for row in panel.rows[:MOST_ROWS]:
+        made.add_row(*(_cell(value) for value in row))
+    if len(panel.rows) > MOST_ROWS:
+        made.add_row(f"… {len(panel.rows) - MOST_ROWS:,} more")
+    return made
+
+
+def _cell(value: str | float | int | None) -> Text:
+    if isinstance(value, float):
+        return Text(f"{value:.4g}")
+    return Text("" if value is None else f"{value:,}" if isinstance(value, int) else visible(printable(value)))
+
+
+def _tokens(panel: Tokens) -> Text:
+    """A row of values each; the strongest tokens bold, below 0 another colour."""
+    out = Text()
+    for name, values in zip(panel.names, panel.values, strict=True):
+        largest = max((abs(float(value)) for value in values if value == value), default=0.0) or 1.0
+        out.append(f"{name}: " if name else "")
+        for token, value in zip(panel.tokens, values, strict=True):
+            share = float(value) / largest if value == value else 0.0
+            style = ("bold dark_orange" if share < 0 else "bold blue") if abs(share) >= STRONG else ""
+            out.append(visible(printable(token)), style=style)
+            out.append("" if token.endswith(" ") or token.startswith(" ") else " ")
+        out.append("\n")
+    out.rstrip()
+    return out
+
+
+def _last_guesses(panel: Guesses) -> object:
+    """What the last layer says after each token."""
+    made = table("after", "expects", "probability", "second", "")
+    for token, guesses, chances in zip(panel.tokens, panel.guesses[-1], panel.probabilities[-1], strict=True):
+        second = (guesses[1], f"{chances[1]:.2f}") if len(guesses) > 1 else ("", "")
+        made.add_row(*map(Text, (_sign(token), _sign(guesses[0]), f"{chances[0]:.2f}", _sign(second[0]), second[1])))
+    return made
+
+
+def _sign(token: str) -> str:
+    return visible(printable(token)).replace(" ", "␣")

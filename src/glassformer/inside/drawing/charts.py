@@ -1,0 +1,221 @@
+"""Series over an axis, and maps of points."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from glassformer.inside.drawing.colours import GREY, INK, RULE, series_colour
+from glassformer.inside.drawing.legend import Key, legend
+from glassformer.inside.drawing.lettering import SMALL, TEXT, any_letter, fonts, line_height, shorten, width_of
+from glassformer.inside.drawing.sheet import DPI, GAP, Block, Sheet, paragraph, stack
+from glassformer.inside.panels import Line, Lines, Points
+
+WIDE, HIGH = 7.5, 3.8
+"""Inches of a chart."""
+MAP_WIDE, MAP_HIGH, MAP_LEFT, MAP_BELOW = 7.0, 5.4, 0.8, 0.55
+"""Inches of a map, and of the room for its numbers."""
+WAYS = [(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)]
+REACHES = (0.06, 0.16, 0.28, 0.4, 0.55)
+"""Where a point's name may stand: which way from it, and how many inches away."""
+UNTIED = 0.12
+"""Inches; a name that stands farther from its point is tied to it by a thin line."""
+WIDEST_NAME = 1.8
+SHAPES = "osD^vP*X"
+
+Spot = tuple[float, float, float, float]
+"""Left, top, right, bottom of a name."""
+
+
+def lines(panel: Lines, wish: float) -> Block:
+    width = min(wish, WIDE)
+    colours = _colours(panel.series)
+    keys = [Key(line.name, colour, line.faint) for line, colour in zip(panel.series, colours, strict=True)]
+    log_x = panel.log_x and _any_above_0([line.x for line in panel.series])
+    log_y = panel.log_y and _any_above_0([line.y for line in panel.series])
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        axes = sheet.axes(x, y, width, HIGH)
+        for line, colour in zip(panel.series, colours, strict=True):
+            _plot(axes, line, colour)
+        quiet(axes, panel.x_name, panel.y_name)
+        for which, log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
+            if log:
+                _logarithmic(axes, which)
+        if not log_x and all(float(at).is_integer() for line in panel.series for at in line.x):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        fit(sheet, axes, (x, y, width, HIGH))
+
+    return stack([legend(keys if len(keys) > 1 else [], width), Block(width, HIGH, draw)])
+
+
+def _colours(series: Sequence[Line]) -> list[str]:
+    """A colour for each; a faint line has that of the line which follows it."""
+    found, place = [], 0
+    for line in series:
+        found.append(series_colour(place))
+        place += not line.faint
+    return found
+
+
+def _plot(axes: Axes, line: Line, colour: str) -> None:
+    at, values = _finite(line.x), _finite(line.y)
+    if line.low is not None and line.high is not None:
+        axes.fill_between(at, _finite(line.low), _finite(line.high), color=colour, alpha=0.18, linewidth=0)
+    dots = "o" if line.dots or len(at) == 1 else ""
+    how: dict[str, Any] = {"alpha": 0.35, "linewidth": 0.8} if line.faint else {"linewidth": 1.8}
+    axes.plot(at, values, color=colour, marker=dots, markersize=4.5, **how)
+
+
+def _finite(values: Sequence[float]) -> NDArray[Any]:
+    found = np.array(values, float)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _any_above_0(values: Sequence[Sequence[float]]) -> bool:
+    """A logarithm needs one."""
+    return any(value > 0 and np.isfinite(value) for series in values for value in series)
+
+
+def _logarithmic(axes: Axes, which: Any) -> None:
+    """With plain numbers beside it: 1, 2, 5, 10 … where it is short, powers of ten where it is long."""
+    getattr(axes, f"set_{which.axis_name}scale")("log", nonpositive="mask")
+    low, high = which.get_view_interval()
+    decades = np.log10(high / low)
+    which.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if decades < 3 else (1.0,), numticks=12))
+    which.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    which.set_minor_formatter(NullFormatter())
+    if decades < 0.6:
+        which.set_major_locator(MaxNLocator(5))
+
+
+def short_number(value: float) -> str:
+    """As one says it: 500, 20k, 3M."""
+    for large, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= large * (10 if letter == "k" else 1):
+            return f"{value / large:,.4g}{letter}"
+    return f"{value:,.4g}" if value >= 1e-4 else f"{value:.0e}".replace("e-0", "e-").replace("-", "−")
+
+
+def quiet(axes: Axes, x_name: str = "", y_name: str = "") -> None:
+    """Thin lines, small numbers, names beside the axes."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GREY)
+    axes.grid(axis="y", color=RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=SMALL, colors=GREY, labelcolor=INK)
+    axes.set_xlabel(x_name, fontsize=TEXT, parse_math=False, fontfamily=fonts())
+    axes.set_ylabel(y_name, fontsize=TEXT, parse_math=False, fontfamily=fonts())
+
+
+def fit(sheet: Sheet, axes: Axes, place: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """Make axes smaller until the numbers and names around them are within this place; where they then are."""
+    with any_letter():
+        around, inside = axes.get_tightbbox(), axes.get_window_extent()
+    assert around is not None
+    x, y, width, height = place
+    left, right = (inside.x0 - around.x0) / DPI, max(around.x1 - inside.x1, 0) / DPI
+    below, above = (inside.y0 - around.y0) / DPI, max(around.y1 - inside.y1, 0) / DPI
+    found = (x + left, y + above, width - left - right, height - above - below)
+    axes.set_position(sheet.place(*found))
+    return found
+
+
+def points(panel: Points, wish: float) -> Block:
+    """Each point with its name where there is room for it."""
+    places = np.asarray(panel.points, float).reshape(-1, 2)
+    groups = list(dict.fromkeys(panel.groups))
+    of_point = np.array([groups.index(group) for group in panel.groups] or [0] * len(places), int)
+    width = min(wish, MAP_WIDE)
+    high = MAP_HIGH * width / MAP_WIDE
+    wide, tall = width - MAP_LEFT - GAP, high - MAP_BELOW - GAP
+    limits = [_around(places[:, axis]) for axis in (0, 1)]
+    shares = [(places[:, axis] - low) / (up - low) for axis, (low, up) in enumerate(limits)]
+    inches = np.stack([shares[0] * wide, (1 - shares[1]) * tall], 1)
+    names = [shorten(label, WIDEST_NAME, SMALL) for label in panel.labels] or [""] * len(places)
+    spots = spread(inches, names, (wide, tall))
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        left, top = x + MAP_LEFT, y + GAP
+        axes = sheet.axes(left, top, wide, tall)
+        quiet(axes, panel.x_name, panel.y_name)
+        axes.grid(color=RULE, linewidth=0.8)
+        axes.set(xlim=limits[0], ylim=limits[1])
+        axes.locator_params(nbins=5)
+        for place in np.unique(of_point):
+            own = places[of_point == place]
+            colour, shape = series_colour(int(place)), _shape(int(place))
+            axes.scatter(own[:, 0], own[:, 1], s=28, color=colour, marker=shape, zorder=3)
+        for name, spot, (px, py) in zip(names, spots, inches, strict=True):
+            if spot is not None:
+                near = _nearest((px, py), spot)
+                if math.dist(near, (px, py)) > UNTIED:
+                    sheet.line((left + px, top + py), (left + near[0], top + near[1]), color=GREY, linewidth=0.6)
+                sheet.words(left + spot[0], top + spot[1], name, SMALL)
+
+    keys = [Key(group, series_colour(place), shape=_shape(place)) for place, group in enumerate(groups)]
+    lost = sum(spot is None for spot in spots)
+    said = f"{lost} of {len(names)} names had no room" if lost else ""
+    return stack([legend(keys, width), Block(width, high, draw), paragraph(said, width, SMALL, colour=GREY)])
+
+
+def _around(values: NDArray[Any]) -> tuple[float, float]:
+    """From below the least to above the greatest, with room for names."""
+    low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+    if not np.isfinite(high - low):
+        return 0.0, 1.0
+    room = 0.12 * (high - low) or 0.5 * abs(high) or 0.5
+    return low - room, high + room
+
+
+def spread(inches: NDArray[Any], names: Sequence[str], size: tuple[float, float]) -> list[Spot | None]:
+    """Where each name stands so that it covers no other name, no point and no line; None: nowhere."""
+    taken: list[Spot] = [(px - 0.05, py - 0.05, px + 0.05, py + 0.05) for px, py in inches]
+    found: list[Spot | None] = []
+    for (px, py), name in zip(inches, names, strict=True):
+        tried = (_spot((px, py), way, reach, width_of(name, SMALL)) for reach in REACHES for way in WAYS)
+        spots = ([spot, *_tie((px, py), spot)] for spot in tried if _within(spot, size))
+        free = next((one for one in spots if not any(_covers(part, other) for part in one for other in taken)), [])
+        taken += free
+        found.append(free[0] if free else None)
+    return found
+
+
+def _spot(point: tuple[float, float], way: tuple[float, float], reach: float, wide: float) -> Spot:
+    """Of a name so wide, this way from its point and so far."""
+    high = line_height(SMALL)
+    x = point[0] + way[0] * reach - wide * (0 if way[0] > 0 else 1 if way[0] < 0 else 0.5)
+    y = point[1] - way[1] * reach - high * (1 if way[1] > 0 else 0 if way[1] < 0 else 0.5)
+    return x, y, x + wide, y + high
+
+
+def _nearest(point: tuple[float, float], spot: Spot) -> tuple[float, float]:
+    """The place on a name's edge."""
+    return min(max(point[0], spot[0]), spot[2]), min(max(point[1], spot[1]), spot[3])
+
+
+def _tie(point: tuple[float, float], spot: Spot) -> list[Spot]:
+    """What the line from a point to its name covers, in small squares."""
+    near = _nearest(point, spot)
+    far = math.dist(point, near)
+    if far <= UNTIED:
+        return []
+    shares = np.arange(0.1, far - 0.02, 0.04) / far  # neither on the point nor on the name
+    middles = np.array(point) + shares[:, None] * (np.array(near) - point)
+    return [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in middles.tolist()]
+
+
+def _within(spot: Spot, size: tuple[float, float]) -> bool:
+    return spot[0] >= 0 and spot[1] >= 0 and spot[2] <= size[0] and spot[3] <= size[1]
+
+
+def _covers(one: Spot, other: Spot) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _shape(place: int) -> str:
+    return SHAPES[place % len(SHAPES)]

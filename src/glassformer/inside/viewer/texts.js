@@ -1,0 +1,155 @@
+// Words, tables and shaded text.
+
+drawers.words = (panel) => {
+  if (!panel.code) return make("div.words", {}, ...panel.text.split(/\n{2,}/).map((part) => make("p", {}, part)));
+  const text = make("pre", {}, panel.text), button = make("button", { type: "button", onclick: () => copy() }, "copy");
+  const done = (worked) => {
+    button.textContent = worked ? "copied" : "marked: press Ctrl+C";
+    setTimeout(() => { button.textContent = "copy"; }, 2000);
+  };
+  // In a frame of a notebook the clipboard may be out of reach: then the text is marked, to be copied by hand.
+  const byHand = () => {
+    getSelection().selectAllChildren(text);
+    try {
+      done(document.execCommand("copy"));
+    } catch {
+      done(false);
+    }
+  };
+  const copy = () => {
+    if (!navigator.clipboard || self !== top) byHand();
+    else navigator.clipboard.writeText(panel.text).then(() => done(true), byHand);
+  };
+  return make("div.code", {}, text, button);
+};
+
+drawers.table = (panel, kept) => {
+  const numeric = panel.columns.map((_, at) => panel.rows.some((row) => typeof row[at] === "number")
+    && panel.rows.every((row) => typeof row[at] !== "string"));
+  const barred = panel.columns.map((name) => panel.bars.includes(name));
+  const heads = panel.columns
+    .map((name, at) => make(`th${numeric[at] ? ".number" : ""}`, { scope: "col", "aria-sort": "none" },
+    make("button", { type: "button", title: "sort", onclick: () => sort(at) }, name)));
+  const body = make("tbody");
+  const cell = (value, at) => {
+    if (value === null) return make(`td${numeric[at] ? ".number" : ""}`, {}, "–");
+    if (typeof value !== "number") return make("td", {}, make("bdi", {}, String(value)));
+    const bar = barred[at] ? { "--share": Math.max(0, Math.min(1, value)) } : {};
+    return make(`td.number${barred[at] ? ".bar" : ""}`, bar, barred[at] ? value.toFixed(3) : said(value));
+  };
+  const fill = () => {
+    let rows = panel.rows;
+    if (kept.by !== undefined) {
+      const { by, down } = kept, missing = (row) => row[by] === null;
+      const order = (a, b) => (numeric[by] ? a[by] - b[by] : String(a[by]).localeCompare(String(b[by])));
+      rows = [...rows].sort((a, b) => missing(a) - missing(b) || (missing(a) ? 0 : (down ? -1 : 1) * order(a, b)));
+    }
+    heads.forEach((head, at) => head.setAttribute("aria-sort", at !== kept.by ? "none" : kept.down ? "descending"
+      : "ascending"));
+    body.replaceChildren(...rows.map((row) => make("tr", {}, ...row.map(cell))));
+  };
+  // Numbers: the largest first; words: from A. A second click turns it around, a third gives the order they came in.
+  const sort = (at) => {
+    const first = numeric[at];
+    if (kept.by !== at) Object.assign(kept, { by: at, down: first });
+    else if (kept.down === first) kept.down = !first;
+    else delete kept.by;
+    fill();
+  };
+  if (kept.by >= panel.columns.length) delete kept.by;
+  fill();
+  return make("div.wide.table", { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
+    make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body));
+};
+
+// Arrow keys go from one element to the next; only the one reached last is a stop of the Tab key.
+function roving(elements, across) {
+  elements.forEach((element, at) => {
+    element.tabIndex = at === 0 ? 0 : -1;
+    element.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across }[event.key];
+      const next = elements[at + step];
+      if (!step || !next || (Math.abs(step) === 1 && across > 1
+        && Math.floor(at / across) !== Math.floor((at + step) / across))) return;
+      event.preventDefault();
+      next.focus();
+    });
+    element.addEventListener("focus", () => elements.forEach((one) => { one.tabIndex = one === element ? 0 : -1; }));
+  });
+}
+
+drawers.tokens = (panel) => {
+  const values = array(panel.values), [rows, width] = panel.values.shape, scale = ends(values, panel);
+  const line = reading("Point at a word to read its value."), element = make("div", {}, line);
+  const glued = !panel.tokens.some((token) => /\s/.test(token)); // tokens that bring no blanks of their own get some
+  const painted = [];
+  for (let row = 0; row < rows; row++) {
+    const name = panel.names[row] ?? "",
+      text = make("div.shaded", { role: "group", "aria-label": name || panel.title || "shaded text" });
+    const spans = panel.tokens.map((token, at) => {
+      const value = values[row * width + at];
+      const tell = () => { line.textContent = `${isolated(token)}${name ? `, ${name}` : ""}: ${said(value)}`; };
+      const words = /^\s+$/.test(token) ? token.replaceAll(" ", "␣").replaceAll("\n", "⏎\n") : token;
+      const span = make("span", { title: said(value), "aria-label": `${shown(token)}: ${said(value)}`, role: "img",
+        onpointerenter: tell, onfocus: tell }, words);
+      painted.push([span, placed(value, scale)]);
+      text.append(span, glued ? " " : "");
+      return span;
+    });
+    roving(spans, 1);
+    element.append(...(name ? [make("h4", {}, name)] : []), text);
+  }
+  const paint = () => painted.forEach(([span, share]) => {
+    const colour = Number.isNaN(share) ? rgb(named("--void")) : shade(share);
+    Object.assign(span.style, { background: css(colour), color: inkOn(colour) });
+  });
+  painters.set(element, paint);
+  paint();
+  element.append(scaleBar(scale));
+  return element;
+};
+
+drawers.guesses = (panel) => {
+  const probabilities = array(panel.probabilities), [layers, tokens, most] = panel.probabilities.shape;
+  const listed = make("div.likeliest", { "aria-live": "polite" });
+  const at = (layer, token, place) => probabilities[(layer * tokens + token) * most + place];
+  const right = (guess, token) => panel.answers && panel.answers[token] !== "" && guess === panel.answers[token];
+  const list = (layer, token) => {
+    const answer = panel.answers?.[token] ? `; what followed: ${isolated(panel.answers[token])}` : "";
+    const head = make("p", {}, `After ${isolated(panel.tokens[token])}, ${panel.layers[layer]}${answer}`);
+    const lines = panel.guesses[layer][token].flatMap((guess, place) => [
+      make("bdi", {}, shown(guess) + (right(guess, token) ? " ✓" : "")),
+      make("i", { "--share": at(layer, token, place) }),
+      make("span", {}, share(at(layer, token, place))),
+    ]);
+    listed.replaceChildren(head, ...lines);
+  };
+  const cells = [];
+  const cellOf = (layer, token) => {
+    const guess = panel.guesses[layer][token][0], good = right(guess, token), tell = () => list(layer, token);
+    const label = `${shown(guess)}, ${share(at(layer, token, 0))}${good ? ", right" : ""}`;
+    const heard = { "aria-label": label, onpointerenter: tell, onclick: tell, onfocus: tell };
+    const cell = make(`td${good ? ".right" : ""}`, heard, make("bdi", {}, shown(guess)));
+    cells.push([cell, at(layer, token, 0)]);
+    return cell;
+  };
+  const body = panel.layers.map((name, layer) =>
+    make("tr", {}, make("th", { scope: "row" }, name), ...panel.tokens.map((_, token) => cellOf(layer, token))));
+  if (panel.answers) body.push(make("tr", {}, make("th", { scope: "row" }, "what followed"),
+    ...panel.answers.map((answer) => make("td.answer", {}, make("bdi", {}, answer === "" ? "" : shown(answer))))));
+  roving(cells.map(([cell]) => cell), tokens);
+  const head = make("tr", {}, make("td"),
+    ...panel.tokens.map((token) => make("th", { scope: "col" }, make("bdi", {}, shown(token)))));
+  const element = make("div.guesses", {},
+    make("div.wide", {}, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))),
+    scaleBar({ low: 0, high: 1, signed: false }), listed);
+  const paint = () => cells.forEach(([cell, share]) => {
+    const colour = shade(share);
+    cell.style.setProperty("--own", css(colour));
+    Object.assign(cell.style, { background: css(colour), color: inkOn(colour) });
+  });
+  painters.set(element, paint);
+  paint();
+  list(layers - 1, tokens - 1);
+  return element;
+};

@@ -1,0 +1,100 @@
+"""What a language model costs, counted from its formulas: products of numbers, steps that wait for one another, paths.
+
+Of T tokens: T the length, d the width, i the width inside, V the vocabulary. Additions, norms and non-linearities are
+left out: they grow as T does, and are few.
+"""
+
+from itertools import accumulate
+
+from glassformer.config.presets import RECURRENT
+from glassformer.config.sections import ModelSettings
+
+GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+"""Maps of the input, and as many of the state, in one recurrent step."""
+
+
+def multiplications(settings: ModelSettings, *, vocab: int, tokens: int) -> int:
+    """Products of two numbers in one forward pass over so many tokens, the scores of the vocabulary included.
+
+    Attention is counted as the formula has it, all T×T pairs: a kernel that skips the hidden ones makes half of these.
+    """
+    d, layers = settings.width, settings.layers
+    head = d * vocab
+    if settings.encoder in RECURRENT:
+        return tokens * (layers * GATES[settings.encoder] * 2 * d * d + head)
+    if settings.encoder == "cnn":
+        return tokens * (layers * settings.kernel * d * d + head)
+    assert settings.hidden is not None
+    inner = settings.hidden
+    if settings.encoder == "window":
+        return tokens * (settings.window * d * inner + (layers - 1) * inner * inner + inner * d + head)
+    assert settings.encoder == "transformer", settings.encoder
+    assert settings.head_width is not None
+    assert settings.kv_heads is not None
+    e = settings.head_width
+    maps = d * e * (2 * settings.heads + 2 * settings.kv_heads)  # W^Q and W^O, W^K and W^V
+    feed = d * inner * (3 if settings.activation == "swiglu" else 2)
+    pairs = 2 * settings.heads * e * tokens  # for each query: its scores, and the mean of the values
+    return tokens * (layers * (maps + feed + pairs) + head)
+
+
+def serial_steps(settings: ModelSettings, tokens: int) -> int:
+    """Layers and steps that wait for one another, however many processors there are.
+
+    A recurrent layer waits for its own last step; the layer above it can follow one step behind.
+    """
+    return settings.layers + (tokens - 1 if settings.encoder in RECURRENT else 0)
+
+
+def path_length(settings: ModelSettings, tokens: int) -> int | None:
+    """The fewest steps from the first token to the last output, in time or up a layer: what a gradient has to survive.
+
+    Of convolutions, as many layers as it takes, whether the stack has them or not; None: no number of them is enough.
+    """
+    apart = tokens - 1
+    if settings.encoder in RECURRENT:
+        return tokens
+    if settings.encoder == "transformer":
+        return 1
+    if settings.encoder == "window":
+        return 1 if apart < settings.window else None
+    step = settings.kernel - 1
+    if apart == 0:
+        return 1
+    if step == 0:
+        return None
+    needed, reached = 0, 0
+    while reached < apart:
+        reached += step * settings.dilation**needed
+        needed += 1
+    return needed
+
+
+def reach(settings: ModelSettings) -> int | None:
+    """How many tokens before its own an output can depend on; None: all of them."""
+    if settings.encoder == "window":
+        return settings.window - 1
+    if settings.encoder == "cnn":
+        return sum(_reaches(settings))
+    return None
+
+
+def state_numbers(settings: ModelSettings, tokens: int) -> int:
+    """Numbers that writing the next token needs of so many before it."""
+    d, layers = settings.width, settings.layers
+    if settings.encoder in RECURRENT:
+        cells = (settings.cells or d) if settings.encoder == "lstm" else 0
+        return layers * (d + cells)
+    if settings.encoder == "window":
+        return (settings.window - 1) * d
+    if settings.encoder == "cnn":
+        return sum(_reaches(settings)) * d
+    assert settings.head_width is not None
+    assert settings.kv_heads is not None
+    return 2 * layers * tokens * settings.kv_heads * settings.head_width
+
+
+def _reaches(settings: ModelSettings) -> list[int]:
+    """How far back each convolution reads."""
+    dilations = accumulate([1, *[settings.dilation] * (settings.layers - 1)], lambda wide, more: wide * more)
+    return [(settings.kernel - 1) * wide for wide in dilations]

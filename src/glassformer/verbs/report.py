@@ -1,0 +1,250 @@
+"""The report that every training leaves: one page on what was trained on what, how it went, and where it is wrong."""
+
+import datetime
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from glassformer.config.presets import OWN
+from glassformer.config.resolve import Config
+from glassformer.config.say import Say, silent
+from glassformer.data.features import MixedInputs
+from glassformer.data.image_features import ImageInputs
+from glassformer.data.inputs import Inputs
+from glassformer.data.labelled import LabelledCorpus
+from glassformer.data.part import Part
+from glassformer.data.translations import PairCorpus
+from glassformer.inside.panels import Panel, Table, Words
+from glassformer.inside.report import (
+    Rows,
+    bad_translations,
+    by_class,
+    confusion,
+    curves,
+    cut,
+    dear_passages,
+    far_numbers,
+    report_view,
+    samples,
+    scores,
+    wrong_answers,
+    wrong_images,
+)
+from glassformer.inside.view import View
+from glassformer.models.language_model import LanguageModel
+from glassformer.runs.files import write_text
+from glassformer.runs.run import Run
+from glassformer.tasks.answers import Classes
+from glassformer.tasks.base import Evaluation
+from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.translation import Translating
+from glassformer.verbs.again import command_of
+from glassformer.verbs.build import OwnModel
+from glassformer.verbs.held_out import dearest, held_out_attention
+from glassformer.verbs.load import load
+from glassformer.verbs.prepare import Prepared, prepare
+from glassformer.verbs.resume import same_data
+
+REPORT = "report.html"
+STRICT = "GLASSFORMER_STRICT"
+"""If this is set in the environment, a report that cannot be made is an error."""
+
+MODEL = ("style", "layers", "heads", "width", "decoder", "attention", "positions", "norm", "weighting", "ngrams",
+         "pool", "context", "dropout")  # fmt: skip
+TRAINING = ("optimizer", "lr", "schedule", "batch_size", "batch_tokens", "label_smoothing", "average", "loss", "seed")
+"""The settings that a reader asks for first."""
+NAMES = {"lr": "learning rate", "optimizer": "optimiser"}
+ENDED = {"interrupted": "was interrupted", "failed": "failed"}
+
+
+def report(
+    run: "str | os.PathLike[str] | Run", *, model: OwnModel | None = None, device: str = "auto", say: Say = silent
+) -> View:
+    """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
+    run = run if isinstance(run, Run) else Run.open(run)
+    card, config = run.card(), run.config()
+    prepared = prepare(config, silent, run.tokenizer(), target_tokenizer=run.target_tokenizer())
+    same_data(run, prepared)
+    parts: list[str] = [name for name in ("validation", "test") if name in card]
+    if not parts:
+        return report_of(run, config, prepared, None, {})
+    loaded = load(run, device, model=model)
+    say(f"evaluating {' and '.join(parts)} again")
+    with torch.inference_mode():
+        evaluations = {name: prepared.task.evaluate(loaded.model, name) for name in parts}
+    return report_of(run, config, prepared, loaded.model, evaluations)
+
+
+def leave_report(
+    run: Run,
+    config: Config,
+    prepared: Prepared,
+    model: nn.Module,
+    evaluations: Mapping[str, Evaluation],
+    *,
+    machine: Mapping[str, str],
+    say: Say,
+) -> None:
+    """`report.html` in the run's folder. A training that is done does not fail for its sake: what is wrong is said."""
+    try:
+        view = report_of(run, config, prepared, model, evaluations, machine=machine)
+        write_text(run.path / REPORT, view.page())
+    except Exception as error:
+        if os.environ.get(STRICT):
+            raise
+        why = next(iter(str(error).strip().splitlines()), "")
+        say(f"no {REPORT}, though the run itself is whole: {type(error).__name__}: {why}")
+
+
+def report_of(
+    run: Run,
+    config: Config,
+    prepared: Prepared,
+    model: nn.Module | None,
+    evaluations: Mapping[str, Evaluation],
+    *,
+    machine: Mapping[str, str] | None = None,
+) -> View:
+    """`evaluations`: by part; with none of them, the report says that there was none."""
+    card, metrics, task = run.card(), run.read_metrics(), prepared.task
+    panels: list[Panel] = [
+        _trained(card, config),
+        _data(card, prepared),
+        *curves(metrics, unit=task.unit, smoothing=task.smoothing),
+    ]
+    if model is not None and evaluations:
+        part = "test" if "test" in evaluations else "validation"
+        panels += _quality(evaluations)
+        panels += _errors(prepared, model, part, evaluations[part])
+    else:
+        panels.append(_not_evaluated(run, card))
+    panels += samples(metrics)
+    if model is not None and evaluations:
+        panels += held_out_attention(run, config, prepared, model)
+    panels += [_environment(card, machine or {}), *_again(card, config)]
+    words = "; ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
+    what = f"{config.model.encoder}, {card['parameters']:,} parameters, on {card['data']['name']}"
+    return report_view(run.path.name, panels, f"{what}. {words or _status(card)}.")
+
+
+# --- what was trained on what ---
+
+
+def _trained(card: Mapping[str, Any], config: Config) -> Table:
+    chosen = [("model", name) for name in MODEL] + [("training", name) for name in TRAINING]
+    settings: Rows = [
+        [NAMES.get(name, name.replace("_", " ")), _said(value)]
+        for section, name in chosen
+        if config.idle(f"{section}.{name}") is None and (value := config.get(f"{section}.{name}")) is not None
+    ]
+    rows: Rows = [
+        ["task", config.task],
+        ["model", config.model.encoder],
+        ["parameters", f"{card['parameters']:,}"],
+        *settings,
+        ["updates", f"{card.get('steps', 0):,}"],
+        ["seconds in updates", f"{card.get('seconds', 0.0):.1f}"],
+        ["status", card["status"]],
+    ]
+    if card["tokenizer"] is not None:
+        tokens = card["tokenizer"]
+        rows.insert(3, ["tokens", f"{tokens['kind']}, vocabulary of {tokens['vocab_size']:,}"])
+    if isinstance(card["labels"], list):
+        rows.insert(3, ["classes", cut(", ".join(card["labels"]))])
+    return Table(title="What was trained", columns=["setting", "value"], rows=rows)
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _data(card: Mapping[str, Any], prepared: Prepared) -> Table:
+    """The parts with their sizes."""
+    corpus = prepared.corpus
+    noun = "documents"
+    if isinstance(corpus, PairCorpus):
+        noun = "pairs"
+    elif isinstance(corpus, LabelledCorpus):
+        assert isinstance(prepared.task, Labelling)
+        noun = f"{prepared.task.noun}s"
+    sizes = {name: part.documents if isinstance(part, Part) else len(part) for name, part in corpus.parts.items()}
+    rows: Rows = [[name, size, prepared.tokens[name]] for name, size in sizes.items()]
+    data = card["data"]
+    return Table(
+        title=f"Data: {data['name']}",
+        columns=["part", noun, "tokens"],
+        rows=rows,
+        note=f"{data['report']}. Validation and test are held out: nothing is learned from them.",
+    )
+
+
+# --- how good it is, and where it is wrong ---
+
+
+def _status(card: Mapping[str, Any]) -> str:
+    steps = card.get("steps")
+    after = "" if steps is None else f" after {steps:,} updates"
+    return f"The training {ENDED.get(card['status'], 'is not finished')}{after}"
+
+
+def _not_evaluated(run: Run, card: Mapping[str, Any]) -> Words:
+    said = f"{_status(card)}: there is no evaluation yet. Go on with: glassformer train --resume --out {run.path}"
+    return Words(title="Not evaluated", text=said)
+
+
+def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
+    last = list(evaluations.values())[-1]
+    note = ". ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
+    signatures = [f"{name}: {text}" for name, text in last.details.get("signature", {}).items()]
+    yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join([note, *signatures]))
+    if "per_class" in last.details:
+        yield by_class(last.details["per_class"])
+    if "confusion" in last.details:
+        yield confusion(**last.details["confusion"])
+
+
+def _errors(prepared: Prepared, model: nn.Module, part: str, evaluation: Evaluation) -> list[Panel]:
+    task, records = prepared.task, evaluation.records
+    if isinstance(task, Translating):
+        return [bad_translations(records)]
+    if isinstance(task, LanguageModelling):
+        assert isinstance(model, LanguageModel)
+        assert prepared.tokenizer is not None
+        return dear_passages(list(dearest(model, task, part, records, prepared.tokenizer)))
+    assert isinstance(task, Labelling)
+    if not isinstance(prepared.answers, Classes):
+        return [far_numbers(records, task.noun)]
+    pixels = _pixels(task.parts[part])
+    pictures = [] if pixels is None else wrong_images(records, lambda place: pixels[place])
+    return [wrong_answers(records, task.noun), *pictures]
+
+
+def _pixels(inputs: Inputs) -> NDArray[np.uint8] | None:
+    image = inputs.image if isinstance(inputs, MixedInputs) else inputs
+    return image.pixels if isinstance(image, ImageInputs) else None
+
+
+# --- how to do it again ---
+
+
+def _environment(card: Mapping[str, Any], machine: Mapping[str, str]) -> Table:
+    now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
+    rows = [["glassformer", card["glassformer"]], *map(list, card["environment"].items()), *map(list, machine.items())]
+    return Table(title="Where it was trained", columns=["what", "value"], rows=[*rows, ["report written", now]])
+
+
+def _again(card: Mapping[str, Any], config: Config) -> list[Panel]:
+    note = "With the same data, versions and number of threads, a CPU gives the same numbers to the last digit."
+    if card.get("command"):
+        return [Words(title="Train it again", text=card["command"], code=True, note=note)]
+    if config.model.encoder == OWN:
+        note = f"A model of one's own is given from Python. {note}"
+    return [Words(title="Train it again", text=command_of(config), code=True, note=note)]

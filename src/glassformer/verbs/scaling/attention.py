@@ -1,0 +1,89 @@
+"""Translating with and without attention: how the score falls as the source gets longer."""
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from glassformer.config.say import Say, silent
+from glassformer.tasks.translation import Translating
+from glassformer.verbs.build import build_model
+from glassformer.verbs.prepare import prepare, settle
+from glassformer.verbs.scaling.learn import brief, learn
+
+KINDS = {"additive": "with attention", "none": "without"}
+UPDATES, ROWS = 300, 8000
+SHORTEST, LONGEST = 2, 16
+
+
+@dataclass(frozen=True)
+class Scores:
+    """By length of the source, shortest first: letters in their right place, and whole answers that are right."""
+
+    kind: str
+    lengths: list[int]
+    letters: list[float]
+    exact: list[float]
+
+
+def scores_by_length(
+    *,
+    width: int,
+    updates: int,
+    rows: int,
+    seed: int,
+    device: torch.device,
+    longest: int = LONGEST,
+    say: Say = silent,
+) -> list[Scores]:
+    """One LSTM reads letters, another writes them backwards, with additive attention between them or none."""
+    chosen: dict[str, Any] = {
+        "data.path": f"reverse-pairs:rows={rows},seed={seed},shortest={SHORTEST},longest={longest}",
+        "model": "lstm",
+        "model.width": width,
+        "model.dropout": 0.0,
+        "training.label_smoothing": 0.0,
+        **brief(updates, seed),
+    }
+    config, table = settle({}, chosen, silent)
+    prepared = prepare(config, silent, table=table)
+    task = prepared.task
+    assert isinstance(task, Translating)
+    found = []
+    for kind, words in KINDS.items():
+        say(f"an LSTM that writes letters backwards, {words}: {updates:,} updates")
+        settings = replace(config, model=replace(config.model, attention=kind))
+        built = build_model(
+            settings,
+            tokenizer=prepared.tokenizer,
+            target_tokenizer=prepared.target_tokenizer,
+            features=None,
+            answers=None,
+        )
+        learn(built, task, config.training, device)
+        records = task.evaluate(built, "validation").records
+        found.append(by_length(kind, [(record["target"], record["output"]) for record in records]))
+    return found
+
+
+def by_length(kind: str, answers: list[tuple[str, str]]) -> Scores:
+    """Of pairs of what was wanted and what was written."""
+    groups: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for wanted, written in answers:
+        groups[len(wanted)].append((wanted, written))
+    lengths = sorted(groups)
+    return Scores(
+        kind,
+        lengths,
+        [_mean([_in_place(*pair) for pair in groups[length]]) for length in lengths],
+        [_mean([float(wanted == written) for wanted, written in groups[length]]) for length in lengths],
+    )
+
+
+def _in_place(wanted: str, written: str) -> float:
+    return sum(one == other for one, other in zip(wanted, written, strict=False)) / len(wanted)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

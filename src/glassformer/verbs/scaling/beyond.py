@@ -1,0 +1,84 @@
+"""Positions beyond the length of training: what each kind of them is worth there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glassformer.bricks.vocabulary_loss import vocabulary_losses
+from glassformer.config.say import Say, silent
+from glassformer.data.store import Ids
+from glassformer.models.language_model import LanguageModel
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.verbs.build import build_model
+from glassformer.verbs.prepare import prepare, settle
+from glassformer.verbs.scaling.learn import brief, learn
+
+KINDS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
+"""Positions by their setting, and in words."""
+BOUND = ("learned",)
+"""These have no vector beyond the context."""
+CONTEXT, FURTHER, UPDATES = 64, 4, 400
+TEXTS = 256
+DATA = "docstrings"
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The mean loss at each position of a text, in nats per character."""
+
+    kind: str
+    by_position: NDArray[np.float64]
+
+
+def losses_beyond(
+    *,
+    data: str,
+    width: int,
+    layers: int,
+    heads: int,
+    updates: int,
+    seed: int,
+    device: torch.device,
+    context: int = CONTEXT,
+    texts: int = TEXTS,
+    kinds: Sequence[str] = tuple(KINDS),
+    say: Say = silent,
+) -> list[Losses]:
+    """With each kind of positions, a Transformer learns from short texts, by character, and reads longer ones."""
+    model = {"width": width, "layers": layers, "heads": heads, "context": context}
+    chosen: dict[str, Any] = {
+        "data.path": data,
+        "task": "language-model",
+        "tokenizer.kind": "char",
+        **{f"model.{key}": value for key, value in model.items()},
+        **brief(updates, seed),
+    }
+    config, table = settle({}, chosen, silent)
+    prepared = prepare(config, silent, table=table)
+    task = prepared.task
+    assert isinstance(task, LanguageModelling)
+    found = []
+    for kind in kinds:
+        say(f"positions: {KINDS[kind]}, {updates:,} updates on texts of {context} characters")
+        settings = replace(config, model=replace(config.model, positions=kind))
+        built = build_model(settings, tokenizer=prepared.tokenizer, target_tokenizer=None, features=None, answers=None)
+        assert isinstance(built, LanguageModel)
+        learn(built, task, config.training, device)
+        length = context if kind in BOUND else FURTHER * context
+        found.append(Losses(kind, loss_by_position(built, task.parts["validation"].ids, length, texts)))
+    return found
+
+
+@torch.inference_mode()
+def loss_by_position(model: LanguageModel, ids: Ids, length: int, texts: int) -> NDArray[np.float64]:
+    """Over stretches of the text, evenly spread: how surprising each of their characters is."""
+    spread = np.linspace(0, len(ids) - length - 1, texts).astype(int)
+    rows = np.stack([ids[first : first + length + 1] for first in spread]).astype(np.int64)
+    block = torch.from_numpy(rows).to(model.head.weight.device)
+    features = model.features(block[:, :-1])
+    losses = vocabulary_losses(features.flatten(0, 1), model.head.weight, block[:, 1:].flatten())
+    return losses.view(texts, length).cpu().double().mean(0).numpy()

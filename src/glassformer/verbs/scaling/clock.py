@@ -1,0 +1,102 @@
+"""Time and memory of one model at one length."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.bricks.vocabulary_loss import vocabulary_loss
+from glassformer.models.language_model import LanguageModel
+
+REPEATS, MOST = 5, 15
+"""So often at least, and more often, up to so many times, what takes no time at all."""
+ENOUGH = 0.05
+"""Seconds of repeating after which the fewest are enough."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Medians in seconds, and bytes."""
+
+    forward: float
+    """One pass over a text of T tokens."""
+    step: float
+    """Loss and gradients of it; the update that follows does not depend on T."""
+    token: float
+    """One more token after these, with what is kept of them."""
+    kept: int
+    """Bytes that the forward pass keeps for the gradients; on a CUDA GPU, the most that was held at once."""
+
+
+def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Measured:
+    """One text of so many random tokens, by itself; each number after a first try that is not counted."""
+    device = model.head.weight.device
+    ids = torch.randint(vocab, (1, tokens + 1), generator=torch.Generator().manual_seed(seed)).to(device)
+    inputs, following = ids[:, :-1], ids[:, 1:]
+
+    def loss() -> Tensor:
+        features = model.features(inputs)
+        return vocabulary_loss(features.flatten(0, 1), model.head.weight, following.flatten())
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        loss().backward()  # type: ignore[no-untyped-call]
+
+    model.eval()
+    with torch.inference_mode():
+        forward = _median(lambda: model(inputs), device)
+        state = model.start(1, tokens + MOST + 1)
+        model.extend(inputs, state)
+        token = _median(lambda: model.head(model.extend(following[:, -1:], state)), device)
+    model.train()
+    taken = _median(step, device)
+    kept = _most_held(step, device) if device.type == "cuda" else kept_bytes(model, loss)
+    model.zero_grad(set_to_none=True)
+    return Measured(forward, taken, token, kept)
+
+
+def kept_bytes(model: LanguageModel, loss: Callable[[], Tensor]) -> int:
+    """What is set aside for the backward pass, weights not counted, and what is kept twice counted once."""
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    sizes: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        held = loss()  # while it lives, so do they: no place in memory is used twice
+    total = sum(sizes.values())
+    del held
+    return total
+
+
+def _median(act: Callable[[], object], device: torch.device) -> float:
+    act()
+    taken: list[float] = []
+    while len(taken) < REPEATS or (len(taken) < MOST and sum(taken) < ENOUGH):
+        _wait(device)
+        began = time.perf_counter()
+        act()
+        _wait(device)
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
+
+
+def _most_held(act: Callable[[], object], device: torch.device) -> int:
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    act()
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()

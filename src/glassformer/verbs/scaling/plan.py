@@ -1,0 +1,93 @@
+"""What is to be measured, checked before torch is loaded."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from glassformer.config.errors import Misuse
+from glassformer.config.names import unknown
+
+MODELS = ("rnn", "lstm", "gru", "window", "cnn", "transformer")
+"""Those whose cost is counted; each can be a language model and knows the order of its tokens."""
+PARTS = {
+    "time": "time and memory as the text gets longer",
+    "gradient": "how much gradient reaches a token far back",
+    "recall": "what is remembered over a distance, after a short training",
+    "beyond": "positions beyond the length of training",
+    "attention": "translating with and without attention, by length",
+}
+CHOSEN = ("rnn", "lstm", "cnn", "transformer")
+LENGTHS = (64, 128, 256, 512, 1024, 2048)
+WIDTH, LAYERS, MINUTES = 64, 2, 3.0
+HEADS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Models, lengths and parts, and how long it may take."""
+
+    models: Sequence[str] = CHOSEN
+    lengths: Sequence[int] = LENGTHS
+    parts: Sequence[str] = tuple(PARTS)
+    width: int = WIDTH
+    """Of the Transformer; the others are as wide as gives them about as many weights."""
+    layers: int = LAYERS
+    """Of the Transformer; the others have their usual number."""
+    minutes: float = MINUTES
+    """About so long for all parts on two cores: updates, and the longest step that is waited for, go with it."""
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        _known("model", "--models", self.models, MODELS)
+        _known("part", "--parts", self.parts, PARTS)
+        if len(self.lengths) < 2:
+            raise Misuse("--lengths wants two lengths at least: growth is what lies between them")
+        if (short := self.lengths[0]) < 2:
+            raise Misuse(f"--lengths begins with {short}, but a text has at least 2 tokens here")
+        for before, after in pairwise(self.lengths):
+            if after <= before:
+                raise Misuse(f"--lengths must grow, and {after} follows {before}")
+        if self.width < 8 or self.width % 8:
+            raise Misuse(f"--width is {self.width}, but must be a multiple of 8: {HEADS} heads share it")
+        if self.layers < 1:
+            raise Misuse(f"--layers is {self.layers}, but must be at least 1")
+        if not 0 < self.minutes <= 60 * 24:
+            raise Misuse(f"--minutes is {self.minutes:g}, but must be above 0, and a day at most")
+        if not 0 <= self.seed < 2**62:
+            raise Misuse(f"--seed is {self.seed}, but must lie between 0 and 2^62")
+
+    def updates(self, usual: int) -> int:
+        """So many in the usual time, more or fewer in this one."""
+        return max(1, round(self.of_time(usual)))
+
+    def of_time(self, usual: float) -> float:
+        """What is so much in the usual time, in this one."""
+        return usual * self.minutes / MINUTES
+
+
+def names_of(given: str | Iterable[str]) -> list[str]:
+    """`rnn,lstm`, or the names one by one."""
+    names = given.split(",") if isinstance(given, str) else given
+    return [name.strip() for name in names]
+
+
+def lengths_of(given: str | Iterable[int]) -> list[int]:
+    """`64,128`, or the numbers themselves."""
+    if not isinstance(given, str):
+        return [int(one) for one in given]
+    for word in given.split(","):
+        if not (word.strip().isascii() and word.strip().isdigit()):
+            raise Misuse(f"--lengths wants whole numbers with commas between them, and '{word}' is none")
+    return [int(word) for word in given.split(",")]
+
+
+def _known(what: str, flag: str, given: Sequence[str], right: Iterable[str]) -> None:
+    names = list(right)
+    if not given:
+        raise Misuse(f"{flag} names no {what} (one of: {', '.join(names)})")
+    for number, name in enumerate(given):
+        if name not in names:
+            raise Misuse(f"{flag}: {unknown(what, name, names)}")
+        if name in given[:number]:
+            raise Misuse(f"{flag} names {name} twice")
