@@ -9,6 +9,10 @@ def test_a_sentence_as_training_pairs() -> None:
     ]
 
 
+def test_words_need_a_blank_between_them() -> None:
+    assert training_pairs(["the", "cat", "sat"], " ") == [("the", "cat"), ("the cat", "sat")]
+
+
 def test_nothing_to_predict() -> None:
     assert training_pairs([]) == []
     assert training_pairs(["alone"]) == []

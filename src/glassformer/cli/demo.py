@@ -32,6 +32,8 @@ DATES = (
     "١٧ ديسمبر ٢٠١٠",
 )
 ALIGNED = "Freitag, 9. November 1989"
+STORY = "carl met olga behind the house . in summer he sails ."
+STORY_UPDATES = 800
 DATE_UPDATES = 1400
 """For each minute that was asked for: what it takes on two cores that have nothing else to do, and what dates need."""
 
@@ -41,7 +43,7 @@ class Stopped(Exception):
 
 
 def run(words: list[str]) -> int:
-    parser = Parser("demo", "", "The main job on the embedded data: five models, their numbers, and what they say.",
+    parser = Parser("demo", "", "The main job on the embedded data: six models, their numbers, and what they say.",
                     "glassformer demo --minutes 1 --out runs/demo")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=1.0, metavar="X", help="of training for each (default 1)")
     parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)")
@@ -57,9 +59,13 @@ def run(words: list[str]) -> int:
         _write(Path(options.out), options.minutes)
         _judge(Path(options.out), options.minutes)
         _translate(Path(options.out), options.minutes)
+        _look_inside(Path(options.out), options.minutes)
     except Stopped:
         return 1
     results.print(Text(f"\nThe runs, with curves, model card and weights: {options.out}/"))
+    results.print(
+        Text(f"The report of each is a page of its own, such as {options.out}/opinions-transformer/report.html")
+    )
     say(f'next: glassformer generate {options.out}/transformer "Create a" --probabilities')
     return 0
 
@@ -153,5 +159,30 @@ def _translate(out: Path, minutes: float) -> None:
         shown.add_row(Text(translation.source), Text(translation.text))
     results.print(shown)
     picture = out / "alignment.png"
-    look(loaded, ALIGNED).save(picture)
+    look(loaded, ALIGNED, view="alignment").save(picture)
     results.print(Text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}"))
+
+
+def _look_inside(out: Path, minutes: float) -> None:
+    """A head that finds whom a pronoun means, and pages to look around in."""
+    from rich.text import Text
+
+    from glassformer.cli.show import results, say
+    from glassformer.verbs.load import load_writer
+    from glassformer.verbs.look import look
+
+    say("a Transformer on stories in which she and he mean somebody")
+    steps = max(1, round(STORY_UPDATES * minutes))
+    trained = _train("pronouns", out / "pronouns", steps=steps, keep_checkpoints=True)
+    loaded = load_writer(trained.run)
+    found = look(loaded, links="pronouns")
+    results.print(Text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", style="bold"))
+    results.print(Text(found.note))
+    pages = {
+        "pronouns.html": found,
+        "look.html": look(loaded, STORY, view="all"),
+        "learning.html": look(loaded, STORY, view="learning"),
+    }
+    for name, seen in pages.items():
+        seen.save(out / name)
+    results.print(Text(f"Pages to look around in: {', '.join(str(out / name) for name in pages)}"))

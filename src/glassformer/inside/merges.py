@@ -48,17 +48,9 @@ def visible(token: str) -> str:
     return token.translate(SIGNS)
 
 
-def pairs_of(tokens: Sequence[str], *, apart: bool = False) -> list[tuple[str, str]]:
-    """One sentence as its training pairs, prefix → next token. `apart`: tokens that bring no blanks of their own."""
-    if not apart:
-        return training_pairs(tokens)
-    blank = [token if number == 0 else f" {token}" for number, token in enumerate(tokens)]
-    return [(prefix, answer[1:]) for prefix, answer in training_pairs(blank)]
-
-
-def pairs_view(tokens: Sequence[str], *, apart: bool = False) -> View:
+def pairs_view(tokens: Sequence[str], *, between: str = "") -> View:
     """What a language model learns from one sentence."""
-    pairs = pairs_of(tokens, apart=apart)
+    pairs = training_pairs(tokens, between)
     rows = [(number, prefix, visible(answer)) for number, (prefix, answer) in enumerate(pairs, 1)]
     shown = Table(columns=("pair", "given", "comes next"), rows=rows)
     note = f"{len(tokens)} tokens make {len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}."

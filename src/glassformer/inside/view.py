@@ -24,6 +24,7 @@ class Shown(ABC):
     """What can be saved, and shows itself in a notebook."""
 
     title: str
+    note: str
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -91,6 +92,7 @@ class Views(Shown):
 
     title: str
     views: Sequence[View]
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return {"title": self.title, "views": [view.to_dict() for view in self.views]}

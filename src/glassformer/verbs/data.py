@@ -138,7 +138,8 @@ def show_batch(
     ids = (batch.ids if isinstance(batch, Windows) else batch.inputs[0]).tolist()
     rows = [[prepared.tokenizer.shown(id) for id in row] for row in ids]
     if isinstance(batch, Windows):
-        return Shown(step, rows, ids, None, training_pairs(rows[0][: most_pairs + 1]))
+        between = " " if prepared.tokenizer.kind == "word" else ""
+        return Shown(step, rows, ids, None, training_pairs(rows[0][: most_pairs + 1], between))
     assert prepared.answers is not None
     return Shown(step, rows, ids, prepared.answers.words(batch.answers), [])
 

@@ -53,6 +53,12 @@ class Given:
     patches: range | None = None
 
     @property
+    def sides(self) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
+        """The tokens that look and those looked at, by stack of attention."""
+        read, written = (self.tokens, self.tokens), (self.written or [], self.written or [])
+        return {"self": read, "source": read, "target": written, "cross": (self.answers or [], self.tokens)}
+
+    @property
     def square(self) -> tuple[int, int] | None:
         """How an example that is nothing but an image is cut: into patches, or into pixels where it is one vector."""
         if self.pixels is None or self.columns or self.ids:

@@ -62,13 +62,11 @@ def attention_panels(model: nn.Module, example: Given, before: str = "") -> list
 
     `before`: what their titles begin with.
     """
-    tokens, written, answers = example.tokens, example.written or [], example.answers or []
-    sides = {"self": (tokens, tokens), "source": (tokens, tokens), "target": (written, written)}
     stacks = attention_of(model, example.inputs)
-    if stacks and example.pixels is not None and example.grid is not None and example.patches == range(len(tokens)):
+    if stacks and example.pixels is not None and example.grid is not None and example.square is not None:
         view = patches_view(example.pixels, stacks["self"], example.grid)
         return [replace(panel, title=f"{before}{view.title}") for panel in view.panels]
-    view = attention_view(stacks, {**sides, "cross": (answers, tokens)})
+    view = attention_view(stacks, example.sides)
     return [replace(panel, title=f"{before}{panel.title}") for panel in view.panels]
 
 

@@ -51,16 +51,9 @@ HELD_OUT = 64
 # --- attention ---
 
 
-def _tokens(stack: str, example: Given) -> tuple[Sequence[str], Sequence[str]]:
-    written = example.written or []
-    sides = {"target": (written, written), "cross": (example.answers or [], example.tokens)}
-    return sides.get(stack, (example.tokens, example.tokens))
-
-
 def attention(asked: Asked) -> View:
     stacks = attention_of(asked.model, asked.given.inputs)
-    tokens = {stack: _tokens(stack, asked.given) for stack in stacks}
-    return attention_view(stacks, tokens, layer=asked.layer, head=asked.head, mode=asked.mode or "heat")
+    return attention_view(stacks, asked.given.sides, layer=asked.layer, head=asked.head, mode=asked.mode or "heat")
 
 
 def alignment(asked: Asked) -> View:
@@ -199,8 +192,9 @@ def nearest(asked: Asked) -> View:
 
 
 def positions(asked: Asked) -> View:
-    count = min(POSITIONS_SHOWN, asked.loaded.config.model.context)
-    found = position_vectors(asked.model, count)
+    told = placed(asked.model)
+    assert told is not None
+    found = position_vectors(told, min(POSITIONS_SHOWN, told.limit or POSITIONS_SHOWN))
     return positions_view(found.kind, found.vectors)
 
 
@@ -211,7 +205,7 @@ def merges(asked: Asked) -> View:
 
 
 def pairs(asked: Asked) -> View:
-    return pairs_view(asked.given.tokens)
+    return pairs_view(asked.given.tokens, between=" " if asked.tokenizer.kind == "word" else "")
 
 
 # --- why ---
