@@ -4,14 +4,16 @@ import base64
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+from glassformer.inside.panels import Panel
 
 PATIENCE = 60_000
 """Milliseconds: the machine may be busy."""
@@ -130,3 +132,32 @@ def contrasts(spans: Locator) -> list[float]:
           return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
         })"""
     )
+
+
+class Open(Protocol):
+    """The fixture `show`: a page with these panels, in a window."""
+
+    def __call__(self, *panels: Panel, **size: int) -> AbstractContextManager[Page]: ...
+
+
+def choose(there: Page, label: str, value: str) -> None:
+    there.get_by_label(label, exact=True).select_option(value)
+    settle(there)
+
+
+def as_table(there: Page) -> None:
+    there.get_by_text("as a table").first.click()
+    there.locator("details table").first.wait_for()
+
+
+def reading(there: Page) -> str:
+    return there.locator(".reading").first.inner_text()
+
+
+def darkness(one: tuple[int, int, int]) -> int:
+    return 3 * 255 - sum(one)
+
+
+def share_of(canvas: Locator, wanted: tuple[int, int, int], near: int = 40) -> float:
+    """The part of a canvas that has about this colour."""
+    return float((np.abs(pixels(canvas)[:, :3] - np.array(wanted)).max(1) < near).mean())

@@ -149,8 +149,6 @@ def test_one_line_about_a_translator(name: str, command: Command, pairs: Path, t
 @pytest.mark.parametrize("words", [
     ["translate", "two", "a"],
     ["translate", "writer", "a"],
-    ["look", "two", "a", "--out", "x.png"],
-    ["look", "writer", "a", "--out", "x.png"],
 ], ids=" ".join)  # fmt: skip
 def test_runs_that_learned_something_else(words: list[str], command: Command, runs: Path, tmp_path: Path) -> None:
     verb, run, *rest = words

@@ -160,7 +160,7 @@ def test_one_head_and_a_given_translation(command: Command, translators: Path, t
     assert seen["note"] == "layer 1, head 0"
     code, _, err = command("look", translators / "gru", "a" * 30, "--out", "long.png")
     assert code == 0
-    assert "the text is longer than 16 tokens and cut there" in err
+    assert "the text is 30 tokens long and cut after 15: no more fit" in err
 
 
 # --- train, evaluate and data ---

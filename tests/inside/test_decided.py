@@ -1,15 +1,18 @@
 """The view of which words decided, from arrays made by hand; what leaving out means, in words."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from glassformer.config.presets import IMAGE, MIXED, TABLE
-from glassformer.inside.decided import STRONGEST, WAYS, decided_translation_view, decided_view
+from glassformer.inside.attribution import gradient_times_input, leave_one_out
+from glassformer.inside.decided import ONE_AND_THE_SAME, STRONGEST, WAYS, decided_translation_view, decided_view
 from glassformer.inside.left_out import left_out_in_words
 from glassformer.inside.panels import Grid, Table, Tokens
-from small_readers import reader_of, writer_of
+from small_readers import WORDS as READ
+from small_readers import T, reader_of, writer_of
 
 WORDS = ["<start>", "not", "a", "good", "film"]
 GRADIENT = np.array([0.1, -1.5, 0.0, 2.25, 0.5], np.float32)
@@ -20,12 +23,12 @@ def test_two_rows_of_tokens_a_table_and_what_they_say() -> None:
     view = decided_view(
         WORDS, GRADIENT, LEFT_OUT, answer="positive", probability=0.875, score="the score", how="it is removed"
     )
-    tokens, table = view.panels
-    assert isinstance(tokens, Tokens)
-    assert tokens.signed
-    assert tokens.names == WAYS
-    assert tokens.note == "leave-one-out: it is removed"
-    np.testing.assert_array_equal(tokens.values, [GRADIENT, [0, -1.0, 0.25, 2.0, 0.5]])
+    *ways, table = view.panels
+    for tokens, name, values in zip(ways, WAYS, (GRADIENT, [0, -1.0, 0.25, 2.0, 0.5]), strict=True):
+        assert isinstance(tokens, Tokens)
+        assert (tokens.title, tokens.signed) == (name, True)
+        np.testing.assert_array_equal(tokens.values, [values])
+    assert ways[1].note == "leave-one-out: it is removed"
     assert isinstance(table, Table)
     assert table.rows[:2] == [("good", 3, 2.25, 2.0), ("not", 1, -1.5, -1.0)]
     assert [row for row in table.rows if row[1] == 0] == [("<start>", 0, pytest.approx(0.1), None)]
@@ -45,6 +48,22 @@ def test_when_the_two_ways_disagree_it_says_so() -> None:
     assert "agree" not in decided_view(WORDS[:2], GRADIENT[:2], LEFT_OUT[:2], answer="x").note
 
 
+@pytest.mark.parametrize("which", [0, 2])
+def test_where_the_score_is_a_sum_the_two_ways_are_one(which: int) -> None:
+    """A linear bag; with a hidden layer they only agree, or do not."""
+
+    def note(**flags: Any) -> str:
+        model = reader_of("bag", weighting="tfidf", **flags)
+        gradient, left_out = (way(model, READ, which) for way in (gradient_times_input, leave_one_out))
+        return decided_view([str(place) for place in range(T)], gradient, left_out, answer="x").note
+
+    assert note(head_layers=0).endswith(ONE_AND_THE_SAME)
+    assert "agree (correlation" not in note(head_layers=0)
+    deep = note(head_layers=1)
+    assert ONE_AND_THE_SAME not in deep
+    assert "agree (correlation" in deep
+
+
 def test_nothing_that_speaks_is_not_named() -> None:
     zeros = np.zeros(5, np.float32)
     assert decided_view(WORDS, zeros, zeros, answer="x").note == ""
@@ -54,7 +73,7 @@ def test_nothing_that_speaks_is_not_named() -> None:
 
 def test_only_the_strongest_stand_in_the_table() -> None:
     many = np.linspace(-1, 1, 41).astype(np.float32)
-    (_, table) = decided_view([str(place) for place in range(41)], many, many, answer="x").panels
+    (*_, table) = decided_view([str(place) for place in range(41)], many, many, answer="x").panels
     assert isinstance(table, Table)
     assert len(table.rows) == STRONGEST
     assert {row[1] for row in table.rows} == {*range(6), *range(35, 41)}
@@ -81,21 +100,22 @@ def test_a_translation() -> None:
         ["das", "Haus", "<end>"], ["house", "<end>"], gradients, left_out, answer="house", probability=0.5,
         written=["<start>", "house"], prefix=prefix,
     )  # fmt: skip
-    grid, before, tokens, table = view.panels
+    grid, before, gradient, lost, table = view.panels
     assert isinstance(grid, Grid)
     assert (grid.rows, grid.columns, grid.signed) == (["house", "<end>"], ["das", "Haus", "<end>"], True)
     np.testing.assert_array_equal(grid.values, gradients)
     assert isinstance(before, Grid)
     assert (before.columns, before.signed) == (["<start>", "house"], True)
     np.testing.assert_array_equal(before.values, prefix)
-    assert isinstance(tokens, Tokens)
-    assert tokens.values.tolist() == [[1, -2, 0.5], [1.5, -1, 0]]
+    assert isinstance(gradient, Tokens)
+    assert isinstance(lost, Tokens)
+    assert (gradient.values.tolist(), lost.values.tolist()) == ([[1, -2, 0.5]], [[1.5, -1, 0]])
     assert isinstance(table, Table)
     assert table.rows[0] == ("Haus", 1, -2.0, -1.0)
     assert view.title == "What decided the translation: house (50.0 %)"
     assert "for it speak 'das' (+1), '<end>' (+0.5); against it speaks 'Haus' (-2)" in view.note
     alone = decided_translation_view(["a", "b", "c"], ["x", "y"], gradients, left_out, answer="x y")
-    assert len(alone.panels) == 3
+    assert len(alone.panels) == 4
 
 
 def test_what_leaving_out_means() -> None:

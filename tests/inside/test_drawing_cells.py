@@ -1,7 +1,8 @@
-"""Cells: names around them, numbers in them, shades that follow values; matrices, guesses, attention, confusion."""
+"""Cells: names around them, numbers in them, shades that follow values; matrices, guesses, attention."""
 
 import itertools
-from pathlib import Path
+import re
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 from matplotlib.patches import Rectangle
 
 from drawn import (
@@ -28,7 +28,6 @@ from drawn import (
     weights_of,
 )
 from glassformer.config.errors import Misuse
-from glassformer.inside import confusion
 from glassformer.inside.drawing.colours import BLUE, BOTH_WAYS, ORANGE, SEVERAL, UP, ink_on, scale_of, series_colour
 from glassformer.inside.drawing.grids import numbers
 from glassformer.inside.panels import Grid, Heads
@@ -146,6 +145,18 @@ def test_ink_can_be_read_on_every_shade() -> None:
         dark, bright = sorted([light(shade[:3]), light(ink_on(shade))])
         assert (bright + 0.05) / (dark + 0.05) >= 4.5
     assert (ink_on((1, 1, 1)), ink_on((0, 0, 0))) == ("black", "white")
+
+
+def test_colours_are_those_of_the_page() -> None:
+    css = (files("glassformer.inside") / "viewer" / "page.css").read_text(encoding="utf-8")
+    light = css[: css.index("@media")]
+    assert re.findall(r"--c\d+: (#\w+);", light) == list(SEVERAL)
+
+
+def test_long_names_of_rows_are_read_whole() -> None:
+    name = "1.1 continues what was seen before"
+    figure = drawn(Grid(values=np.ones((1, 2)), rows=[name], columns=["a" * 34, "b"]))
+    assert names_of(figure.axes[0]) == ([name], ["a" * 23 + "…", "b"])
 
 
 def test_colours_are_all_different() -> None:
@@ -337,43 +348,3 @@ def test_too_many_heads_and_heads_that_are_not_there() -> None:
         drawn(heads(layer=3))
     with pytest.raises(Misuse, match="there is no head 5: they are counted from 0, and the last is 4"):
         drawn(heads(layer=0, head=5, mode="all"))
-
-
-# --- confusion ---
-
-
-def confused(monkeypatch: pytest.MonkeyPatch, labels: list[str], matrix: np.ndarray) -> Figure:
-    kept: list[Figure] = []
-    monkeypatch.setattr(confusion, "save", lambda figure, path: kept.append(figure))
-    confusion.draw_confusion(labels, matrix.tolist(), path=Path("picture.png"), title="runs/a")
-    kept[0].canvas.draw()
-    return kept[0]
-
-
-def test_confusion(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = confused(monkeypatch, ["cat", "dog", "none"], np.array([[1500, 500, 0], [3, 9, 0], [0, 0, 0]]))
-    axes = figure.axes[0]
-    assert names_of(axes) == (["cat", "dog", "none"],) * 2
-    np.testing.assert_allclose(axes.images[0].get_array(), [[0.75, 0.25, 0], [0.25, 0.75, 0], [0, 0, 0]])
-    assert [one.get_text() for one in axes.texts] == ["1,500", "500", "0", "3", "9", "0", "0", "0", "0"]
-    assert {"true →", "predicted →", "runs/a"} <= set(said_in(figure))
-    assert "the most frequent confusions" not in said_in(figure)
-
-
-def test_confusion_of_two_hundred_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = np.diag(np.arange(200)) + 0
-    counts[7, 190], counts[120, 3] = 41, 77
-    figure = confused(monkeypatch, [f"class number {place}" for place in range(200)], counts)
-    assert not outside(figure)
-    assert not overlapping(figure)
-    assert figure.get_size_inches()[0] <= 14
-    assert names_of(figure.axes[0])[0] == [f"class number {place}" for place in range(0, 200, 3)]
-    assert "one name in 3 is written" in said_in(figure)
-    said = [one.get_text() for one in figure.texts]
-    start = said.index("times") + 1
-    assert said[start:] == ["class number 120", "class number 3", "77", "class number 7", "class number 190", "41"]
-
-
-def test_confusion_is_a_file(tmp_path: Path) -> None:
-    confusion.draw_confusion(["a", "b"], [[1, 0], [0, 1]], path=tmp_path / "confusion.png", title="runs/a")
-    assert imread(tmp_path / "confusion.png")[..., :3].std() > 0.05

@@ -11,7 +11,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from drawn import drawn, find, numbers_of, outside, overlapping, said_in
-from glassformer.inside import curves
+from glassformer.inside import drawing
+from glassformer.inside.curves import draw_curves, smoothed
 from glassformer.inside.drawing.charts import short_number, spread
 from glassformer.inside.drawing.colours import BLUE, ORANGE
 from glassformer.inside.panels import Line, Lines, Points
@@ -69,6 +70,43 @@ def test_logarithms(x: list[float], said: set[str]) -> None:
 def test_a_logarithm_of_nothing_above_0_is_none() -> None:
     figure = drawn(Lines(series=[Line(name="a", x=[0, 1], y=[0, -1])], log_y=True, log_x=True))
     assert (figure.axes[0].get_xscale(), figure.axes[0].get_yscale()) == ("log", "linear")
+
+
+def ticks_of(panel: Lines, which: str) -> list[float]:
+    """Those that are seen."""
+    axis = getattr(drawn(panel).axes[0], f"{which}axis")
+    low, high = sorted(axis.get_view_interval())
+    return [float(tick) for tick in axis.get_majorticklocs() if low <= tick <= high]
+
+
+def test_a_logarithmic_axis_is_marked_where_something_was_measured() -> None:
+    lengths = [64.0, 128.0, 256.0, 512.0, 1024.0, 65536.0]
+    series = [
+        Line(name="a", x=lengths[:5], y=[1, 2, 3, 4, 5], dots=True),
+        Line(name="b", x=lengths, y=[1, 2, 3, 4, 5, 6], dots=True),
+        Line(name="chance", x=[64, 65536], y=[1, 1], faint=True),
+    ]
+    figure = drawn(Lines(series=series, log_x=True))
+    assert {"64", "128", "256", "512", "1,024", "65,536"} <= set(said_in(figure))
+    assert not overlapping(figure)
+    close = [Line(name="a", x=[64, 65, 512], y=[1, 2, 3], dots=True)]
+    assert sorted(ticks_of(Lines(series=close, log_x=True), "x")) == [65, 512]
+
+
+@pytest.mark.parametrize("x", [[3], [0, 1], [0, 1, 2], [0, 1, 2, 3, 4]])
+def test_whole_numbers_have_whole_ticks(x: list[float]) -> None:
+    found = ticks_of(Lines(series=[Line(name="a", x=x, y=x)]), "x")
+    assert found == x
+
+
+@pytest.mark.parametrize("y", [[1.0, 1.0, 1.0], [0.97, 0.99, 1.0], [0.0, 0.5, 0.99]])
+def test_no_share_is_above_1(y: list[float]) -> None:
+    panel = Lines(series=[Line(name="a", x=[0, 1, 2], y=y)])
+    assert 0 < max(ticks_of(panel, "y")) <= 1 + 1e-9
+    low, high = drawn(panel).axes[0].get_ylim()
+    assert max(y) < high <= 1 + 0.05 * (1 - low)
+    more = Lines(series=[Line(name="a", x=[0, 1, 2], y=[*y[:2], 1.3])])
+    assert max(ticks_of(more, "y")) > 1
 
 
 def test_short_numbers() -> None:
@@ -129,10 +167,10 @@ def test_names_spread_within_their_room() -> None:
 # --- curves ---
 
 
-def curves_of(monkeypatch: pytest.MonkeyPatch, metrics: list[dict[str, Any]]) -> Figure:
+def curves_of(monkeypatch: pytest.MonkeyPatch, metrics: list[dict[str, Any]], **more: Any) -> Figure:
     kept: list[Figure] = []
-    monkeypatch.setattr(curves, "save", lambda figure, path: kept.append(figure))
-    curves.draw_curves(metrics, Path("curves.png"), title="runs/$a$", unit="nats")
+    monkeypatch.setattr(drawing, "save", lambda figure, path: kept.append(figure))
+    draw_curves(metrics, Path("curves.png"), title="runs/$a$", unit="nats", **more)
     kept[0].canvas.draw()
     return kept[0]
 
@@ -140,16 +178,20 @@ def curves_of(monkeypatch: pytest.MonkeyPatch, metrics: list[dict[str, Any]]) ->
 def test_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [{"event": "step", "step": n, "loss": 4.0 / n, "lr": 0.001 * n} for n in range(1, 8)]
     checks = [
-        {"event": "validation", "step": n, "loss": loss, "accuracy": 0.5} for n, loss in ((2, 3.0), (4, 1.25), (6, 2.0))
+        {"event": "validation", "step": n, "loss": loss, "accuracy": 0.5, "best": loss < 3.0}
+        for n, loss in ((2, 3.0), (4, 1.25), (6, 3.5))
     ]
-    figure = curves_of(monkeypatch, [*steps, *checks])
+    figure = curves_of(monkeypatch, [*steps, *checks], smoothing=0.1)
     upper, middle, lower = figure.axes
     np.testing.assert_allclose(np.asarray(upper.lines[0].get_ydata()), [4.0 / n for n in range(1, 8)])
-    np.testing.assert_allclose(np.asarray(upper.lines[1].get_ydata()), curves.smoothed([4.0 / n for n in range(1, 8)]))
-    np.testing.assert_allclose(upper.lines[2].get_xydata(), [[2, 3.0], [4, 1.25], [6, 2.0]])
+    np.testing.assert_allclose(np.asarray(upper.lines[1].get_ydata()), smoothed([4.0 / n for n in range(1, 8)]))
+    np.testing.assert_allclose(upper.lines[2].get_xydata(), [[2, 3.0], [4, 1.25], [6, 3.5]])
+    np.testing.assert_allclose(middle.lines[0].get_xydata(), [[2, 0.5], [4, 0.5], [6, 0.5]])
     np.testing.assert_allclose(np.asarray(lower.lines[0].get_ydata()), [0.001 * n for n in range(1, 8)])
-    assert {"runs/$a$", "loss (nats)", "accuracy", "rate", "updates", "1.25", "validation"} <= set(said_in(figure))
-    assert middle.get_ylabel() == "accuracy"
+    said = set(said_in(figure))
+    assert {"runs/$a$", "loss (nats)", "accuracy", "rate", "updates", "validation"} <= said
+    assert "training, with label smoothing 0.1, smoothed" in said
+    assert "Best after 4 updates: loss 1.25, accuracy 0.5 in validation." in said
     assert not outside(figure)
     assert len(curves_of(monkeypatch, steps).axes) == 2
-    curves_of(monkeypatch, [])
+    assert said_in(curves_of(monkeypatch, [])) == ["runs/$a$"]

@@ -44,15 +44,22 @@ def test_a_power_is_found(p: float) -> None:
 
 
 def test_only_the_larger_half_is_fitted() -> None:
-    assert power(Curve(LENGTHS, [9.0, 7.0, 1.0, 4.0])) == pytest.approx(2)
-    assert power(Curve(LENGTHS[:3], [9.0, 1.0, 2.0])) == pytest.approx(1)
-    assert power(Curve([2.0, 4.0], [1.0, 8.0])) == pytest.approx(3)
+    assert power(Curve([1.0, 8.0, 64.0, 512.0, 4096.0], [9.0, 7.0, 1.0, 8.0, 64.0])) == pytest.approx(1)
+    longer = [*LENGTHS, 1024.0, 2048.0]
+    assert power(Curve(longer, [9.0, 7.0, 1.0, 4.0, 16.0, 64.0])) == pytest.approx(2)  # three span but a factor 4
+
+
+@pytest.mark.parametrize("lengths", [[64.0], [64.0, 512.0], [64.0, 128.0, 256.0], [64.0, 100.0, 200.0, 500.0]])
+def test_what_is_too_short_to_fit(lengths: list[float]) -> None:
+    assert math.isnan(power(Curve(lengths, lengths)))
+    assert power(Curve([*lengths, 1000.0, 2000.0], [*lengths, 1000.0, 2000.0])) == pytest.approx(1)
 
 
 def test_growth_in_words() -> None:
-    assert doubling(Curve([64, 128], [1.0, 2.1])) == "×2.10 (~ T^1.07)"
-    assert doubling(Curve([64, 128], [1.0, 0.9999])) == "×1.00 (~ T^0.00)"
-    assert math.isnan(power(Curve([64], [1.0])))
+    assert doubling(Curve(LENGTHS, [2.1**k for k in range(4)])) == "×2.10 (~ T^1.07)"
+    assert doubling(Curve(LENGTHS, [2.1**k for k in range(4)]), law=False) == "×2.10"
+    assert doubling(Curve(LENGTHS, [0.9999**k for k in range(4)])) == "×1.00 (~ T^0.00)"
+    assert doubling(Curve([512, 1024], [1.0, 0.65])) == "×0.65 (512 → 1,024)"
     assert doubling(Curve([64], [1.0])) == "–"
 
 
@@ -69,6 +76,10 @@ def test_time() -> None:
     section = time_section(curves, counted, {"rnn": "stopped after T = 512"})
     charts, (fitted, table) = charts_of(section), tables_of(section)
     assert [chart.title for chart in charts] == [title for title, _ in MEASURED.values()]
+    assert [what for what, (title, _) in MEASURED.items() if title.startswith("Counted: ")] == [
+        "state",
+        "multiplications",
+    ]
     assert all(chart.log_x and chart.log_y for chart in charts)
     assert "T×T weights" in charts[list(MEASURED).index("kept")].note
     assert line(charts[1], "Transformer").y == [2 * x**2 for x in LENGTHS]
@@ -77,6 +88,13 @@ def test_time() -> None:
     assert table.title == "Counted, at T = 512"
     assert "gradients take: RNN ×2.00 (~ T^1.00); Transformer ×4.00 (~ T^2.00)." in section.finding
     assert "token takes: RNN ×2.00; Transformer ×4.00. RNN: stopped after T = 512." in section.finding
+    short = {
+        what: {model: Curve(one.x[:2], one.y[:2]) for model, one in found.items()} for what, found in curves.items()
+    }
+    section = time_section(short, counted, {})
+    assert "gradients take: RNN ×2.00 (64 → 128); Transformer ×4.00 (64 → 128)." in section.finding
+    assert section.finding.endswith("there are too few to fit a power of T.")
+    assert "T^" not in section.finding
 
 
 def test_a_gradient_that_does_not_arrive_is_not_drawn() -> None:

@@ -13,7 +13,8 @@ from cases import CAUSAL, Flags, label, small
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import ENCODERS
 from glassformer.config.resolve import resolve
-from glassformer.inside.lens import layer_scores, lens_of, lens_view, next_of, next_view, passed
+from glassformer.inside.layers import passed
+from glassformer.inside.lens import layer_scores, lens_of, lens_view, next_of, next_view
 from glassformer.inside.panels import Guesses, Lines, Table
 from glassformer.models.build import build_language_model, build_reader
 from glassformer.models.language_model import LanguageModel
@@ -124,6 +125,23 @@ def test_answers_of_ones_own() -> None:
     assert (fewer.ranks[0] == 0).tolist() == [False] * 2 + [True] * 5
     with pytest.raises(ValueError, match="8 answers for 7 tokens"):
         lens_of(model, (WORDS,), answers=[1] * 8)
+
+
+def test_what_is_never_an_answer_is_no_guess() -> None:
+    """Of the numbers nothing changes: they are the model's own."""
+    model = model_of(small("gru"))
+    own, never = lens_of(model, (WORDS,), most=VOCAB), [0, int(next_of(model, (WORDS[:1],)).ids[0])]
+    found = lens_of(model, (WORDS,), most=VOCAB, never=never)
+    assert found.ids.shape[-1] == VOCAB - 2
+    for layer, place in np.ndindex(own.entropy.shape):
+        kept = ~np.isin(own.ids[layer, place], never)
+        assert found.ids[layer, place].tolist() == own.ids[layer, place][kept].tolist()
+        np.testing.assert_array_equal(found.probabilities[layer, place], own.probabilities[layer, place][kept])
+    for name in ("entropy", "ranks", "chances"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(own, name))
+    usual, other = (next_of(model, (WORDS[:1],), most=VOCAB, never=some) for some in ((), never))
+    assert other.ids == [id for id in usual.ids if id not in never]
+    assert other.entropy == usual.entropy
 
 
 def test_looking_changes_nothing() -> None:

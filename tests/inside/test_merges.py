@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import TokenizerSettings
-from glassformer.inside.merges import FIRST, merges_view, pairs_view, visible
+from glassformer.inside.merges import FIRST, merges_view, pairs_view
 from glassformer.inside.panels import Table
 from glassformer.text.merging import LONGEST, Merge, merges_of
 from glassformer.text.tokenizer import Tokenizer
@@ -146,10 +146,6 @@ def test_only_the_first_merges_are_shown() -> None:
     assert len(view.panels[1].rows) == FIRST  # type: ignore[attr-defined]
     assert view.panels[1].note == f"the first {FIRST} of {len(BPE.merges)} merges"
     assert view.note.startswith(f"7 bytes become {len(BPE.encode('the fox'))} tokens")
-
-
-def test_signs_for_blanks() -> None:
-    assert visible(" a\n\tb ") == "␣a⏎⇥b␣"
 
 
 def test_a_sentence_as_its_training_pairs() -> None:

@@ -17,7 +17,6 @@ from glassformer.inside.nearest import (
     cosines,
     map_of,
     nearest,
-    nearest_view,
     neighbours_of,
     neighbours_view,
     no_words,
@@ -46,17 +45,14 @@ WORD, CHAR, BPE = tokenizer_of("word"), tokenizer_of("char"), tokenizer_of("bpe"
 
 
 def test_nearest_by_dot_product() -> None:
-    found = nearest(TABLE, 0, 4)
-    assert found.ids == [6, 1, 3, 2]
+    assert nearest(TABLE, 0, 4) == [6, 1, 3, 2]
+    assert nearest(TABLE, 0, 10, skip={6}) == [1, 3, 2, 5, 4]
+
+
+def test_dot_products_and_cosines_of_neighbours() -> None:
+    found = Neighbours("a", ["b", "c", "d", "e"], TABLE[[0, 6, 1, 3, 2]])
     assert found.dots.tolist() == [9, 4, 2, 0]
     np.testing.assert_allclose(found.cosines, [1, np.sqrt(0.5), 1, 0])
-
-
-def test_nearest_by_cosine_without_some() -> None:
-    assert nearest(TABLE, 0, 3, by="cosine").ids == [3, 6, 1]
-    assert nearest(TABLE, 0, 10, by="cosine", skip=[6, 2]).ids == [3, 1, 5, 4]
-    assert nearest(TABLE, 0, 10, skip={6}).ids == [1, 3, 2, 5, 4]
-    assert nearest(TABLE, 2, 1).cosines.tolist() == [0]
 
 
 def test_cosines() -> None:
@@ -117,17 +113,12 @@ def test_tables_of_models() -> None:
     np.testing.assert_allclose(word_table(text), text.embed.table.weight.detach().numpy(), rtol=1e-6)
     both = ready(translator("gru", "gru"))
     np.testing.assert_allclose(word_table(both), both.embed_source.table.weight.detach().numpy(), rtol=1e-6)
-    np.testing.assert_allclose(word_table(both, "target"), both.embed_target.table.weight.detach().numpy(), rtol=1e-6)
 
 
 def test_models_without_a_table() -> None:
-    for model, side, said in (
-        (language_model("onehot"), "source", "one-hot"),
-        (nn.Linear(2, 3), "source", "Linear is a model of one's own"),
-        (translator("gru", "gru"), "middle", "source and its target, not of its middle"),
-    ):
+    for model, said in ((language_model("onehot"), "one-hot"), (nn.Linear(2, 3), "Linear is a model of one's own")):
         with pytest.raises(Misuse, match=said):
-            word_table(model, side)
+            word_table(model)
 
 
 def test_neighbours_are_words() -> None:
@@ -142,9 +133,7 @@ def test_neighbours_are_words() -> None:
     ids = [WORD.encode(word)[0] for word in ["dog", *found.words]]
     np.testing.assert_array_equal(found.vectors, table[ids])
     np.testing.assert_allclose(found.dots, table[ids[1:]] @ table[ids[0]], rtol=1e-4, atol=1e-5)
-    by = neighbours_of(model, WORD, "dog", by="cosine")
-    assert (np.diff(by.cosines) <= 0).all()
-    assert (np.diff(by.dots) > 0).any()
+    assert (np.diff(found.dots) <= 0).all()
 
 
 def test_what_is_no_word() -> None:
@@ -209,21 +198,22 @@ def test_a_map_has_names() -> None:
 
 
 def test_a_view_of_one_word() -> None:
-    view = nearest_view("cat", [" dog", "mouse"], np.array([2.5, 1.0]), np.array([0.5, 0.9]))
+    view = neighbours_view([Neighbours("cat", [" dog", "mouse"], np.array([[2.0, 0.0], [3.0, 4.0], [1.0, 0.0]]))])
     (table,) = view.panels
     assert isinstance(table, Table)
-    assert list(table.rows) == [(" dog", 2.5, 0.5), ("mouse", 1.0, 0.9)]
+    assert list(table.rows) == [(" dog", 6.0, 0.6), ("mouse", 2.0, 1.0)]
+    assert view.title == "Words like “cat”"
     assert table.bars == ("cosine",)
     assert view.note == "Nearest to “cat”: dog, mouse."
-    (table,) = nearest_view("cat", ["a"], np.array([1.0]), np.array([-0.1])).panels
+    (table,) = neighbours_view([Neighbours("cat", ["a"], np.array([[1.0], [-1.0]]))]).panels
     assert isinstance(table, Table)
     assert table.bars == ()  # a bar shows no number below 0
 
 
 def test_a_view_of_several() -> None:
-    one = Neighbours("cat", ["a", "b"], np.array([2.0, 1.0]), np.array([1.0, 0.5]), TABLE[[0, 1, 3]])
-    two = Neighbours("dog", ["c"], np.array([3.0]), np.array([0.7]), TABLE[[5, 1]])
-    three = Neighbours("eel", ["c"], np.array([3.0]), np.array([0.7]), TABLE[[1, 6]])
+    one = Neighbours("cat", ["a", "b"], TABLE[[0, 1, 3]])
+    two = Neighbours("dog", ["c"], TABLE[[5, 1]])
+    three = Neighbours("eel", ["c"], TABLE[[1, 6]])
     view = neighbours_view([one, two, three])
     *tables, points, grid = view.panels
     assert [table.title for table in tables] == ["Like “cat”", "Like “dog”", "Like “eel”"]

@@ -10,6 +10,7 @@ from arithmetic import check_sentences, grid_of, holds, written_in_full  # noqa:
 from torch import Tensor
 
 from glassformer.bricks.image import convolve_written_out, max_pool_written_out
+from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import POOLS
@@ -21,6 +22,7 @@ from glassformer.inside.numbers.walk import walk
 from glassformer.inside.panels import Table, Words
 from glassformer.inside.view import View
 from glassformer.models.build import build_language_model, build_reader
+from glassformer.models.inputs import ColumnTokens
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
@@ -191,6 +193,23 @@ def test_a_recurrent_decoder_looks_at_the_source(decoder: str, flags: Flags, at:
     check_sentences(first, 8)
 
 
+@pytest.mark.parametrize("kind", ["dot", "additive"])
+def test_scores_and_weights_of_a_decoder_are_those_that_were_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Seq2Seq = ready(translator("gru", "gru", attention=kind))
+    source, target = tokens(1, 4, vocab=SOURCE_VOCAB, seed=1), tokens(1, 3, vocab=TARGET_VOCAB, seed=2)
+    inputs = (source, torch.tensor([[True, True, True, False]]), target)
+    used: list[int] = []
+    score = MemoryAttention.score
+    monkeypatch.setattr(MemoryAttention, "score", lambda *args: (used.append(1), score(*args))[1])
+    seen, before = seen_of(model, *inputs), len(used)
+    view = walk(model, inputs, ["a", "b", "c", "<pad>"], written=["<s>", "x", "y"])
+    assert len(used) == 2 * before  # by the model, and never again
+    scores = grid_of(view, "Target · Attention to the source: scores").values
+    np.testing.assert_allclose(scores[:, :3], seen["decoder.attention.scores"][0, :, :3])
+    assert (scores[:, 3] == -np.inf).all()
+    holds(view, "Target · Attention to the source: weights", seen["decoder.attention.weights"][0])
+
+
 # --- convolutions ---
 
 
@@ -283,6 +302,20 @@ def test_a_patch_of_an_image() -> None:
     check_sentences(view, 10)
 
 
+def test_many_patches_and_columns_are_told_as_such() -> None:
+    many = reader("transformer", shape=Shape(image=(2, 7, 9)), patch=2)
+    with pytest.raises(Misuse) as caught:
+        walk(many, (IMAGE,), [f"patch {number}" for number in range(20)])
+    assert str(caught.value) == (
+        "number by number shows at most 16 patches, and this model cuts an image into 20; "
+        "larger ones are fewer (--model.patch)"
+    )
+    wide = reader("transformer", shape=Shape(image=(2, 7, 9)), patch=4)
+    wide.embed = ColumnTokens(numbers=17, categories=(), width=14)
+    with pytest.raises(Misuse, match="shows at most 16 columns, and there are 17"):
+        walk(wide, (numbers(1, 17),), [f"column {number}" for number in range(17)])
+
+
 # --- pools and heads ---
 
 
@@ -316,6 +349,9 @@ def test_one_score_is_a_probability_or_a_number() -> None:
     table = walk(model, (IDS,), NAMES, outputs=["bad", "good"]).panels[-1]
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["good", "bad"]
+    scores = grid_of(walk(model, (IDS,), NAMES, outputs=["bad", "good"]), "Head: scores")
+    assert scores.columns == ["good"]
+    assert "y(good) = " in scores.note
     np.testing.assert_allclose([row[2] for row in table.rows], [sigmoid(np.array(score)), 1 - sigmoid(np.array(score))])
     view = walk(model, (IDS,), NAMES)
     holds(view, "The answer", [[score]])

@@ -177,15 +177,50 @@ def test_scores_probabilities_losses_and_p_minus_t() -> None:
         ("Gradient at the scores", (p - np.eye(VOCAB)[answers]) / 4),
     ]:
         panel = grid_of(view, title)
-        assert list(panel.columns) == [f"w{number}" for number in order]
-        assert list(panel.rows) == ["<s>", " the", " sat", "."]
-        holds(view, title, values[:, order])
+        assert list(panel.columns) == ["right token", *(f"w{number}" for number in order)]
+        assert list(panel.rows) == ["<s> → w2", "the → w7", "sat → w7", ". → w9"]
+        holds(view, title, np.hstack([values[range(4), answers][:, None], values[:, order]]))
     holds(view, "Loss", -np.log(p[range(4), answers])[:, None])
-    assert "loss(sat) = −ln" in grid_of(view, "Loss").note
+    assert "the row worked out, sat → w7," in grid_of(view, "Scores").note
+    assert "p('w7' | … sat) = e^" in grid_of(view, "Probabilities").note
+    assert "loss('w7' | … sat) = −ln" in grid_of(view, "Loss").note
+    assert "∂loss/∂y('w7' | … sat) = (" in grid_of(view, "Gradient at the scores").note
     assert any(panel.title == "head.weight, the row of w7" for panel in view.panels)
     cut = training_step(model, (IDS,), NEXT, tokens=NAMES, position=3, shown=3)
     assert grid_of(cut, "Scores").values.shape == (4, 3)
-    np.testing.assert_allclose(grid_of(cut, "Scores").values[2], logits[2, order[:3]])
+    np.testing.assert_allclose(grid_of(cut, "Scores").values[2], logits[2, [7, *order[:2]]])
+
+
+@pytest.mark.parametrize(
+    ("name", "outputs", "said"),
+    [
+        ("classifier", ["no", "yes", "who"], {"p('yes')", "loss('yes')", "∂loss/∂y('yes')"}),
+        ("the other", ["no", "yes"], {"p('yes')", "loss", "∂loss/∂y('yes')"}),
+        ("regressor", [], {"loss", "∂loss/∂y"}),
+    ],
+)
+def test_what_is_worked_out_has_its_right_name(name: str, outputs: list[str], said: set[str]) -> None:
+    build, inputs, answers, loss, _ = CASES[name]
+    view = training_step(build(), inputs, answers, loss=loss, outputs=outputs)
+    worked = {line.partition(" = ")[0] for panel in view.panels[:4] for line in panel.note.splitlines()}
+    assert said <= worked
+    assert grid_of(view, "Scores").rows == ["example"]
+
+
+def test_what_stands_before_the_first_token() -> None:
+    """Nothing, or a source that was read."""
+    view, _ = step("language model", position=0)
+    assert "p(2 | <s>) = " in grid_of(view, "Probabilities").note
+    view, _ = step("translator", position=0)
+    assert f"p({AFTER[0, 0]} | … <s>) = " in grid_of(view, "Probabilities").note
+
+
+def test_what_is_never_below_0_has_no_scale_below_it() -> None:
+    view, _ = step("language model")
+    shares, losses = grid_of(view, "Probabilities"), grid_of(view, "Loss")
+    assert (shares.signed, shares.low, shares.high) == (False, 0.0, 1.0)
+    assert (losses.signed, losses.low) == (False, None)
+    assert grid_of(view, "Gradient at the scores").signed
 
 
 def test_frozen_weights_stay() -> None:

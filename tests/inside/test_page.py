@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from base64 import b64decode
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from html.parser import HTMLParser
@@ -14,7 +15,19 @@ import pytest
 
 from glassformer.inside import page as page_module
 from glassformer.inside.page import SCRIPTS, page
-from glassformer.inside.panels import Grid, Heads, Line, Lines, Panel, Table, Tokens, Words
+from glassformer.inside.panels import (
+    LARGEST,
+    MOST_WEIGHTS,
+    Frames,
+    Grid,
+    Heads,
+    Line,
+    Lines,
+    Panel,
+    Table,
+    Tokens,
+    Words,
+)
 from glassformer.inside.view import View
 
 VIEWER = Path(page_module.__file__).parent / "viewer"
@@ -103,6 +116,28 @@ def test_numbers_that_are_none_become_null() -> None:
     assert drawn[0]["series"][0]["y"] == [None, None, 0.5]
     assert drawn[1]["rows"] == [[0.25], [7], [None], [None]]
     assert drawn[2]["values"] == grid.packed()["values"]
+    assert lines.to_dict()["series"][0]["y"] == [None, None, 0.5]
+    assert table.to_dict()["rows"] == [[0.25], [7], [None], [None]]
+    assert grid.to_dict()["values"] == [[None, 1.0]]
+
+
+def test_what_the_page_holds_of_attention_is_bounded_for_all_moments_together() -> None:
+    names = [str(place) for place in range(128)]
+    weights = np.random.default_rng(1).dirichlet(np.ones(128), (4, 4, 128)).astype(np.float32)
+    heads = Heads(weights=weights, rows=names, columns=names)
+    assert weights.size < MOST_WEIGHTS
+    assert "kept" not in heads.packed()["weights"]
+
+    def held(moments: int) -> list[dict[str, Any]]:
+        frames: list[list[Panel]] = [[Words(text="a word"), heads]] * moments
+        packed = Frames(name="updates", labels=names[:moments], frames=frames).packed()
+        return [frame[1]["weights"] for frame in packed["frames"]]
+
+    few = held(MOST_WEIGHTS // weights.size)
+    assert all(one == heads.packed()["weights"] for one in few)
+    many = held(26)
+    assert all(one["kept"] == LARGEST for one in many)
+    assert sum(len(b64decode(one["u8"])) for one in many) <= MOST_WEIGHTS
 
 
 def test_half_a_letter_can_be_written_to_a_file(tmp_path: Path) -> None:

@@ -6,25 +6,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.inside.confusion import MOST_CLASSES
+from glassformer.inside.curves import MOST_POINTS
 from glassformer.inside.learning import learning_view
 from glassformer.inside.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words
 from glassformer.inside.report import (
-    MOST_CLASSES,
-    MOST_DEAR,
     MOST_ERRORS,
-    MOST_POINTS,
     MOST_SCORED,
+    MOST_SURPRISING,
     bad_translations,
     by_class,
     confusion,
     curves,
-    cut,
-    dear_passages,
     far_numbers,
     report_view,
     samples,
     scores,
     smaller,
+    surprising_passages,
     worst,
     wrong_answers,
     wrong_images,
@@ -93,6 +92,8 @@ def test_curves_of_a_run_that_barely_began() -> None:
     assert [line.name for line in loss.series] == ["each update", "training, smoothed"]
     assert loss.note == "There was no validation yet."
     assert rate.title == "Learning rate"
+    never = [{**line, "best": False} for line in log(4)]
+    assert curves(never, unit="nats")[0].note == ""  # there was one, of which no best is known
 
 
 @pytest.mark.parametrize(("validations", "shown"), [(0, []), (1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (10, [1, 6, 10])])
@@ -239,10 +240,10 @@ def test_of_very_many_translations_those_least_expected() -> None:
     assert str(MOST_SCORED) in table.note
 
 
-def test_dear_passages() -> None:
+def test_surprising_passages() -> None:
     one = (["the", " cat", " sat"], np.array([0.5, 3.0, 0.25]))
     two = (["a", "b"], np.array([1.0, 7.0]))
-    first, second, table = dear_passages([one, two])
+    first, second, table = surprising_passages([one, two])
     assert isinstance(first, Tokens)
     assert isinstance(second, Tokens)
     assert isinstance(table, Table)
@@ -251,29 +252,31 @@ def test_dear_passages() -> None:
     assert first.note == "1.250 nats per token in the whole passage of 3 tokens."
     assert [row[1] for row in table.rows] == ["b", " cat", "a", "the", " sat"]
     assert table.rows[1] == ["…the", " cat", 3.0, math.exp(-3.0)]
-    assert dear_passages([]) == []
+    assert surprising_passages([]) == []
 
 
-def test_of_a_long_passage_the_dearest_stretch() -> None:
+def test_words_have_blanks_between_them() -> None:
+    *_, table = surprising_passages([(["once", "ruth", "asked"], np.array([0.5, 1.0, 3.0]))], " ")
+    assert isinstance(table, Table)
+    assert table.title == "Most surprising tokens in these passages"
+    assert table.rows[0][:2] == ["…once ruth", "asked"]
+
+
+def test_of_a_long_passage_the_most_surprising_stretch() -> None:
     losses = np.full(300, 0.5)
-    losses[150 : 150 + MOST_DEAR] = 1.5
+    losses[150 : 150 + MOST_SURPRISING] = 1.5
     losses[299] = 9.0
-    tokens, table = dear_passages([([str(n) for n in range(300)], losses)])
+    tokens, table = surprising_passages([([str(n) for n in range(300)], losses)])
     assert isinstance(tokens, Tokens)
     assert isinstance(table, Table)
-    assert tokens.tokens == [str(n) for n in range(150, 150 + MOST_DEAR)]
-    assert tokens.values.tolist() == [[1.5] * MOST_DEAR]
+    assert tokens.tokens == [str(n) for n in range(150, 150 + MOST_SURPRISING)]
+    assert tokens.values.tolist() == [[1.5] * MOST_SURPRISING]
     assert table.rows[0][1] == "299"
 
 
 def test_worst() -> None:
     records = [{"x": 1.0}, {"x": 5.0}, {"x": None}, {"x": 5.0}, {"x": 2.0}]
     assert worst(records, lambda one: one["x"], most=3) == [1, 3, 4]
-
-
-def test_cut() -> None:
-    assert cut("abc", 3) == "abc"
-    assert cut("abcd", 3) == "ab…"
 
 
 def test_views() -> None:

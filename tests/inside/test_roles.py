@@ -209,7 +209,15 @@ def test_the_view() -> None:
     assert table.rows[0][2:5] == [1.0, 0.0, 0.0]
     assert table.rows[0][-2:] == [1.0, 1.0]  # one token away, one token looked at
     assert table.rows[4][2:] == table.rows[-1][2:]
-    assert grid.rows == [row[0] for row in table.rows]
+    assert grid.rows == [
+        "0.0 looks at the previous token",
+        "0.1 rests on the first token",
+        "1.0 looks at the previous token",
+        "1.1 continues what was seen before",
+        "2.0",
+        "2.1 looks at itself",
+        "spread evenly",
+    ]
     assert grid.columns == shown
     np.testing.assert_array_equal(grid.values, [row[2:7] for row in table.rows])
     assert view.note == (

@@ -71,9 +71,34 @@ def test_the_vectors_after_each_layer_of_others(name: str) -> None:
         torch.testing.assert_close(after, model.features(*WORDS[:1])[0], atol=1e-5, rtol=1e-4)
 
 
-def test_what_has_no_layers_is_refused_in_a_line() -> None:
-    with pytest.raises(Misuse, match="nothing was captured of the layers of 'decoder'"):
-        looked(writer_of("gru"), WORDS[:1], "decoder")
+def test_what_has_no_layers_has_no_states_and_is_not_shown() -> None:
+    none = looked(writer_of("gru"), WORDS[:1], "decoder")
+    assert none == []
+    with pytest.raises(Misuse, match="no layers whose states"):
+        states_view(NAMES, none)
+
+
+def test_the_sides_of_a_translator_are_named() -> None:
+    chance = np.random.default_rng(0)
+    layers = [
+        LayerStates(f"layer {number}", {letter: chance.random((T, 5)).astype(np.float32) for letter in "hrz"})
+        for number in range(2)
+    ]
+    titles = [
+        "Target · state h",
+        "Target · gate r: what of the past is read",
+        "Target · gate z: what of the past is kept",
+    ]
+    one = states_view(NAMES, layers[:1], side="Target")
+    assert [panel.title for panel in one.panels] == [*titles, "Target · how open the gates are"]
+    assert one.note == "Target: 7 tokens."
+    several = states_view(NAMES, layers, side="Target", most=3)
+    (frames,) = several.panels
+    assert isinstance(frames, Frames)
+    assert frames.title == "Target · layer by layer"
+    for frame in frames.frames:
+        assert [panel.title for panel in frame] == [*titles, "Target · how open the gates are"]
+    assert several.note.startswith("Target: 7 tokens; of up to 5 units")
 
 
 def test_only_the_first_example_is_shown() -> None:
@@ -116,7 +141,7 @@ def test_layers_are_frames_and_a_projected_lstm_has_two_widths() -> None:
     view = states_view(NAMES, looked(model, WORDS[:1]), most=15)
     (frames,) = view.panels
     assert isinstance(frames, Frames)
-    assert frames.labels == ["layer 0", "layer 1"]
+    assert (frames.name, frames.labels) == ("layer", ["0", "1"])
     state, cell, gate, *_ = frames.frames[0]
     assert isinstance(state, Grid)
     assert isinstance(cell, Grid)

@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from glassformer.config.resolve import resolve
 from glassformer.data import pronouns
 from glassformer.data.embedded import open_dataset
 from glassformer.inside.attention import attention_of
 from glassformer.inside.links import Linked, link_scores, links_view, read_links
 from glassformer.inside.roles import Looked, head_roles
 from glassformer.inside.worth import worth_of_heads
+from glassformer.models.build import build_language_model
 from glassformer.verbs.given import given
 from glassformer.verbs.load import AnyLoaded, load
 from glassformer.verbs.train import train
@@ -42,6 +45,29 @@ def test_a_head_that_copies_continues_what_was_seen_before(tmp_path: Path) -> No
     [[role]] = head_roles(looked)
     assert role.role == "continues"
     assert role.own.shares["continues"] > 0.6 > 5 * role.even.shares["continues"]
+
+
+def test_a_head_that_must_say_what_came_before_looks_at_the_previous_token() -> None:
+    vocab, length = 13, 12
+    how = {"layers": 1, "heads": 1, "width": 32, "context": 16, "positions": "learned", "dropout": 0.0}
+    settings = resolve({}, {f"model.{name}": value for name, value in how.items()})
+    model = build_language_model(settings.model, vocab=vocab)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01)
+    model.train()
+    for _ in range(75):
+        ids = torch.randint(vocab, (32, length))
+        logits = model(ids)[:, 1:]
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, :-1].flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.eval()
+    texts = torch.randint(vocab, (20, 1, length))
+    looked = [(attention_of(model, (ids,))["self"], ids[0].tolist()) for ids in texts]
+    [[role]] = head_roles(looked)
+    assert loss < 0.1
+    assert role.role == "previous"
+    assert role.own.shares["previous"] > 0.8 > 3 * role.even.shares["previous"]
 
 
 def test_a_head_that_reverses_looks_at_the_mirror_image(tmp_path: Path) -> None:

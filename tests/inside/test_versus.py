@@ -25,14 +25,25 @@ def words_of(ids: Tensor) -> list[str]:
 def side(model: nn.Module, ids: Tensor, text: str = "", **answers: float) -> Side:
     words = words_of(ids)
     return side_of(
-        model, (ids,), text=text or " ".join(words), tokens=words, answers=answers or {"yes": 0.7, "no": 0.3}
+        model,
+        (ids,),
+        text=text or " ".join(words),
+        tokens=words,
+        answers=answers or {"no": 0.3, "yes": 0.7},
+        said="yes (0.700)",
+        ids=ids[0].tolist(),
     )
 
 
 def by_hand(scores: list[float], text: str = "a b", **more: Any) -> Side:
     layers = [("input", np.array([3.0, 4.0], np.float32)), ("layer 0", np.array(scores[:2], np.float32))]
-    given: dict[str, Any] = {"answers": {"yes": 0.75, "no": 0.25}, "layers": layers, **more}
+    ids = [sum(map(ord, word)) for word in text.split()]
+    given: dict[str, Any] = {"answers": {"no": 0.25, "yes": 0.75}, "said": "yes", "layers": layers, "ids": ids, **more}
     return Side(text, text.split(), scores=np.array(scores, np.float32), **given)
+
+
+def judged(a: Side, b: Side) -> str:
+    return verdict(a, b, compare_sides(a, b))
 
 
 # --- order ---
@@ -43,7 +54,6 @@ def test_without_positions_a_transformer_cannot_tell_one_order_from_another(pool
     model = reader_of("transformer", positions="none", pool=pool)
     a, b = side(model, BITES), side(model, BITTEN)
     found = compare_sides(a, b)
-    assert found.same_words
     assert found.difference <= 1e-5
     assert not found.apart
     np.testing.assert_allclose(found.cosines, 1, atol=1e-5)
@@ -65,7 +75,6 @@ def test_with_positions_it_can(name: str, flags: dict[str, Any]) -> None:
     model = reader_of(name, **flags)
     a, b = side(model, BITES), side(model, BITTEN)
     found = compare_sides(a, b)
-    assert found.same_words
     assert found.apart
     assert "tells them apart" in versus_view(a, b).note
 
@@ -90,8 +99,7 @@ def test_what_a_side_holds() -> None:
     assert [name for name, _ in found.layers] == ["input", "layer 0", "layer 1", "pooled"]
     assert found.attention is not None
     assert found.attention.shape == (2, 2, 5, 5)
-    assert found.answer == "yes (0.700)"
-    assert replace(found, answers={"price": 1234.5678}).answer == "1234.57"
+    assert (found.said, found.answers, found.ids) == ("yes (0.700)", {"no": 0.3, "yes": 0.7}, BITES[0].tolist())
 
 
 def test_of_a_bag_a_language_model_and_a_translator() -> None:
@@ -102,7 +110,7 @@ def test_of_a_bag_a_language_model_and_a_translator() -> None:
         np.testing.assert_allclose(side(writer, BITES).scores, writer(BITES)[0, -1], atol=1e-6)
         model, source = ready(translator()), tokens(1, 6, vocab=SOURCE_VOCAB)
         inputs = (source, None, tokens(1, 4, vocab=TARGET_VOCAB))
-        found = side_of(model, inputs, text="", tokens=words_of(source), answers={"x": 1.0})
+        found = side_of(model, inputs, text="", tokens=words_of(source), answers={}, said="x")
         np.testing.assert_allclose(found.scores, model(*inputs)[0, 0], atol=1e-6)
     assert found.attention is not None
     assert found.attention.shape[2:] == (6, 6)
@@ -130,39 +138,38 @@ def test_of_a_model_of_ones_own() -> None:
 
 def test_differences_by_hand() -> None:
     found = compare_sides(by_hand([1.0, 0.0, 2.0]), by_hand([0.0, 1.0, -1.0], "b a"))
-    assert found.same_words
     assert found.difference == 3.0
     assert found.rounding == pytest.approx(2 * ROUNDING)
     assert found.layers == ["input", "layer 0"]
     assert found.cosines == pytest.approx([1.0, 0.0])
     assert found.distances == pytest.approx([0.0, 2**0.5])
-    assert not compare_sides(by_hand([0.0, 0.0]), by_hand([0.0, 0.0], "a a b")).same_words
     assert compare_sides(by_hand([0.0, 0.0]), by_hand([0.0, 0.0])).distances == [0.0, 0.0]
 
 
 def test_the_verdict_says_how_much() -> None:
     one = by_hand([1.0, 0.5])
-    assert verdict(one, one) == (
+    assert judged(one, one) == (
         "This model gives both the same answer to the last digit (largest difference of its scores: 0): "
         "it cannot tell them apart."
     )
     nearly = by_hand([1.0, 0.5 + 2**-20])
-    assert "but for rounding (largest difference of its scores: 9.54e-07)" in verdict(one, nearly)
-    other = by_hand([1.0, 0.0], answers={"no": 0.625, "yes": 0.375})
-    assert verdict(one, other) == (
+    assert "but for rounding (largest difference of its scores: 9.54e-07)" in judged(one, nearly)
+    other = by_hand([1.0, 0.0], said="no (0.625)")
+    assert judged(one, other) == (
         "This model tells them apart (largest difference of its scores: 0.5): "
-        "it says yes (0.750) of the first, no (0.625) of the second."
+        "it says yes of the first, no (0.625) of the second."
     )
-    assert "tells them apart" in verdict(by_hand([0.01, 0.0]), by_hand([0.01, 2e-5]))
+    assert judged(one, by_hand([1.0, 0.0])).endswith(": it says yes of both.")
+    assert "tells them apart" in judged(by_hand([0.01, 0.0]), by_hand([0.01, 2e-5]))
 
 
 def test_the_view_of_two_texts() -> None:
     a = by_hand([1.0, 0.0], "dog bites man", attention=np.full((2, 1, 3, 3), 1 / 3, np.float32))
-    b = by_hand([0.0, 1.0], "man bites dog now", answers={"no": 0.5, "maybe": 0.5})
+    b = by_hand([0.0, 1.0], "man bites dog now", answers={"never": 0.125, "no": 0.375, "maybe": 0.5})
     view = versus_view(a, b, title="order")
     answers, first, second, lines, layers, heads = view.panels
     assert isinstance(answers, Table)
-    assert answers.rows == [("yes", 0.75, None), ("no", 0.25, 0.5), ("maybe", None, 0.5)]
+    assert answers.rows == [("yes", 0.75, None), ("no", 0.25, 0.375), ("maybe", None, 0.5), ("never", None, 0.125)]
     assert list(answers.bars) == ["first text", "second text"]
     assert isinstance(first, Tokens)
     assert isinstance(second, Tokens)
@@ -177,15 +184,30 @@ def test_the_view_of_two_texts() -> None:
     assert heads.title == "attention in the first text"
     assert heads.weights.shape == (2, 1, 3, 3)
     assert view.title == "order"
-    assert view.note.startswith("'dog bites man' and 'man bites dog now' hold different words. This model")
-    assert versus_view(a, a).note.startswith("'dog bites man' and 'dog bites man' are the same to a model.")
+    assert view.note.startswith("'dog bites man' beside 'man bites dog now'. This model")
 
 
-def test_a_number_has_no_bar() -> None:
-    a = by_hand([1.0], answers={"price": 3.0}, layers=[])
-    table = versus_view(a, a).panels[0]
+def test_texts_are_compared_by_their_words_and_only_where_there_is_nothing_else() -> None:
+    a = by_hand([1.0, 0.0], "dog bites man", ids=[3, 5, 7])
+
+    def said(**more: Any) -> str:
+        return versus_view(a, replace(a, text="other", **more)).note.partition(".")[0]
+
+    assert said() == "'dog bites man' and 'other' are the same to a model"
+    assert said(ids=[7, 5, 3]) == "'dog bites man' and 'other' hold the same words, in another order"
+    assert said(ids=[7, 5, 4]) == "'dog bites man' beside 'other'"  # though the names of the tokens are the same
+    a = replace(a, tokens=["age", "dog", "bites", "man"])  # a column, too
+    assert said() == "'dog bites man' beside 'other'"
+    a = replace(a, tokens=["age", "size"], ids=())
+    assert said() == "'dog bites man' beside 'other'"
+    assert not [panel for panel in versus_view(a, a).panels if isinstance(panel, Tokens)]
+
+
+def test_what_is_no_choice_among_few_is_said_in_words() -> None:
+    a, b = (by_hand([1.0], answers={}, said=said, layers=[]) for said in ("12.5", "13"))
+    table = versus_view(a, b).panels[0]
     assert isinstance(table, Table)
-    assert (table.rows, table.bars) == ([("price", 3.0, 3.0)], ())
+    assert (table.rows, table.bars) == ([("12.5", "13")], ())
 
 
 def test_two_runs_beside_each_other() -> None:
@@ -194,7 +216,7 @@ def test_two_runs_beside_each_other() -> None:
         model = reader_of("transformer", positions=positions)
         runs.append((name, side(model, BITES, "x y"), side(model, BITTEN, "y x")))
     view = versus_runs_view(runs)
-    table, lines = view.panels
+    table, first, second, lines, *heads = view.panels
     assert isinstance(table, Table)
     assert [(row[0], row[4]) for row in table.rows] == [("with", "yes"), ("without", "no")]
     assert [row[1] for row in table.rows] == ["yes (0.700)"] * 2
@@ -206,3 +228,30 @@ def test_two_runs_beside_each_other() -> None:
         "'x y' and 'y x' hold the same words, in another order. with: This model tells them apart"
     )
     assert "without: This model gives both the same answer" in view.note
+    assert isinstance(first, Tokens)
+    assert isinstance(second, Tokens)
+    assert (first.title, second.title) == ("the first text", "the second text")
+    assert (first.tokens, second.tokens) == (words_of(BITES), words_of(BITTEN))
+    assert second.values.tolist() == [[1, 0, 1, 1, 1]]
+    expected = [
+        (f"{run}: attention in the {name} text", side)
+        for run, *sides in runs
+        for name, side in zip(("first", "second"), sides, strict=True)
+    ]
+    for panel, (name, side_shown) in zip(heads, expected, strict=True):
+        assert isinstance(panel, Heads)
+        assert panel.title == name
+        assert side_shown.attention is not None
+        np.testing.assert_array_equal(panel.weights, side_shown.attention)
+        assert panel.rows == panel.columns == side_shown.tokens
+
+
+def test_runs_that_cut_a_text_otherwise_each_show_it() -> None:
+    one, other = by_hand([1.0, 0.0], "dog bites"), by_hand([1.0, 0.0], "d og bites")
+    view = versus_runs_view([("words", one, one), ("pieces", other, other)])
+    shown = [panel for panel in view.panels if isinstance(panel, Tokens)]
+    assert [panel.title for panel in shown] == [
+        f"{run}: the {name} text" for run in ("words", "pieces") for name in ("first", "second")
+    ]
+    assert shown[2].tokens == ["d", "og", "bites"]
+    assert not [panel for panel in view.panels if isinstance(panel, Heads)]

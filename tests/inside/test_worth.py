@@ -51,7 +51,6 @@ NO_HEAD = "is no head: write LAYER.HEAD, counted from 0, such as 0.1, or several
          "'0.1' could be a head of several attentions here: write source:0.1 or target:0.1 or cross:0.1"),
         ("corss:0.1", SEVERAL, "unknown attention 'corss'; did you mean cross? (one of: source, target, cross)"),
         ("cross:0.1", ONE, "unknown attention 'cross' (one of: self)"),
-        ("0.1", {}, "this model has no attention, so no head 0.1"),
     ],
 )  # fmt: skip
 def test_heads_that_are_not_there(text: str, stacks: dict[str, tuple[int, int]], message: str) -> None:

@@ -37,6 +37,10 @@ def frames_of(view: View) -> Frames:
     return moments
 
 
+def watched(loaded: AnyLoaded, text: str) -> View:
+    return learning(loaded, text, given(loaded, text))
+
+
 def written(tmp_path: Path, **more: Any) -> AnyLoaded:
     train(DATA, out=tmp_path / "run", **{**tiny(), **KEEPING, **more})
     return load(tmp_path / "run", "cpu")
@@ -45,7 +49,7 @@ def written(tmp_path: Path, **more: Any) -> AnyLoaded:
 def test_a_language_model(tmp_path: Path) -> None:
     loaded = written(tmp_path)
     before = {name: value.clone() for name, value in take_weights(loaded.model).items()}
-    view = learning(loaded, "abc")
+    view = watched(loaded, "abc")
     moments = frames_of(view)
     assert (view.title, moments.name) == ("run as it learned", "updates")
     assert moments.labels == ["0", "1", "2", "3", "4", "5"]
@@ -69,21 +73,11 @@ def test_a_language_model(tmp_path: Path) -> None:
     assert len({frame[2].text for frame in moments.frames if isinstance(frame[2], Words)}) > 1
 
 
-def test_what_is_to_be_watched(tmp_path: Path) -> None:
-    loaded = written(tmp_path)
-    frames = frames_of(learning(loaded, "abc", which=["lens"])).frames
-    assert [[one.kind for one in frame] for frame in frames] == [["guesses"]] * 6
-    frames = frames_of(learning(loaded, "abc", which=["samples", "attention"])).frames
-    assert [one.kind for one in frames[0]] == ["heads", "words"]
-    with pytest.raises(Misuse, match=r"unknown thing to watch 'len'.*lens"):
-        learning(loaded, "abc", which=["len"])
-
-
 def test_a_classifier(tmp_path: Path) -> None:
     table = write_table(tmp_path / "a.csv", opinions(60, classes=3))
     train(table, out=tmp_path / "run", **{**labelled("transformer"), **KEEPING})
     loaded = load(tmp_path / "run", "cpu")
-    moments = frames_of(learning(loaded, "the soup was good"))
+    moments = frames_of(watched(loaded, "the soup was good"))
     assert [one.kind for one in moments.frames[0]] == ["heads", "table"]
     for step, frame in zip(steps_of(loaded.run), moments.frames, strict=True):
         put_weights(loaded.model, weights_at(loaded.run, step), "the test")
@@ -96,10 +90,8 @@ def test_a_regressor_without_attention(tmp_path: Path) -> None:
     table = write_table(tmp_path / "a.csv", amounts(60), ("text", "rating"))
     train(table, out=tmp_path / "run", **{**labelled("gru"), **KEEPING})
     loaded = load(tmp_path / "run", "cpu")
-    numbers = [frame[0].rows[0][0] for frame in frames_of(learning(loaded, "good")).frames]  # type: ignore[attr-defined]
+    numbers = [frame[0].rows[0][0] for frame in frames_of(watched(loaded, "good")).frames]  # type: ignore[attr-defined]
     assert len(set(numbers)) == 6
-    with pytest.raises(Misuse, match="nothing of attention, lens to watch"):
-        learning(loaded, "good", which=["attention", "lens"])
 
 
 def test_a_translator_writes_the_same_at_every_moment(tmp_path: Path) -> None:
@@ -108,7 +100,7 @@ def test_a_translator_writes_the_same_at_every_moment(tmp_path: Path) -> None:
     train(table, out=tmp_path / "run", **{**translating(), **KEEPING})
     loaded = load(tmp_path / "run", "cpu")
     example = given(loaded, "abcd")
-    for frame in frames_of(learning(loaded, "abcd")).frames:
+    for frame in frames_of(watched(loaded, "abcd")).frames:
         source, target, cross = (one for one in frame if isinstance(one, Heads))
         assert source.rows == example.tokens
         assert target.rows == example.written
@@ -123,7 +115,7 @@ def test_an_image(tmp_path: Path) -> None:
     small = {"model.width": 12, "model.layers": 2, "model.heads": 2}
     train(bars, out=tmp_path / "run", model="transformer", **{**KEEPING, **small})
     loaded = load(tmp_path / "run", "cpu")
-    frame = frames_of(learning(loaded, str(bars / "lying" / "0.png"))).frames[-1]
+    frame = frames_of(watched(loaded, str(bars / "lying" / "0.png"))).frames[-1]
     assert isinstance(frame[0], Patches)
     assert frame[0].title == "Attention between patches"
     assert frame[0].grid == (3, 2)
@@ -141,12 +133,12 @@ class Own(nn.Module):
 def test_a_model_of_ones_own(tmp_path: Path) -> None:
     table = write_table(tmp_path / "a.csv", opinions(60, classes=3))
     train(table, out=tmp_path / "run", model=Own, **KEEPING)
-    frames = frames_of(learning(load(tmp_path / "run", "cpu", model=Own), "good")).frames
+    frames = frames_of(watched(load(tmp_path / "run", "cpu", model=Own), "good")).frames
     assert [[one.kind for one in frame] for frame in frames] == [["table"]] * 6
 
 
 def test_a_run_without_history(tmp_path: Path) -> None:
     loaded = written(tmp_path, **{"training.keep_checkpoints": False})
     with pytest.raises(Misuse) as caught:
-        learning(loaded, "abc")
-    assert str(caught.value) == "this run kept no moments of its training: train with --keep-checkpoints"
+        watched(loaded, "abc")
+    assert str(caught.value).endswith("run kept no moments of its training: train with --keep-checkpoints")

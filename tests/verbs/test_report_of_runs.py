@@ -242,20 +242,35 @@ def test_the_worst_translations(made: Callable[[str], Path]) -> None:
     assert "nrefs:1" in panel(view_of(run), "How good it is").note
 
 
-def test_the_dearest_passages_of_a_language_model(made: Callable[[str], Path]) -> None:
+def test_the_most_surprising_passages_of_a_language_model(made: Callable[[str], Path]) -> None:
     run = made("language-model")
     means = [one["loss"] / one["tokens"] for one in records_of(run) if one["tokens"] >= 8]
     assert len(means) > 3
-    passages = [one for one in view_of(run).panels if one.title.startswith("Dear passage")]
+    passages = [one for one in view_of(run).panels if one.title.startswith("Surprising passage")]
     assert len(passages) == 3
     for shown, mean in zip(passages, sorted(means, reverse=True), strict=False):
         assert isinstance(shown, Tokens)
         assert len(shown.tokens) == shown.values.shape[1]
         asked = [token != "<start>" for token in shown.tokens]
         assert shown.values.sum() / sum(asked) == pytest.approx(mean, rel=1e-5)
-    table = panel(view_of(run), "Dearest tokens in these passages")
-    dearest = max(float(shown.values.max()) for shown in passages if isinstance(shown, Tokens))
-    assert table.rows[0][2] == pytest.approx(dearest)
+    table = panel(view_of(run), "Most surprising tokens in these passages")
+    largest = max(float(shown.values.max()) for shown in passages if isinstance(shown, Tokens))
+    assert table.rows[0][2] == pytest.approx(largest)
+
+
+def test_words_are_not_run_together(tmp_path: Path) -> None:
+    settings = tiny(training__steps=3, training__keep="last", tokenizer__kind="word", tokenizer__min_count=1)
+    train(DATA, out=tmp_path / "run", **settings)
+    view = view_of(tmp_path / "run")
+    rows = panel(view, "Most surprising tokens in these passages").rows
+    assert any(" " in row[0] for row in rows)
+    (data,) = [one for one in view.panels if one.title.startswith("Data: ")]
+    assert data.note.endswith("No weights are learned from validation and test.")  # the last ones are kept
+
+
+def test_what_validation_is_for(made: Callable[[str], Path]) -> None:
+    (data,) = [one for one in view_of(made("bag")).panels if one.title.startswith("Data: ")]
+    assert data.note.endswith("from validation and test; validation chooses which weights are kept.")
 
 
 def test_samples_as_they_went(made: Callable[[str], Path]) -> None:
@@ -319,7 +334,7 @@ def test_attention_of_a_translator_names_both_sides(made: Callable[[str], Path])
 
 
 def test_attention_of_many_heads_stays_small(made: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.verbs.held_out.MOST_WEIGHTS", 3 * 4 * 10**2)
+    monkeypatch.setattr("glassformer.verbs.report.MOST_WEIGHTS", 3 * 4 * 10**2)
     found = looks(made("language-model"))
     assert len(found) == 3
     assert all(one.weights.shape[-1] <= 10 for one in found if isinstance(one, Heads))

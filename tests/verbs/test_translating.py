@@ -13,6 +13,8 @@ from torch import nn
 import glassformer as gf
 from glassformer.config.errors import DataError, Misuse, SettingError
 from glassformer.decoding import translate as translate_room
+from glassformer.inside.panels import Heads
+from glassformer.inside.view import View, Views
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Event, Noted, Sampled, Validated
@@ -289,32 +291,36 @@ def test_scores_of_translations(trained: Path) -> None:
     assert scores == sorted(scores, reverse=True)  # by their sums, where length counts for nothing
 
 
+def heads_of(seen: View | Views) -> Heads:
+    assert isinstance(seen, View)
+    (heads,) = seen.panels
+    assert isinstance(heads, Heads)
+    return heads
+
+
 def test_an_alignment(trained: Path) -> None:
     loaded = translator_of(trained)
-    seen = look(loaded, "abc")
-    assert seen.source == ["a", "b", "c", "<end>"]
-    assert seen.translation == loaded.translate("abc").text
-    assert seen.output == [*seen.translation, "<end>"]
-    assert seen.weights.shape == (len(seen.output), 4)
-    np.testing.assert_allclose(seen.weights.sum(1), 1, atol=1e-6)
-    assert (seen.layers, seen.heads) == (1, 1)
-    given = look(trained, "abc", target="CBA")
-    assert given.output == ["C", "B", "A", "<end>"]
-    assert given.to_dict()["weights"] == given.weights.tolist()
-    longer = look(trained, "abc", target="CBAF")  # what comes later changes nothing before it
-    np.testing.assert_allclose(longer.weights[:3], given.weights[:3], atol=1e-6)
+    seen = look(loaded, "abc", view="alignment")
+    heads = heads_of(seen)
+    assert heads.columns == ["a", "b", "c", "<end>"]
+    assert seen.title == loaded.translate("abc").text
+    assert heads.rows == [*seen.title, "<end>"]
+    assert heads.weights.shape == (1, 1, len(heads.rows), 4)
+    np.testing.assert_allclose(heads.weights.sum(-1), 1, atol=1e-6)
+    given = heads_of(look(trained, "abc", target="CBA"))
+    assert given.rows == ["C", "B", "A", "<end>"]
+    longer = heads_of(look(trained, "abc", target="CBAF"))  # what comes later changes nothing before it
+    np.testing.assert_allclose(longer.weights[:, :, :3], given.weights[:, :, :3], atol=1e-6)
 
 
 def test_one_layer_and_head(pairs: Path, tmp_path: Path) -> None:
     run = train(pairs, out=tmp_path / "run", **translating())
-    every = [[look(run, "abc", target="BA", layer=layer, head=head) for head in (0, 1)] for layer in (0, 1)]
-    assert (every[0][0].layers, every[0][0].heads) == (2, 2)
-    mean = np.mean([[one.weights for one in row] for row in every], axis=(0, 1))
-    np.testing.assert_allclose(look(run, "abc", target="BA").weights, mean, atol=1e-6)
-    of_layer = look(run, "abc", target="BA", layer=1).weights
-    np.testing.assert_allclose(of_layer, np.mean([one.weights for one in every[1]], axis=0), atol=1e-6)
-    of_head = look(run, "abc", target="BA", head=1).weights
-    np.testing.assert_allclose(of_head, np.mean([row[1].weights for row in every], axis=0), atol=1e-6)
+    seen = look(run, "abc", target="BA", layer=1, head=0)
+    heads = heads_of(seen)
+    assert heads.weights.shape[:2] == (2, 2)
+    assert (heads.layer, heads.head) == (1, 0)
+    assert isinstance(seen, View)
+    assert seen.note == "layer 1, head 0"
     for name in ("layer", "head"):
         for wrong in (-1, 2):
             with pytest.raises(Misuse, match=f"--{name} is {wrong}, but this run has {name}s 0 to 1"):

@@ -168,6 +168,7 @@ def _look_inside(out: Path, minutes: float) -> None:
     from rich.text import Text
 
     from glassformer.cli.show import results, say
+    from glassformer.inside.view import View
     from glassformer.verbs.load import load_writer
     from glassformer.verbs.look import look
 
@@ -176,6 +177,7 @@ def _look_inside(out: Path, minutes: float) -> None:
     trained = _train("pronouns", out / "pronouns", steps=steps, keep_checkpoints=True)
     loaded = load_writer(trained.run)
     found = look(loaded, links="pronouns")
+    assert isinstance(found, View)
     results.print(Text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", style="bold"))
     results.print(Text(found.note))
     pages = {

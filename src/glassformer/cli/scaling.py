@@ -2,10 +2,10 @@
 
 from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
+from glassformer.config.views import ENDINGS
 from glassformer.verbs.scaling.plan import CHOSEN, LAYERS, LENGTHS, MINUTES, MODELS, PARTS, WIDTH
 
 EXAMPLE = "glassformer scaling --models lstm,transformer --parts time,recall --out growth.html"
-ENDINGS = (".html", ".png", ".svg", ".pdf", ".json")
 
 
 def parser() -> Parser:

@@ -5,6 +5,7 @@ from rich.text import Text
 from glassformer.cli.show import printable, results, table, visible
 from glassformer.inside.panels import Guesses, Panel, Table, Tokens, Words
 from glassformer.inside.view import View, Views
+from glassformer.text.shown import visible as signs
 
 MOST_ROWS = 24
 STRONG = 0.35
@@ -80,4 +81,4 @@ def _last_guesses(panel: Guesses) -> object:
 
 
 def _sign(token: str) -> str:
-    return visible(printable(token)).replace(" ", "␣")
+    return signs(printable(token))

@@ -34,7 +34,6 @@ def attention_view(
     layer: int | None = None,
     head: int | None = None,
     mode: str = "heat",
-    names: Mapping[str, Sequence[Sequence[str]]] | None = None,
     title: str = "Where it looks",
 ) -> View:
     """All layers and heads of one stack or several; `tokens`: those that look and those looked at, by stack."""
@@ -54,10 +53,9 @@ def attention_view(
                 layer=layer,
                 head=head,
                 mode=mode,
-                names=(names or {}).get(stack, ()),
             )
         )
-    return View(title, panels, note="Each row is a token that looks; its weights sum to 1.")
+    return View(title, panels, note="The weights of a token that looks sum to 1.")
 
 
 def alignment_view(
@@ -67,10 +65,11 @@ def alignment_view(
     *,
     layer: int | None = None,
     head: int | None = None,
+    mode: str = "heat",
     title: str = "",
 ) -> View:
     """Which tokens of the source a translator looks at while it writes each token."""
-    seen = attention_view({"cross": weights}, {"cross": (output, source)}, layer=layer, head=head)
+    seen = attention_view({"cross": weights}, {"cross": (output, source)}, layer=layer, head=head, mode=mode)
     return View(title or "Alignment", seen.panels, note=chosen(weights.shape[:2], layer, head))
 
 

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
+from glassformer.inside.arrays import numbers_of
 from glassformer.inside.left_out import Inputs, parts_of, staying, without_each
 from glassformer.models.inputs import FlatColumns, FlatPixels
 from glassformer.models.language_model import LanguageModel
@@ -49,13 +49,14 @@ def score_of(scores: Tensor, which: Which) -> Float[Tensor, "B"]:
     return scores[:, which] - others
 
 
-def score_in_words(model: nn.Module, which: Which, answer: str) -> str:
-    """What is explained."""
+def score_in_words(model: nn.Module, which: Which, answer: str, *, against: str = "") -> str:
+    """What is explained; `against`: the other class, where there are two, which may share one output."""
     if isinstance(model, LanguageModel | Seq2Seq):
         return f"the log-probability of '{answer}'"
     if which is None:
         return "the number that the model gives, in spreads of the training part"
-    return f"the score of '{answer}' above the mean of the others'"
+    beside = f"against '{against}'" if against else "above the mean of the others'"
+    return f"the score of '{answer}' {beside}"
 
 
 def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shares:
@@ -68,11 +69,11 @@ def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shar
             states = model.states(*_fresh(inputs)).detach()
             features = model.pool(states).requires_grad_()
             (slope,) = torch.autograd.grad(score_of(model.head(features), which)[0], features)
-            return _array((slope.unsqueeze(1) * states)[0].sum(-1))
+            return numbers_of((slope.unsqueeze(1) * states)[0].sum(-1))
         with _cut_loose(_place(model)) as vectors:
             score = score_of(model(*_fresh(inputs)), which)[0]
         (slope,) = torch.autograd.grad(score, vectors)
-        return _array(_by_part(model, inputs, (slope * vectors[0])[0]))
+        return numbers_of(_by_part(model, inputs, (slope * vectors[0])[0]))
 
 
 def translation_gradients(model: Seq2Seq, inputs: Inputs, answers: Sequence[int]) -> tuple[Matrix, Matrix]:
@@ -84,7 +85,7 @@ def translation_gradients(model: Seq2Seq, inputs: Inputs, answers: Sequence[int]
             torch.autograd.grad(logs[place, answer], read, retain_graph=True) for place, answer in enumerate(answers)
         ]
         given, written = (torch.stack([(row[side] * x)[0].sum(-1) for row in rows]) for side, x in enumerate(read))
-        return _array(given), _array(written)
+        return numbers_of(given), numbers_of(written)
 
 
 @torch.inference_mode()
@@ -97,7 +98,7 @@ def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Colle
         states = model.states(*inputs)[:1]
         features = model.pool(states)
         lost = score_of(model.head(features), which) - score_of(model.head(features - states[0]), which)
-        return _array(lost.masked_fill(staying(inputs[0], stay), torch.nan))
+        return numbers_of(lost.masked_fill(staying(inputs[0], stay), torch.nan))
     whole = score_of(model(*inputs), which)[0]
     out = whole.new_full((parts_of(model, inputs),), torch.nan)
     last = None
@@ -106,7 +107,7 @@ def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Colle
         last = before + 1 if before > 0 else 0
     for places, changed in without_each(model, inputs, stay=stay, last=last):
         out[places] = whole - score_of(model(*changed), which)
-    return _array(out)
+    return numbers_of(out)
 
 
 def agreement(gradient: Shares, left_out: Shares) -> float | None:
@@ -175,7 +176,3 @@ def _by_part(model: nn.Module, inputs: Inputs, products: Float[Tensor, "T d"]) -
 def _tokens(which: Which) -> list[int]:
     assert which is not None
     return [which] if isinstance(which, int) else list(which)
-
-
-def _array(values: Tensor) -> NDArray[np.float32]:
-    return values.detach().float().cpu().numpy()

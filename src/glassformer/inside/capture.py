@@ -22,8 +22,6 @@ them when they are asked for, by the written-out formula.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -31,40 +29,22 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from glassformer.bricks.attention import Attention, attention_scores, attention_weights, visible
-from glassformer.bricks.convolution import Convolution
-from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.bricks.feed_forward import FeedForward
-from glassformer.bricks.image import ConvolutionStack, Patches
-from glassformer.bricks.norm import BatchNorm, LayerNorm, NoNorm, RMSNorm
-from glassformer.bricks.pooling import AttentionPool, Pool
-from glassformer.bricks.positions import (
-    LearnedPositions,
-    NoPositions,
-    OneHotPositions,
-    Rotary,
-    SineCosine,
-    sine_cosine,
-)
-from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.recurrent_trace import Trace, trace
 from glassformer.bricks.residual import Residual
 from glassformer.bricks.tap import Tap
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
-from glassformer.encoders.transformer import Block, TransformerEncoder
-from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
+from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.inside.recorders import Make, Recorder, given, itself, recorder_of
+from glassformer.models.language_model import LanguageModel
+from glassformer.models.reader import Reader
+from glassformer.models.seq2seq import Seq2Seq
 
-Make = Callable[[], Tensor]
-Found = Iterator[tuple[str, Make]]
-
-SPANNING = (Block, Residual, Attention, FeedForward, Convolution, Pool, AttentionPool, Encoder)
-"""Modules whose first input and whose output are recorded."""
-GIVING = (LayerNorm, RMSNorm, BatchNorm, NoNorm, Patches, ConvolutionStack)
-"""Modules of which only the output is."""
-READING = (WordVectors, OneHot, ImageTokens, ColumnTokens, FlatColumns, FlatPixels, MixedTokens)
-"""Modules that make vectors of an example."""
+MODELS = (LanguageModel, Reader, Seq2Seq)
+"""Built of bricks: of what is inside, only these are recorded."""
+CONTAINERS = (nn.ModuleList, nn.ModuleDict)
+"""They compute nothing."""
 
 
 class Seen(Mapping[str, Tensor]):
@@ -114,7 +94,7 @@ class Seen(Mapping[str, Tensor]):
 def capture(model: nn.Module, only: Sequence[str] | None = None) -> Iterator[Seen]:
     """Record what passes through a model while this is open; `only`: patterns of names, such as `*.weights`.
 
-    Any `nn.Module` will do: of one that is not built of these bricks, what its parts give is recorded.
+    Any `nn.Module` will do: of its parts that are none of these bricks, what they give is recorded (`PATH.output`).
     """
     seen = Seen(only)
     hooks: list[RemovableHandle] = []
@@ -129,7 +109,7 @@ def capture(model: nn.Module, only: Sequence[str] | None = None) -> Iterator[See
 def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
     inside: list[str] = []  # encoders that are at work: what they compute in pieces belongs together
 
-    def watch(module: nn.Module, path: str, find: Callable[..., Found]) -> RemovableHandle:
+    def watch(module: nn.Module, path: str, find: Recorder) -> RemovableHandle:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
             for name, make in find(path, module, args, kwargs, output):
                 name = name.lstrip(".")  # of what is captured itself
@@ -147,133 +127,60 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
     def end(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         inside.pop()
 
-    ours = False
+    ours: list[str] = []  # bricks and models: what is inside them is recorded by name, or not at all
     for path, module in model.named_modules():
+        parent, recorder = _parent(model, path), recorder_of(module)
+        within = any(path.startswith(_under(one)) for one in ours)
         if isinstance(module, Encoder):
             yield module.register_forward_pre_hook(begin(path))
             yield module.register_forward_hook(end, always_call=True)
-        if (find := _finder(module)) is not None:
-            ours = True
-            name = f"{path}ed" if isinstance(_parent(model, path), Residual) else path  # around_attend.normed
-            yield watch(module, name, _itself if name != path else find)
+        if recorder is not None and isinstance(parent, Residual):
+            yield watch(module, f"{path}ed", itself)  # around_attend.normed
+        elif recorder is not None:
+            yield watch(module, path, recorder)
+        elif isinstance(module, Tap) and not isinstance(parent, Attention):
+            yield watch(module, path, itself)
+        elif path and not within and not isinstance(module, CONTAINERS):
+            yield watch(module, path, given)
         if isinstance(module, Attention):
             yield from _inside_attention(module, path, seen)
-        elif isinstance(module, Tap) and not isinstance(_parent(model, path), Attention):
-            yield watch(module, path, _itself)
-    if not ours:
-        for path, module in model.named_modules():
-            if path and not isinstance(module, nn.ModuleList | nn.ModuleDict):
-                yield watch(module, path, _given)
-    yield watch(model, "logits", _itself)
+        if recorder is not None or isinstance(module, MODELS):
+            ours.append(path)
+    yield watch(model, "logits", itself)
 
 
 def _inside_attention(attention: Attention, path: str, seen: Seen) -> Iterator[RemovableHandle]:
     """Every use of the kernel, one token at a time too, passes its taps in one order; the mask comes last."""
+    at = _under(path)
     last: dict[str, Tensor] = {}
 
-    def kept(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
-            last[name] = output
-            seen.keep(f"{path}.{name}", lambda: output)
+    def keep(name: str) -> Callable[..., None]:
+        return lambda module, args, output: seen.keep(f"{at}{name}", lambda: output)
 
-        return hook
+    def remember(name: str) -> Callable[..., None]:
+        return lambda module, args, output: last.update({name: output})
 
     def weigh(module: nn.Module, args: tuple[Any, ...], mask: Tensor | None) -> None:
         queries, keys = last.pop("queries"), last.pop("keys")
-        sizes = queries.shape[2], keys.shape[2]
-        hidden = visible(*sizes, mask, causal=attention.causal, device=keys.device)
+        allowed = visible(queries.shape[2], keys.shape[2], mask, causal=attention.causal, device=keys.device)
 
         def scores() -> Tensor:
             made = attention_scores(queries, keys, scale=attention.scale)
-            return made if hidden is None else made.masked_fill(~hidden, -torch.inf)
+            return made if allowed is None else made.masked_fill(~allowed, -torch.inf)
 
-        seen.keep(f"{path}.scores", scores)
-        seen.keep(f"{path}.weights", lambda: attention_weights(queries, keys, hidden, scale=attention.scale))
+        seen.keep(f"{at}scores", scores)
+        seen.keep(f"{at}weights", lambda: attention_weights(queries, keys, allowed, scale=attention.scale))
 
     for name in ("queries", "keys", "values", "mixed"):
-        yield getattr(attention, name).register_forward_hook(kept(name))
-    yield attention.mask.register_forward_hook(weigh)
+        yield getattr(attention, name).register_forward_hook(keep(name))
+    if seen.wants(f"{at}scores") or seen.wants(f"{at}weights"):
+        yield attention.queries.register_forward_hook(remember("queries"))
+        yield attention.keys.register_forward_hook(remember("keys"))
+        yield attention.mask.register_forward_hook(weigh)
 
 
-def _finder(module: nn.Module) -> Callable[..., Found] | None:
-    """What is recorded of a brick."""
-    if isinstance(module, Recurrent):
-        return _recurrent
-    if isinstance(module, SPANNING):
-        return _span
-    if isinstance(module, GIVING):
-        return _given
-    if isinstance(module, READING):
-        return _vectors
-    if isinstance(module, NoPositions | SineCosine | LearnedPositions | OneHotPositions):
-        return _positions
-    return _rotation if isinstance(module, Rotary) else None
-
-
-def _itself(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Found:
-    if isinstance(output, Tensor):
-        yield path, lambda: output
-
-
-def _given(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Found:
-    if isinstance(output, Tensor):
-        yield f"{path}.output", lambda: output
-
-
-def _span(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Found:
-    if args:
-        yield f"{path}.input", lambda: args[0]
-    yield from _given(path, module, args, kwargs, output)
-
-
-def _vectors(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Found:
-    vectors = output[0] if isinstance(output, tuple) else output
-    yield f"{path}.vectors", lambda: vectors
-
-
-def _positions(path: str, module: nn.Module, args: Any, kwargs: Any, output: Tensor) -> Found:
-    x, index = args
-    if isinstance(module, SineCosine):
-        yield f"{path}.vectors", lambda: sine_cosine(index, x.shape[-1])
-    elif isinstance(module, LearnedPositions):
-        yield f"{path}.vectors", lambda: module.table(index)
-    elif isinstance(module, OneHotPositions):
-        yield f"{path}.vectors", lambda: module.join.weight[:, x.shape[-1] :].T[index]
-    yield f"{path}.output", lambda: output
-
-
-def _rotation(path: str, module: Rotary, args: Any, kwargs: Any, output: Any) -> Found:
-    yield f"{path}.cos", lambda: output.cos
-    yield f"{path}.sin", lambda: output.sin
-
-
-def _recurrent(path: str, module: Recurrent, args: Any, kwargs: Any, output: Any) -> Found:
-    x, hidden, mask = args if len(args) == 3 else (*args, None)
-    known: list[list[Trace]] = []
-
-    def traced(layer: int, way: int, part: Callable[[Trace], Any]) -> Any:
-        if not known:
-            known.extend(trace(module, x, hidden, mask))
-        return part(known[layer][way])
-
-    letters = {nn.LSTM: "ifgo", nn.GRU: "rzn"}.get(type(module.cell), "")
-    for layer in range(module.cell.num_layers):
-        for way in range(2 if module.cell.bidirectional else 1):
-            where = f"{path}.{layer}{'.back' if way else ''}"
-            yield f"{where}.states", partial(traced, layer, way, attrgetter("states"))
-            if isinstance(module.cell, nn.LSTM):
-                yield f"{where}.cells", partial(traced, layer, way, attrgetter("cells"))
-            for letter in letters:
-                yield f"{where}.gates.{letter}", partial(traced, layer, way, _gate(letter))
-    yield f"{path}.output", lambda: output[0]
-
-
-def _gate(letter: str) -> Callable[[Trace], Tensor]:
-    return lambda one: one.gates[letter]
-
-
-def _parent(model: nn.Module, path: str) -> nn.Module:
-    return model.get_submodule(path.rpartition(".")[0])
+def _parent(model: nn.Module, path: str) -> nn.Module | None:
+    return model.get_submodule(path.rpartition(".")[0]) if path else None
 
 
 def _under(path: str) -> str:

@@ -4,56 +4,56 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.colors import Normalize
 
-from glassformer.inside.drawing import save
-from glassformer.inside.drawing.cells import MOST_WIDTH, Cells, cells
-from glassformer.inside.drawing.colours import GREY, UP
-from glassformer.inside.drawing.lettering import HEADING, SMALL, any_letter, shown
-from glassformer.inside.drawing.sheet import Block, paragraph, picture, stack
-from glassformer.inside.drawing.written import table
-from glassformer.inside.panels import Table
+from glassformer.inside.panels import Grid, Panel, Table
+from glassformer.inside.view import View
+from glassformer.text.shown import cut
 
 MOST_NUMBERS = 30
 """Classes up to which a number fits into every cell; of more, the most frequent confusions stand in a table."""
+MOST_CLASSES = 40
+"""Of a confusion matrix; of more classes, those most often taken for others."""
 MOST_NAMED = 12
 """Confusions in the table."""
-LEAST_ROOM = 4.0
-"""Inches for a title, however few classes there are."""
+MOST_LETTERS = 24
+"""Of a class's name."""
 
 
 def draw_confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]], *, path: Path, title: str) -> None:
-    """True classes down, predicted ones across; a cell's shade is its share of the true class, its number the count."""
-    counts = np.array(matrix)
-    few = len(labels) <= MOST_NUMBERS
-    what = Cells(
-        values=counts / np.maximum(counts.sum(1, keepdims=True), 1),
-        rows=labels,
-        columns=labels,
+    """As a picture; of many classes also which are most often taken for which others."""
+    panels: list[Panel] = [confusion(labels, matrix)]
+    if len(labels) > MOST_NUMBERS:
+        panels.append(most_frequent(labels, matrix))
+    View(title, panels).save(path)
+
+
+def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
+    """True classes down, predicted ones across, with counts; of many classes those with most errors."""
+    counts = np.array(matrix, dtype=np.float64)
+    note = "Rows are what is true, columns what was predicted."
+    chosen = list(range(len(labels)))
+    if len(labels) > MOST_CLASSES:
+        wrong = counts.sum(0) + counts.sum(1) - 2 * np.diag(counts)
+        chosen = sorted(np.argsort(-wrong, kind="stable")[:MOST_CLASSES].tolist())
+        note += f" Of {len(labels):,} classes, the {MOST_CLASSES} with most errors."
+    names = [cut(labels[place], MOST_LETTERS) for place in chosen]
+    return Grid(
+        title="What was taken for what",
+        values=counts[np.ix_(chosen, chosen)],
+        rows=names,
+        columns=names,
         row_name="true",
         column_name="predicted",
-        scale=Normalize(0, 1),
-        colours=UP,
-        written=[[f"{count:,}" for count in row] for row in counts.tolist()] if few else None,
+        numbers=len(names) <= MOST_NUMBERS,
+        note=note,
     )
-    with any_letter():
-        body = cells(what)
-        room = max(body.width, LEAST_ROOM)
-        blocks = [
-            paragraph(title, room, HEADING, bold=True, lines=2),
-            paragraph("the darker, the larger the share of the true class", room, SMALL, colour=GREY),
-            body,
-        ]
-        save(picture(stack(blocks if few else [*blocks, _most_frequent(labels, counts)], 0.12)), path)
 
 
-def _most_frequent(labels: Sequence[str], counts: np.ndarray) -> Block:
+def most_frequent(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Table:
     """Which classes are most often taken for which others."""
-    wrong = np.where(np.eye(len(labels), dtype=bool), 0, counts)
+    names = [cut(label, MOST_LETTERS) for label in labels]
+    wrong = np.where(np.eye(len(labels), dtype=bool), 0, np.array(matrix))
     order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_NAMED]
     pairs = [divmod(int(place), len(labels)) for place in order]
-    rows: list[tuple[str, str, int]] = [
-        (shown(labels[true]), shown(labels[said]), int(wrong[true, said])) for true, said in pairs if wrong[true, said]
-    ]
-    found = table(Table(columns=["true", "predicted", "times"], rows=rows), MOST_WIDTH)
-    return stack([paragraph("the most frequent confusions", MOST_WIDTH, bold=True), found])
+    rows = [(names[true], names[said], int(wrong[true, said])) for true, said in pairs if wrong[true, said]]
+    return Table(title="The most frequent confusions", columns=["true", "predicted", "times"], rows=rows)

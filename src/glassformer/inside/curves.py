@@ -1,19 +1,91 @@
-"""How the loss went."""
+"""How a training went: loss, scores and learning rate by update."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator
+from glassformer.inside.panels import Line, Lines, Panel
+from glassformer.inside.view import View
 
-from glassformer.inside.drawing import save
-from glassformer.inside.drawing.charts import quiet
-from glassformer.inside.drawing.colours import BLUE, GREY, ORANGE
-from glassformer.inside.drawing.lettering import HEADING, SMALL, fonts
-from glassformer.inside.drawing.sheet import DPI
+Records = Sequence[Mapping[str, Any]]
+
+MOST_POINTS = 600
+"""Of a curve; of more, some at even distances are drawn."""
+
+METRICS = {
+    "bits_per_byte": "bits per byte",
+    "macro_f1": "macro F1",
+    "majority": "always the largest class",
+    "exact_match": "exact match",
+    "target_tokens": "target tokens",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+}
+"""Names as they are written, where they are not just words."""
+JUDGED = ("accuracy", "chrf", "rmse")
+"""What is drawn beside the loss, where it is there."""
+
+
+def draw_curves(metrics: Records, path: Path, *, title: str, unit: str, smoothing: float = 0.0) -> None:
+    """As a picture."""
+    View(title, curves(metrics, unit=unit, smoothing=smoothing)).save(path)
+
+
+def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel]:
+    """Loss in training (each update and smoothed) and validation; accuracy, chrF or RMSE; the learning rate."""
+    steps = [line for line in metrics if line.get("event") == "step"]
+    validations = [line for line in metrics if line.get("event") == "validation"]
+    if not steps:
+        return []
+    at, losses = [line["step"] for line in steps], [line["loss"] for line in steps]
+    label = f"training, with label smoothing {smoothing:g}" if smoothing else "training"
+    series = [
+        _line("each update", at, losses, faint=True),
+        _line(f"{label}, smoothed", at, smoothed(losses)),
+    ]
+    if validations:
+        series.append(_of_validations("loss", "validation", validations))
+    panels: list[Panel] = [
+        Lines(title="Loss", series=series, y_name=f"loss ({unit})", x_name="updates", note=_best(validations))
+    ]
+    for name in JUDGED:
+        if validations and name in validations[0]:
+            panels.append(
+                Lines(
+                    title=METRICS.get(name, name.capitalize()),
+                    series=[_of_validations(name, "validation", validations)],
+                    y_name=named(name),
+                    x_name="updates",
+                )
+            )
+    rate = _line("learning rate", at, [line["lr"] for line in steps])
+    return [*panels, Lines(title="Learning rate", series=[rate], y_name="rate", x_name="updates")]
+
+
+def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:
+    """At most so many points, the last among them."""
+    apart = math.ceil(len(x) / MOST_POINTS)
+    some = sorted({*range(0, len(x), apart), len(x) - 1})
+    return Line(name=name, x=[x[place] for place in some], y=[y[place] for place in some], faint=faint)
+
+
+def _of_validations(key: str, name: str, validations: Records) -> Line:
+    given = [line for line in validations if key in line]
+    return Line(name=name, x=[line["step"] for line in given], y=[line[key] for line in given], dots=True)
+
+
+def _best(validations: Records) -> str:
+    """The last validation that was better than all before it."""
+    found = [line for line in validations if line.get("best")]
+    if not found:
+        return "" if validations else "There was no validation yet."
+    judged = next((name for name in JUDGED if name in found[-1]), None)
+    also = f", {named(judged)} {found[-1][judged]:.4g}" if judged else ""
+    return f"Best after {found[-1]['step']:,} updates: loss {found[-1]['loss']:.4g}{also} in validation."
 
 
 def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
@@ -26,56 +98,5 @@ def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
     return out
 
 
-def draw_curves(
-    metrics: Sequence[dict[str, Any]], path: Path, *, title: str, unit: str, smoothing: float = 0.0
-) -> None:
-    """Loss in training (each step and smoothed) and validation, its best point marked; accuracy or chrF; the rate."""
-    steps = [line for line in metrics if line.get("event") == "step"]
-    validations = [line for line in metrics if line.get("event") == "validation"]
-    judged = next((name for name in ("accuracy", "chrf") if validations and name in validations[0]), "")
-    scores = [line[judged] for line in validations if judged in line]
-    figure = Figure(figsize=(8, 5), dpi=DPI, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
-    FigureCanvasAgg(figure)
-    heights = [4, 2, 1] if scores else [4, 1]
-    upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    if steps:
-        at = [line["step"] for line in steps]
-        losses = [line["loss"] for line in steps]
-        upper.plot(at, losses, color=BLUE, alpha=0.25, linewidth=0.8)
-        label = f"training, with label smoothing {smoothing:g}" if smoothing else "training, smoothed"
-        upper.plot(at, smoothed(losses), color=BLUE, linewidth=1.6, label=label)
-        lower.plot(at, [line["lr"] for line in steps], color=GREY, linewidth=1.4)
-    if validations:
-        at = [line["step"] for line in validations]
-        values = [line["loss"] for line in validations]
-        upper.plot(at, values, color=ORANGE, marker="o", markersize=4, linewidth=1.6, label="validation")
-        _mark(upper, at, values, values.index(min(values)))
-        for axes in middle:
-            axes.plot(at, scores, color=ORANGE, marker="o", markersize=4, linewidth=1.6)
-            axes.margins(y=0.3)  # room for the number above the best point
-            axes.set_ylabel({"chrf": "chrF"}.get(judged, judged))
-            _mark(axes, at, scores, scores.index(max(scores)))
-    for axes in (upper, *middle, lower):
-        quiet(axes, y_name=axes.get_ylabel())
-    quiet(upper, y_name=f"loss ({unit})")
-    quiet(lower, "updates", "rate")
-    upper.set_title(title, loc="left", parse_math=False, fontsize=HEADING, fontweight="bold", fontfamily=fonts())
-    if steps or validations:
-        upper.legend(frameon=False, fontsize=SMALL)
-    lower.xaxis.set_major_locator(MaxNLocator(integer=True))
-    lower.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
-    lower.yaxis.get_offset_text().set_fontsize(SMALL)
-    save(figure, path)
-
-
-def _mark(axes: Any, at: Sequence[int], values: Sequence[float], best: int) -> None:
-    """The best value, written above its point."""
-    axes.annotate(
-        f"{values[best]:.4g}",
-        (at[best], values[best]),
-        textcoords="offset points",
-        xytext=(0, 8),
-        ha="center",
-        color=ORANGE,
-        fontsize=SMALL,
-    )
+def named(metric: str) -> str:
+    return METRICS.get(metric, metric)

@@ -13,8 +13,14 @@ STRONGEST = 12
 """Tokens in the table."""
 NAMED = 3
 """Tokens that are named for and against."""
-AGREE = 0.5
-"""Correlation from which the two ways say the same."""
+AGREE, IN_PART = 0.8, 0.4
+"""Correlations from which the two ways say the same, and roughly the same."""
+ROUNDING = 1e-3
+"""Two ways that differ by no more than this share of the largest are one: a small share of a large score is rounded."""
+ONE_AND_THE_SAME = (
+    "The two ways are one and the same here: the score is a sum, to which each part adds its share; leaving a part out "
+    "takes that share away, and the others keep theirs."
+)
 
 
 def decided_view(
@@ -34,7 +40,7 @@ def decided_view(
     """
     panels: list[Panel] = []
     if grid is None:
-        panels.append(_tokens_panel(tokens, gradient, left_out, how))
+        panels += _tokens_panels(tokens, gradient, left_out, how)
     else:
         rows, columns = ([str(place) for place in range(count)] for count in grid)
         notes = ("", _left_out_note(how))
@@ -97,15 +103,18 @@ def decided_translation_view(
             )
         )
     whole = gradients.sum(0)
-    panels += [_tokens_panel(source, whole, left_out, how), _strongest(source, whole, left_out)]
+    panels += [*_tokens_panels(source, whole, left_out, how), _strongest(source, whole, left_out)]
     said = "What is explained is the log-probability of the output: of each token, and of all of it together."
     note = _sentences(said, _for_and_against(source, whole), _agreement(whole, left_out))
     return View(_title("What decided the translation", answer, probability), panels, note)
 
 
-def _tokens_panel(tokens: Sequence[str], gradient: Shares, left_out: Shares, how: str) -> Tokens:
-    values = np.nan_to_num(np.stack([gradient, left_out]))
-    return Tokens(tokens=tokens, values=values, names=WAYS, signed=True, note=_left_out_note(how))
+def _tokens_panels(tokens: Sequence[str], gradient: Shares, left_out: Shares, how: str) -> list[Panel]:
+    """Each way with a scale of its own: the gradient sees what a small change would do, leaving out what is lost."""
+    return [
+        Tokens(title=name, tokens=tokens, values=np.nan_to_num(values)[None], signed=True, note=note)
+        for name, values, note in zip(WAYS, (gradient, left_out), ("", _left_out_note(how)), strict=True)
+    ]
 
 
 def _strongest(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> Table:
@@ -132,8 +141,11 @@ def _agreement(gradient: Shares, left_out: Shares) -> str:
     found = agreement(gradient, left_out)
     if found is None:
         return ""
-    if found >= AGREE:
-        return f"The two ways agree (correlation {found:.2f})."
+    apart = np.nanmax(np.abs(gradient - left_out))
+    if apart <= ROUNDING * np.abs(gradient).max():
+        return ONE_AND_THE_SAME
+    if found >= IN_PART:
+        return f"The two ways agree{'' if found >= AGREE else ' in part'} (correlation {found:.2f})."
     return (
         f"The two ways disagree (correlation {found:.2f}): here the gradient is a poor guide to what happens without a "
         "token, and neither should be trusted alone."

@@ -15,7 +15,7 @@ MEASURED = {
     "step": ("Loss and gradients", "milliseconds"),
     "token": ("One more token after T", "milliseconds"),
     "kept": ("Kept for the gradients", "MB"),
-    "state": ("Kept to write on", "kB"),
+    "state": ("Counted: kept to write on", "kB"),
     "multiplications": ("Counted: multiplications of a forward pass", "millions"),
 }
 """What is measured or counted by length: its name, and the unit of its axis."""
@@ -23,9 +23,12 @@ NOTES = {
     "step": "Of one text; the update that follows does not depend on T.",
     "token": "With what is kept of the T tokens before it.",
     "kept": "Fused attention never writes its T×T weights down: a Transformer's memory grows as T does.",
-    "state": "What the next token needs of all before it.",
+    "state": "What the next token needs of all before it, by the formulas.",
     "multiplications": "Attention over all T×T pairs; a kernel that skips the hidden ones makes half of these.",
 }
+
+LEAST, SPAN = 3, 8
+"""So many lengths at least, the longest so many times the shortest, can tell a power from noise."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +72,26 @@ def growth_view(sections: Sequence[Section], how: str) -> View:
 
 
 def power(curve: Curve) -> float:
-    """p of y ~ x^p: the slope of log y over log x, fitted to the larger half of the lengths."""
-    several = max(2, math.ceil(len(curve.x) / 2))
-    if len(curve.x) < 2:
+    """p of y ~ x^p: the slope of log y over log x, fitted to the larger half of the lengths; too few of them: NaN.
+
+    Where that half is too short for a fit, as many more as it takes.
+    """
+    half = max(LEAST, math.ceil(len(curve.x) / 2))
+    enough = (several for several in range(half, len(curve.x) + 1) if curve.x[-1] >= SPAN * curve.x[-several])
+    several = next(enough, None)
+    if several is None:
         return math.nan
     return float(np.polyfit(np.log(curve.x[-several:]), np.log(curve.y[-several:]), 1)[0])
 
 
-def doubling(curve: Curve) -> str:
-    """`×2.10 (~ T^1.07)`."""
+def doubling(curve: Curve, *, law: bool = True) -> str:
+    """`×2.10 (~ T^1.07)`; where nothing can be fitted, what was measured last: `×2.10 (64 → 128)`."""
     p = round(power(curve), 2) + 0.0  # no -0.00
-    return "–" if math.isnan(p) else f"×{2**p:.2f} (~ T^{p:.2f})"
+    if not math.isnan(p):
+        return f"×{2**p:.2f}{f' (~ T^{p:.2f})' if law else ''}"
+    if len(curve.x) < 2:
+        return "–"
+    return f"×{curve.y[-1] / curve.y[-2]:.2f} ({curve.x[-2]:,.0f} → {curve.x[-1]:,.0f})"
 
 
 def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], stopped: Mapping[str, str]) -> Section:
@@ -101,7 +113,9 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
         title="When the text doubles",
         columns=["model", *(title for title, _ in MEASURED.values())],
         rows=[[NAMES[model], *(doubling(curves[what][model]) for what in MEASURED)] for model in models],
-        note="Fitted to the larger half of the lengths: a factor, and the power of T that it stands for.",
+        note="Fitted to the larger half of the lengths: a factor, and the power of T that it stands for. "
+        f"A fit takes {LEAST} lengths at least, the longest {SPAN} times the shortest; where there are fewer, what was "
+        "measured between the last two stands here.",
     )
     longest = max(one.x[-1] for one in curves["forward"].values())
     table = Table(
@@ -114,9 +128,13 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
         note="A CNN's way from first to last is counted in layers, as many as it would need.",
     )
     steps = _listed({model: doubling(curves["step"][model]) for model in models})
-    tokens = _listed({model: f"×{2 ** power(curves['token'][model]):.2f}" for model in models})
+    tokens = _listed({model: doubling(curves["token"][model], law=False) for model in models})
+    short = any(math.isnan(power(one)) for one in curves["step"].values())
+    unfitted = " a → b: measured between these two lengths; there are too few to fit a power of T." if short else ""
     early = "".join(f" {NAMES[model]}: {why}." for model, why in stopped.items())
-    finding = f"When the text doubles, loss and gradients take: {steps}. One more token takes: {tokens}.{early}"
+    finding = (
+        f"When the text doubles, loss and gradients take: {steps}. One more token takes: {tokens}.{unfitted}{early}"
+    )
     return Section([*charts, fitted, table], finding)
 
 

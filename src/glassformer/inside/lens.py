@@ -1,7 +1,7 @@
 """The lens: what a model would say next if it stopped after each of its layers."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,25 +16,11 @@ from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.inside.capture import capture, layers_of
+from glassformer.inside.layers import INPUT, OUTPUT, passed, vectors_by_layer
 from glassformer.inside.panels import Guesses, Line, Lines, Panel, Table
 from glassformer.inside.view import View
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.reader import Reader
 from glassformer.models.seq2seq import Seq2Seq
-
-LAYERS = (
-    "input",
-    "output",
-    "positions.output",
-    "blocks.*.output",
-    "around.*.output",
-    "layers.*.states",
-    "layers.output",
-)
-"""What is recorded of an encoder to know its vectors after every layer."""
-
-INPUT, OUTPUT = "input", "output"
 
 
 @dataclass(frozen=True)
@@ -68,12 +54,18 @@ class Next(NamedTuple):
 
 @torch.inference_mode()
 def lens_of(
-    model: nn.Module, inputs: Sequence[Any], *, most: int = 5, answers: Sequence[int | None] | None = None
+    model: nn.Module,
+    inputs: Sequence[Any],
+    *,
+    most: int = 5,
+    answers: Sequence[int | None] | None = None,
+    never: Collection[int] = (),
 ) -> Lens:
     """The first example of a batch, seen through the lens; of a translator, what its decoder would say.
 
     `answers`: the token that follows each, None where nobody knows, as after the last ones if they are fewer; without
-    them, the next token of the inputs.
+    them, the next token of the inputs. `never`: what is no answer, as START; it is left out of the likeliest, and all
+    numbers stay the model's own.
     """
     written = _written(_able(model), inputs)
     follows = list(written[1:] if answers is None else answers)
@@ -84,7 +76,7 @@ def lens_of(
     parts = []
     for name, scores in layer_scores(model, inputs):
         layers.append(name)
-        parts.append(_read(scores, follows, most))
+        parts.append(_read(scores, follows, most, never))
     ids, probabilities, entropy, ranks, chances = (np.stack(part) for part in zip(*parts, strict=True))
     return Lens(layers, ids, probabilities, entropy, ranks, chances)
 
@@ -110,26 +102,12 @@ def layer_scores(model: nn.Module, inputs: Sequence[Any]) -> Iterator[tuple[str,
         yield OUTPUT, model.head(output)[0]
 
 
-def vectors_by_layer(
-    model: LanguageModel | Seq2Seq | Reader, where: str, inputs: Sequence[Any]
-) -> list[tuple[str, Float[Tensor, "B T _"]]]:
-    """The vectors before the first layer of the encoder that stands there, after each layer, and its output."""
-    encoder = model.get_submodule(where)
-    assert isinstance(encoder, Encoder)
-    with capture(model, [f"{where}.{name}" for name in LAYERS]) as seen:
-        if isinstance(model, Seq2Seq) and where == "encoder":
-            model.remember(*inputs[:2])
-        else:
-            model.features(*inputs)
-    return [*layers_of(seen, encoder, where), (OUTPUT, seen[f"{where}.output"])]
-
-
 @torch.inference_mode()
-def next_of(model: nn.Module, inputs: Sequence[Any], *, most: int = 10) -> Next:
-    """What a language model, or a translator's decoder, would write after the last token."""
+def next_of(model: nn.Module, inputs: Sequence[Any], *, most: int = 10, never: Collection[int] = ()) -> Next:
+    """What a language model, or a translator's decoder, would write after the last token; `never` as for `lens_of`."""
     model = _able(model)
     scores = model.head(model.features(*inputs)[0, -1:])
-    ids, probabilities, entropy, _, _ = _read(scores, [None], most)
+    ids, probabilities, entropy, _, _ = _read(scores, [None], most, never)
     return Next(ids[0].tolist(), probabilities[0], float(entropy[0]))
 
 
@@ -190,12 +168,6 @@ def next_view(
     return View(title, [shown], note)
 
 
-def passed(layers: Sequence[str]) -> list[float]:
-    """How many layers lie behind each of these: none at the input."""
-    first = 0 if layers[0] == INPUT else 1
-    return [float(number) for number in range(first, first + len(layers))]
-
-
 def _where(layer: str) -> str:
     return f"at the {layer}" if layer in (INPUT, OUTPUT) else f"after {layer}"
 
@@ -221,10 +193,14 @@ def _written(model: LanguageModel | Seq2Seq, inputs: Sequence[Any]) -> list[int]
     return ids
 
 
-def _read(scores: Float[Tensor, "T V"], follows: Sequence[int | None], most: int) -> tuple[NDArray[Any], ...]:
+def _read(
+    scores: Float[Tensor, "T V"], follows: Sequence[int | None], most: int, never: Collection[int]
+) -> tuple[NDArray[Any], ...]:
     """Ids, probabilities, entropy, ranks and chances of one layer."""
     logs = scores.float().log_softmax(-1)
-    best = logs.topk(min(most, logs.shape[-1]), -1)
+    left = logs.clone()
+    left[:, list(never)] = -torch.inf
+    best = left.topk(min(most, logs.shape[-1] - len(set(never))), -1)
     entropy = torch.special.entr(logs.exp()).sum(-1)
     known = torch.tensor([id is not None for id in follows], device=logs.device)
     answers = torch.tensor([id or 0 for id in follows], device=logs.device).unsqueeze(1)

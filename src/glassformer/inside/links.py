@@ -30,6 +30,7 @@ from glassformer.data.wording import counted
 from glassformer.inside.panels import Grid, Table
 from glassformer.inside.roles import Looked, check_sizes, visible_to
 from glassformer.inside.view import View
+from glassformer.text.places import tokens_of
 from glassformer.text.tokenizer import Tokenizer
 
 FORM = '{"text": "mara met tobin . he fishes", "links": [[4, 2]]}'
@@ -166,24 +167,9 @@ def link_scores(looked: Iterable[tuple[Linked, Looked]], tokenizer: Tokenizer) -
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:
-    """For every word of a text, the places of its tokens among the ids that a model read; none for one cut off.
-
-    A token belongs to the word of its first character that is no blank.
-    """
-    before = int(tokenizer.start is not None and list(ids[:1]) == [tokenizer.start])
-    owner = np.full(len(text) + 1, -1)
+    """For every word of a text, the places of its tokens among the ids that a model read; none for one cut off."""
     spans = [match.span() for match in re.finditer(r"\S+", text)]
-    for word, (start, end) in enumerate(spans):
-        owner[start:end] = word
-    places: list[list[int]] = [[] for _ in spans]
-    cut = set[int]()
-    for place, piece in enumerate(tokenizer.encode_with_offsets(text), before):
-        word = next((int(one) for one in owner[piece.start : piece.end] if one >= 0), -1)
-        if word >= 0:
-            places[word].append(place)
-            if place >= len(ids) or ids[place] != piece.id:
-                cut.add(word)
-    return [[] if word in cut else of_word for word, of_word in enumerate(places)]
+    return [found.places for found in tokens_of(spans, text, tokenizer, ids)]
 
 
 def _speaking(places: Sequence[int], tokenizer: Tokenizer, ids: Sequence[int]) -> int:

@@ -6,11 +6,10 @@ from glassformer.data.prefixes import training_pairs
 from glassformer.inside.panels import Panel, Table
 from glassformer.inside.view import View
 from glassformer.text.merging import Merge
+from glassformer.text.shown import cut, visible
 
 FIRST = 30
 """Merges of the whole tokenizer that are shown."""
-
-SIGNS = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥"})
 
 
 def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, str]]) -> View:
@@ -36,16 +35,11 @@ def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, 
     ]
     start, end = len(steps[0].pieces), len(steps[-1].pieces)
     note = f"{start} bytes become {end} {'token' if end == 1 else 'tokens'} in {len(steps) - 1} steps."
-    return View(f"“{text}” merge by merge", panels, note)
+    return View(f"“{cut(text, 60)}” merge by merge", panels, note)
 
 
 def _joined(pair: tuple[str, str]) -> str:
     return f"{visible(pair[0])} + {visible(pair[1])}"
-
-
-def visible(token: str) -> str:
-    """Blanks, line ends and tabs as signs."""
-    return token.translate(SIGNS)
 
 
 def pairs_view(tokens: Sequence[str], *, between: str = "") -> View:

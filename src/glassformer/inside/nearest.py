@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +10,7 @@ from torch import nn
 from glassformer.bricks.embedding import WordVectors
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.inside.arrays import numbers_of
 from glassformer.inside.panels import Grid, Panel, Points, Table
 from glassformer.inside.view import View
 from glassformer.models.build import words_of
@@ -19,17 +19,8 @@ from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.text.tokenizer import Tokenizer
 
-SIDES = ("source", "target")
 NOTHING = 1e-9
 """A spread that is this small beside the largest is rounding."""
-
-
-class Nearest(NamedTuple):
-    """Rows of a table beside one of them, nearest first."""
-
-    ids: list[int]
-    dots: Float[Array, "k"]
-    cosines: Float[Array, "k"]
 
 
 @dataclass(frozen=True)
@@ -38,27 +29,32 @@ class Neighbours:
 
     word: str
     words: list[str]
-    dots: Float[Array, "k"]
-    cosines: Float[Array, "k"]
     vectors: Float[Array, "_ d"]
 
+    @property
+    def dots(self) -> Float[Array, "k"]:
+        """Of each nearest word's vector with the word's own."""
+        return self.vectors[1:].astype(np.float64) @ self.vectors[0]
 
-def word_table(model: nn.Module, side: str = "source") -> Float[Array, "V d"]:
-    """A model's word vectors; of a translator those of one side; of a bag of words what each word adds."""
+    @property
+    def cosines(self) -> Float[Array, "k"]:
+        return cosines(self.vectors)[0, 1:]
+
+
+def word_table(model: nn.Module) -> Float[Array, "V d"]:
+    """A model's word vectors; of a translator those of the source; of a bag of words what each word adds."""
     found: nn.Module | None = None
     if isinstance(model, BagReader):
-        return model.bag.table.weight[: model.bag.vocab].detach().float().cpu().numpy()
+        return numbers_of(model.bag.table.weight[: model.bag.vocab])
     if isinstance(model, Seq2Seq):
-        if side not in SIDES:
-            raise Misuse(f"a translator has word vectors of its {' and its '.join(SIDES)}, not of its {side}")
-        found = model.embed_source if side == "source" else model.embed_target
+        found = model.embed_source
     elif isinstance(model, LanguageModel | Reader):
         found = words_of(model.embed)
     else:
         raise Misuse(f"{type(model).__name__} is a model of one's own: where its word vectors are, only it knows")
     if not isinstance(found, WordVectors):
         raise Misuse("this model has no word vectors: its words are one-hot, or it reads none (model.embed vectors)")
-    return found.table.weight.detach().float().cpu().numpy()
+    return numbers_of(found.table.weight)
 
 
 def word_id(word: str, tokenizer: Tokenizer) -> int:
@@ -75,27 +71,18 @@ def word_id(word: str, tokenizer: Tokenizer) -> int:
     raise Misuse(f"'{word}' has no vector of its own: it is cut into {len(ids)} tokens, {cut}; ask for one of them")
 
 
-def nearest(
-    table: Float[Array, "V d"], id: int, most: int = 10, *, by: str = "dot", skip: Collection[int] = ()
-) -> Nearest:
-    """The rows nearest to row `id`, by "dot" product or by "cosine"; neither itself nor those to skip."""
-    table = table.astype(np.float64)
-    dots = table @ table[id]
-    cosines = _unit(table) @ _unit(table[id])
-    order = np.argsort(-{"dot": dots, "cosine": cosines}[by], kind="stable")
-    left = order[~np.isin(order, [id, *skip])][:most]
-    return Nearest(left.tolist(), dots[left], cosines[left])
+def nearest(table: Float[Array, "V d"], id: int, most: int = 10, *, skip: Collection[int] = ()) -> list[int]:
+    """The rows nearest to row `id` by dot product, nearest first; neither itself nor those to skip."""
+    order = np.argsort(-(table.astype(np.float64) @ table[id]), kind="stable")
+    return order[~np.isin(order, [id, *skip])][:most].tolist()
 
 
-def neighbours_of(
-    model: nn.Module, tokenizer: Tokenizer, word: str, *, most: int = 10, by: str = "dot", side: str = "source"
-) -> Neighbours:
+def neighbours_of(model: nn.Module, tokenizer: Tokenizer, word: str, *, most: int = 10) -> Neighbours:
     """The words whose vectors are nearest to a word's."""
-    table = word_table(model, side)
+    table = word_table(model)
     id = word_id(word, tokenizer)
-    found = nearest(table, id, most, by=by, skip=no_words(tokenizer))
-    names = [tokenizer.token(one) for one in found.ids]
-    return Neighbours(tokenizer.token(id).strip(), names, found.dots, found.cosines, table[[id, *found.ids]])
+    found = nearest(table, id, most, skip=no_words(tokenizer))
+    return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(one) for one in found], table[[id, *found]])
 
 
 def no_words(tokenizer: Tokenizer) -> set[int]:
@@ -110,21 +97,16 @@ def no_words(tokenizer: Tokenizer) -> set[int]:
     return found
 
 
-def nearest_view(word: str, words: Sequence[str], dots: Float[Array, "k"], cosines: Float[Array, "k"]) -> View:
-    """The words nearest to one."""
-    note = "" if not words else f"Nearest to “{word}”: {', '.join(one.strip() for one in words[:3])}."
-    return View(f"Words like “{word}”", [_table("", words, dots, cosines)], note)
-
-
 def neighbours_view(several: Sequence[Neighbours]) -> View:
-    """The words nearest to each of several, a map of all, and how alike those asked for are."""
-    if len(several) == 1:
-        one = several[0]
-        return nearest_view(one.word, one.words, one.dots, one.cosines)
+    """The words nearest to each; of several also a map of all, and how alike those asked for are."""
     asked = [one.word for one in several]
-    own = np.stack([one.vectors[0] for one in several])
-    alike = cosines(own)
-    panels: list[Panel] = [_table(f"Like “{one.word}”", one.words, one.dots, one.cosines) for one in several]
+    title = f"Words like {', '.join(f'“{word}”' for word in asked)}"
+    if len(several) == 1:
+        words = several[0].words
+        note = f"Nearest to “{asked[0]}”: {', '.join(one.strip() for one in words[:3])}." if words else ""
+        return View(title, [_table("", several[0])], note)
+    alike = cosines(np.stack([one.vectors[0] for one in several]))
+    panels: list[Panel] = [_table(f"Like “{one.word}”", one) for one in several]
     labels = [word for one in several for word in (one.word, *one.words)]
     groups = [one.word for one in several for _ in range(len(one.words) + 1)]
     panels.append(
@@ -136,14 +118,14 @@ def neighbours_view(several: Sequence[Neighbours]) -> View:
     )  # fmt: skip
     first, second = closest(alike)
     note = f"Most alike: “{asked[first]}” and “{asked[second]}” (cosine {alike[first, second]:.2f})."
-    return View(f"Words like {', '.join(f'“{word}”' for word in asked)}", panels, note)
+    return View(title, panels, note)
 
 
 COSINE = "cos(a, b) = a·b / (|a| |b|)"
 
 
-def _table(title: str, words: Sequence[str], dots: Float[Array, "k"], alike: Float[Array, "k"]) -> Table:
-    rows = [(word, float(dot), float(one)) for word, dot, one in zip(words, dots, alike, strict=True)]
+def _table(title: str, near: Neighbours) -> Table:
+    rows = list(zip(near.words, near.dots.tolist(), near.cosines.tolist(), strict=True))
     bars = ("cosine",) if all(one >= 0 for _, _, one in rows) else ()
     return Table(title=title, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)
 

@@ -2,17 +2,14 @@
 
 import html
 import json
-import math
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
-
 from glassformer.inside.view import View
 
-SCRIPTS = ("core", "colours", "weights", "stage", "heat", "heads", "between", "texts", "charts", "pictures", "start")
+SCRIPTS = ("core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "start")
 """Of the folder `viewer`, in the order in which they build on each other."""
 
 RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
@@ -32,6 +29,7 @@ PAGE = """<!doctype html>
 <body>
 <header><h1>{title}</h1></header>
 <main><noscript><p class="lede">This page draws itself with JavaScript, which is off.</p></noscript></main>
+<footer>{about}</footer>
 <script type="application/json" id="data">{data}</script>
 <script>
 (() => {{
@@ -43,19 +41,24 @@ PAGE = """<!doctype html>
 """
 
 
-def page(views: Sequence[View], *, title: str) -> str:
-    """All views under one title; with more than one, each under a tab."""
+def page(views: Sequence[View], *, title: str, about: str = "") -> str:
+    """All views under one title; with more than one, each under a tab. `about`: what they are of, at the foot."""
     packed = [
         {"title": view.title, "note": view.note, "panels": [panel.packed() for panel in view.panels]} for view in views
     ]
     style, script = _viewer()
     return PAGE.format(
         rules=RULES,
-        title=html.escape(title.encode("utf-8", "replace").decode()),
+        title=_escaped(title),
+        about=_escaped(about),
         style=style,
         data=_data({"title": title, "views": packed}),
         script=script,
     )
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text.encode("utf-8", "replace").decode())
 
 
 @cache
@@ -68,17 +71,4 @@ def _viewer() -> tuple[str, str]:
 
 def _data(value: Any) -> str:
     """JSON that can stand inside a script: nothing in it can end it, and it is plain ASCII."""
-    return json.dumps(_known(value), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _known(value: Any) -> Any:
-    """JSON has no word for numbers that are none, or not finite: they become null."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _known(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_known(one) for one in value]
-    return value
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

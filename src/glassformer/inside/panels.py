@@ -1,4 +1,4 @@
-"""Panels: what a view is made of. Each holds arrays and words, knows no model, and is drawn in three places alike.
+"""Panels: what a view is made of. Each holds arrays and words, knows no model, and is drawn in two places alike.
 
 `to_dict` gives all of a panel as plain JSON; `packed` is the same for the page (`page.py`), with arrays as bytes. How
 panels look on a page is told in `viewer/`, how they look in a picture in `drawing/`.
@@ -7,8 +7,9 @@ panels look on a page is told in `viewer/`, how they look in a picture in `drawi
 import base64
 import math
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from glassformer.config.arrays import Array
 
 MOST_WEIGHTS = 2**20
-"""Of a model's heads together: up to so many go to the page as they are, of more only the largest of each row."""
+"""Of a panel, all heads and moments together: so many go to the page as they are, of more the largest of each row."""
 LARGEST = 16
 """Weights kept of each row then."""
 
@@ -36,9 +37,9 @@ class Panel(ABC):
         """Everything, as JSON takes it."""
         return {"kind": self.kind, **{one.name: _plain(getattr(self, one.name)) for one in fields(self)}}
 
-    def packed(self) -> dict[str, Any]:
-        """The same for the page: arrays as base64."""
-        return {"kind": self.kind, **{one.name: _packed(getattr(self, one.name)) for one in fields(self)}}
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        """The same for the page: arrays as base64, and of attention up to so many weights."""
+        return {"kind": self.kind, **{one.name: _packed(getattr(self, one.name), most) for one in fields(self)}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +101,8 @@ class Heads(Panel):
     mode: str = "heat"
     """What to show first: heat, lines, or all."""
 
-    def packed(self) -> dict[str, Any]:
-        return {**super().packed(), "weights": pack_weights(np.asarray(self.weights))}
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +117,8 @@ class Patches(Panel):
     layer: int | None = None
     head: int | None = None
 
-    def packed(self) -> dict[str, Any]:
-        return {**super().packed(), "weights": pack_weights(np.asarray(self.weights))}
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,12 +205,17 @@ class Frames(Panel):
     labels: Sequence[str]
     frames: Sequence[Sequence[Panel]]
 
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        """What all of them may hold is divided among those that hold attention."""
+        sharing = sum(isinstance(panel, Heads | Patches) for frame in self.frames for panel in frame)
+        return super().packed(most // max(sharing, 1))
 
-def pack_weights(weights: NDArray[Any]) -> dict[str, Any]:
+
+def pack_weights(weights: NDArray[Any], most: int = MOST_WEIGHTS) -> dict[str, Any]:
     """Weights from 0 to 1 as bytes: all of them, or of each row the largest and their places."""
     shape = list(weights.shape)
     bytes_ = np.rint(np.clip(weights, 0, 1) * 255).astype(np.uint8)
-    if weights.size <= MOST_WEIGHTS or shape[-1] <= LARGEST:
+    if weights.size <= most or shape[-1] <= LARGEST:
         return {"shape": shape, "u8": _base64(bytes_)}
     places = np.argpartition(weights, -LARGEST, -1)[..., -LARGEST:]
     order = np.argsort(-np.take_along_axis(weights, places, -1), -1, kind="stable")
@@ -218,20 +224,18 @@ def pack_weights(weights: NDArray[Any]) -> dict[str, Any]:
     return {"shape": shape, "places": _base64(places.astype("<u2")), "u8": _base64(largest), "kept": LARGEST}
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: Any, most: int) -> Any:
     if isinstance(value, np.ndarray):
         kind, name = ("u1", "u8") if value.dtype == np.uint8 else ("<f4", "f32")
         return {"shape": list(value.shape), name: _base64(value.astype(kind))}
     if isinstance(value, Panel):
-        return value.packed()
-    return _inside(value, _packed)
+        return value.packed(most)
+    return _inside(value, partial(_packed, most=most))
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray):
         return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no infinity
     if isinstance(value, Panel):
         return value.to_dict()
     return _inside(value, _plain)
@@ -240,11 +244,11 @@ def _plain(value: Any) -> Any:
 def _inside(value: Any, turned: Any) -> Any:
     if isinstance(value, Line):
         return {one.name: turned(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: turned(one) for name, one in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [turned(one) for one in value]
-    return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no infinity
 
 
 def _base64(array: NDArray[Any]) -> str:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, SineCosine, sine_cosine
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.inside.arrays import numbers_of
 from glassformer.inside.nearest import COSINE, cosines
 from glassformer.inside.panels import Grid, Line, Lines, Panel
 from glassformer.inside.view import View
@@ -53,15 +53,15 @@ def position_vectors(model: nn.Module, count: int) -> Positions:
     device = next(encoder.parameters(), torch.empty(0)).device
     index, module = torch.arange(count, device=device), encoder.positions
     if encoder.rotary is not None:
-        return Positions(ROTARY, _array(encoder.rotary(index).cos))
+        return Positions(ROTARY, numbers_of(encoder.rotary(index).cos))
     if isinstance(module, SineCosine):
-        return Positions(SINE, _array(sine_cosine(index, encoder.width)))
+        return Positions(SINE, numbers_of(sine_cosine(index, encoder.width)))
     if isinstance(module, LearnedPositions):
         _enough(count, module.table.num_embeddings)
-        return Positions(LEARNED, _array(module.table.weight[:count]))
+        return Positions(LEARNED, numbers_of(module.table.weight[:count]))
     assert isinstance(module, OneHotPositions)
     _enough(count, module.context)
-    return Positions(ONEHOT, _array(module.join.weight[:, encoder.width :].T[:count]))
+    return Positions(ONEHOT, numbers_of(module.join.weight[:, encoder.width :].T[:count]))
 
 
 def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
@@ -102,7 +102,3 @@ def _said(kind: str, falls: Float[Array, "T"]) -> str:
 def _enough(count: int, there: int) -> None:
     if count > there:
         raise Misuse(f"this model knows {there:,} positions (model.context), not {count:,}")
-
-
-def _array(tensor: Tensor) -> NDArray[np.float32]:
-    return tensor.detach().float().cpu().numpy()

@@ -9,45 +9,25 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.inside.confusion import MOST_NUMBERS
-from glassformer.inside.curves import smoothed
-from glassformer.inside.panels import Gallery, Grid, Line, Lines, Panel, Table, Tokens, Words
+from glassformer.inside.confusion import confusion as confusion
+from glassformer.inside.curves import Records as Records
+from glassformer.inside.curves import curves as curves
+from glassformer.inside.curves import named
+from glassformer.inside.panels import Gallery, Panel, Table, Tokens, Words
 from glassformer.inside.view import View
+from glassformer.text.shown import cut as cut
 
-Records = Sequence[Mapping[str, Any]]
 Rows = list[list[str | float | int | None]]
 
-MOST_POINTS = 600
-"""Of a curve; of more, some at even distances are drawn."""
 MOST_ERRORS = 12
-MOST_CLASSES = 40
-"""Of a confusion matrix; of more classes, those most often taken for others."""
 MOST_ROWS = 500
 """Of a table of classes."""
-MOST_LETTERS = 400
-"""Of a text in a table."""
 MOST_PIXELS = 96
 """Along the longer side of an image."""
-MOST_DEAR = 96
+MOST_SURPRISING = 96
 """Tokens of a passage."""
 MOST_SCORED = 500
 """Translations whose chrF is taken one by one."""
-
-METRICS = {
-    "bits_per_byte": "bits per byte",
-    "macro_f1": "macro F1",
-    "majority": "always the largest class",
-    "exact_match": "exact match",
-    "target_tokens": "target tokens",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "r2": "R²",
-}
-"""Names as they are written, where they are not just words."""
-JUDGED = ("accuracy", "chrf", "rmse")
-"""What is drawn beside the loss, where it is there."""
 
 
 def report_view(title: str, panels: Sequence[Panel], note: str) -> View:
@@ -56,59 +36,6 @@ def report_view(title: str, panels: Sequence[Panel], note: str) -> View:
 
 
 # --- how it went ---
-
-
-def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel]:
-    """Loss in training (each update and smoothed) and validation; accuracy, chrF or RMSE; the learning rate."""
-    steps = [line for line in metrics if line.get("event") == "step"]
-    validations = [line for line in metrics if line.get("event") == "validation"]
-    if not steps:
-        return []
-    at, losses = [line["step"] for line in steps], [line["loss"] for line in steps]
-    label = f"training, with label smoothing {smoothing:g}" if smoothing else "training"
-    series = [
-        _line("each update", at, losses, faint=True),
-        _line(f"{label}, smoothed", at, smoothed(losses)),
-    ]
-    if validations:
-        series.append(_of_validations("loss", "validation", validations))
-    panels: list[Panel] = [
-        Lines(title="Loss", series=series, y_name=f"loss ({unit})", x_name="updates", note=_best(validations))
-    ]
-    for name in JUDGED:
-        if validations and name in validations[0]:
-            panels.append(
-                Lines(
-                    title=METRICS.get(name, name.capitalize()),
-                    series=[_of_validations(name, "validation", validations)],
-                    y_name=_named(name),
-                    x_name="updates",
-                )
-            )
-    rate = _line("learning rate", at, [line["lr"] for line in steps])
-    return [*panels, Lines(title="Learning rate", series=[rate], y_name="rate", x_name="updates")]
-
-
-def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:
-    """At most so many points, the last among them."""
-    apart = math.ceil(len(x) / MOST_POINTS)
-    some = sorted({*range(0, len(x), apart), len(x) - 1})
-    return Line(name=name, x=[x[place] for place in some], y=[y[place] for place in some], faint=faint)
-
-
-def _of_validations(key: str, name: str, validations: Records) -> Line:
-    given = [line for line in validations if key in line]
-    return Line(name=name, x=[line["step"] for line in given], y=[line[key] for line in given], dots=True)
-
-
-def _best(validations: Records) -> str:
-    """The last validation that was better than all before it."""
-    found = [line for line in validations if line.get("best")]
-    if not found:
-        return "There was no validation yet."
-    judged = next((name for name in JUDGED if name in found[-1]), None)
-    also = f", {_named(judged)} {found[-1][judged]:.4g}" if judged else ""
-    return f"Best after {found[-1]['step']:,} updates: loss {found[-1]['loss']:.4g}{also} in validation."
 
 
 def samples(metrics: Records) -> list[Panel]:
@@ -127,7 +54,7 @@ def samples(metrics: Records) -> list[Panel]:
 def scores(parts: Mapping[str, Mapping[str, float]], note: str = "") -> Table:
     """The metrics of each part that was evaluated."""
     names = list(dict.fromkeys(name for metrics in parts.values() for name in metrics))
-    rows: Rows = [[_named(name), *(metrics.get(name) for metrics in parts.values())] for name in names]
+    rows: Rows = [[named(name), *(metrics.get(name) for metrics in parts.values())] for name in names]
     return Table(title="How good it is", columns=["metric", *parts], rows=rows, note=note)
 
 
@@ -138,28 +65,6 @@ def by_class(classes: Mapping[str, Mapping[str, float]]) -> Table:
     shares = ("precision", "recall", "f1")
     note = f"The first {MOST_ROWS:,} of {len(rows):,}." if len(rows) > MOST_ROWS else ""
     return Table(title="Class by class", columns=["class", *columns], rows=rows[:MOST_ROWS], bars=shares, note=note)
-
-
-def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
-    """True classes down, predicted ones across, with counts; of many classes those with most errors."""
-    counts = np.array(matrix, dtype=np.float64)
-    note = "Rows are what is true, columns what was predicted."
-    chosen = list(range(len(labels)))
-    if len(labels) > MOST_CLASSES:
-        wrong = counts.sum(0) + counts.sum(1) - 2 * np.diag(counts)
-        chosen = sorted(np.argsort(-wrong, kind="stable")[:MOST_CLASSES].tolist())
-        note += f" Of {len(labels):,} classes, the {MOST_CLASSES} with most errors."
-    names = [cut(labels[place], 24) for place in chosen]
-    return Grid(
-        title="What was taken for what",
-        values=counts[np.ix_(chosen, chosen)],
-        rows=names,
-        columns=names,
-        row_name="true",
-        column_name="predicted",
-        numbers=len(names) <= MOST_NUMBERS,
-        note=note,
-    )
 
 
 # --- where it is wrong ---
@@ -254,41 +159,33 @@ def bad_translations(records: Records) -> Panel:
     return Table(title="Worst translations", columns=columns, rows=rows, note=note)
 
 
-def dear_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]]) -> list[Panel]:
-    """Passages whose tokens were hard to expect: each with its loss in nats."""
+def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]], between: str = "") -> list[Panel]:
+    """Passages whose tokens were hard to expect: each with its loss in nats. `between`: what parts tokens in a text."""
     panels: list[Panel] = []
-    dear: list[tuple[float, str, str]] = []
+    found: list[tuple[float, str, str]] = []
     for number, (tokens, losses) in enumerate(passages, 1):
-        dear += [(float(loss), "".join(tokens[:place]), tokens[place]) for place, loss in enumerate(losses)]
-        stretch = _dearest_stretch(losses)
+        found += [(float(loss), between.join(tokens[:place]), tokens[place]) for place, loss in enumerate(losses)]
+        stretch = _most_surprising_stretch(losses)
         panels.append(
             Tokens(
-                title=f"Dear passage {number}",
+                title=f"Surprising passage {number}",
                 tokens=list(tokens[stretch]),
                 values=losses[None, stretch],
                 names=("nats",),
                 note=f"{losses.mean():.3f} nats per token in the whole passage of {len(losses):,} tokens.",
             )
         )
-    dear.sort(key=lambda one: -one[0])
-    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in dear[:MOST_ERRORS]]
+    found.sort(key=lambda one: -one[0])
+    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in found[:MOST_ERRORS]]
     columns = ["after", "token", "nats", "probability"]
-    table = Table(title="Dearest tokens in these passages", columns=columns, rows=rows, bars=("probability",))
+    table = Table(title="Most surprising tokens in these passages", columns=columns, rows=rows, bars=("probability",))
     return [*panels, table] if panels else []
 
 
-def _dearest_stretch(losses: Float[Array, "T"]) -> slice:
-    """Of a long passage, the tokens in a row that cost most together."""
-    if len(losses) <= MOST_DEAR:
+def _most_surprising_stretch(losses: Float[Array, "T"]) -> slice:
+    """Of a long passage, the tokens in a row whose losses are the largest together."""
+    if len(losses) <= MOST_SURPRISING:
         return slice(0, len(losses))
-    sums = np.convolve(losses, np.ones(MOST_DEAR), mode="valid")
+    sums = np.convolve(losses, np.ones(MOST_SURPRISING), mode="valid")
     first = int(sums.argmax())
-    return slice(first, first + MOST_DEAR)
-
-
-def cut(text: str, most: int = MOST_LETTERS) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _named(metric: str) -> str:
-    return METRICS.get(metric, metric)
+    return slice(first, first + MOST_SURPRISING)

@@ -205,7 +205,7 @@ def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each h
     grid = Grid(
         title="Where heads look",
         values=np.array([[of.shares[role] for role in shown] for _, _, of in lines]),
-        rows=[label for label, _, _ in lines],
+        rows=[*map(_called, heads), lines[-1][0]],
         columns=shown,
         row_name="head",
         column_name="looks at",
@@ -214,6 +214,11 @@ def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each h
         formula="share of a head's weights, averaged over the tokens at which a role can be",
     )
     return View(title, [table, grid], note=_in_words(heads))
+
+
+def _called(one: HeadRole) -> str:
+    """0.3 looks at the previous token; without a role, its number alone."""
+    return f"{one.layer}.{one.head}" + (f" {ROLES[one.role]}" if one.role is not None else "")
 
 
 def _in_words(heads: Sequence[HeadRole]) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.inside.arrays import numbers_of
 from glassformer.inside.panels import Frames, Grid, Line, Lines, Panel
 from glassformer.inside.view import View
 
@@ -50,34 +51,45 @@ def states_of(seen: Mapping[str, Tensor], prefix: str = "encoder") -> list[Layer
     """Layer by layer what was captured of an encoder, for the first example.
 
     Recurrent layers: h, with c and gates where they have them, each way by itself; others: the vectors x they give.
+    Empty: this model has no such part.
     """
     layers: dict[str, dict[str, Units]] = {}
     start = re.escape(prefix)
     for name, tensor in _named(seen, rf"{start}\.layers\.(\d+)(\.back)?\.(states|cells|gates\.\w)"):
         number, back, what = name.groups()
         letter = {"states": "h", "cells": "c"}.get(what, what[-1])
-        layers.setdefault(f"layer {number}{', backwards' if back else ''}", {})[letter] = _array(tensor)
+        layers.setdefault(f"layer {number}{', backwards' if back else ''}", {})[letter] = numbers_of(tensor[0])
     for name, tensor in _named(seen, rf"{start}\.(?:around|blocks)\.(\d+)\.output"):
-        layers[f"layer {name[1]}"] = {"x": _array(tensor)}
+        layers[f"layer {name[1]}"] = {"x": numbers_of(tensor[0])}
     if not layers and f"{prefix}.output" in seen:
-        layers["output"] = {"x": _array(seen[f"{prefix}.output"])}
-    if not layers:
-        raise Misuse(f"nothing was captured of the layers of '{prefix}': this model has no such part")
+        layers["output"] = {"x": numbers_of(seen[f"{prefix}.output"][0])}
     return [LayerStates(name, values) for name, values in layers.items()]
 
 
 def states_view(
-    tokens: Sequence[str], layers: Sequence[LayerStates], *, title: str = "States", most: int = MOST
+    tokens: Sequence[str], layers: Sequence[LayerStates], *, title: str = "States", side: str = "", most: int = MOST
 ) -> View:
-    """Units down, tokens across; of a wide layer those units that change most from token to token."""
-    pages = [_panels(tokens, layer.values, most) for layer in layers]
+    """Units down, tokens across; of a wide layer those units that change most from token to token.
+
+    `side`: of a translator, Source or Target: what its panels' titles and the note begin with.
+    """
+    if not layers:
+        raise Misuse("this model has no layers whose states could be looked at")
+    of = f"{side} · " if side else ""
+    pages = [_panels(tokens, layer.values, most, of) for layer in layers]
     widest = max(values.shape[1] for layer in layers for values in layer.values.values())
-    said = f"{len(tokens)} tokens"
+    said = f"{side}: {len(tokens)} tokens" if side else f"{len(tokens)} tokens"
     if widest > most:
         said += f"; of up to {widest} units in a layer, those {most} whose values vary most over the tokens"
     if len(layers) == 1:
-        return View(f"{title}: {layers[0].name}", pages[0], f"{said}.")
-    return View(title, [Frames(name="layer", labels=[layer.name for layer in layers], frames=pages)], f"{said}.")
+        return View(f"{title}: {of}{layers[0].name}", pages[0], f"{said}.")
+    frames = Frames(
+        title=f"{of}layer by layer" if side else "",
+        name="layer",
+        labels=[layer.name.removeprefix("layer ") for layer in layers],
+        frames=pages,
+    )
+    return View(f"{title}: {side}" if side else title, [frames], f"{said}.")
 
 
 def most_varying(values: Units, most: int) -> list[int]:
@@ -86,7 +98,7 @@ def most_varying(values: Units, most: int) -> list[int]:
     return sorted(order.tolist())
 
 
-def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int) -> list[Panel]:
+def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: str) -> list[Panel]:
     """A grid for each letter; units of one width are the same ones in all of them, chosen by what comes first."""
     panels: list[Panel] = []
     chosen: dict[int, list[int]] = {}
@@ -96,7 +108,7 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int) -> li
         high = 1.0 if gate or letter in "gn" else None
         panels.append(
             Grid(
-                title=NAMES[letter],
+                title=f"{of}{NAMES[letter]}",
                 values=units[:, places].T,
                 rows=[str(place) for place in places],
                 columns=tokens,
@@ -111,7 +123,7 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int) -> li
     if gates:
         panels.append(
             Lines(
-                title="how open the gates are",
+                title=f"{of}how open the gates are",
                 series=[_mean(letter, values[letter]) for letter in gates],
                 x_name="token",
                 y_name="mean over all units",
@@ -127,7 +139,3 @@ def _mean(letter: str, units: Units) -> Line:
 def _named(seen: Mapping[str, Tensor], pattern: str) -> list[tuple[re.Match[str], Tensor]]:
     found = ((re.fullmatch(pattern, name), name) for name in seen)
     return [(match, seen[name]) for match, name in found if match is not None]
-
-
-def _array(tensor: Tensor) -> Units:
-    return tensor[0].detach().float().cpu().numpy()

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 
 from glassformer.config.arrays import Array
 from glassformer.encoders.base import Encoder
+from glassformer.inside.arrays import numbers_of
 from glassformer.inside.attention import attention_of
 from glassformer.inside.capture import capture, layers_of
+from glassformer.inside.nearest import cosines
 from glassformer.inside.panels import Heads, Line, Lines, Panel, Table, Tokens
 from glassformer.inside.view import View
 from glassformer.models.reader import BagReader, Reader
@@ -39,25 +41,22 @@ class Side:
     text: str
     tokens: Sequence[str]
     answers: Mapping[str, float]
-    """Labels or next tokens with their probabilities, likeliest first; of a regressor one name and its number."""
+    """Labels or next tokens with their probabilities; empty: it does not choose among few."""
+    said: str
+    """What the model says, in words."""
     scores: Vector
     """Before any softmax."""
     layers: Sequence[tuple[str, Vector]]
     """After every layer, the mean of the tokens' vectors; at the end what the head reads."""
     attention: Float[Array, "L h T T"] | None = None
-
-    @property
-    def answer(self) -> str:
-        """What it says, with the probability."""
-        name, value = next(iter(self.answers.items()))
-        return f"{name} ({value:.3f})" if len(self.answers) > 1 else f"{value:.6g}"
+    ids: Sequence[int] = ()
+    """The words among the tokens, which else are the names of columns or patches."""
 
 
 @dataclass(frozen=True)
 class Compared:
     """Two sides against each other."""
 
-    same_words: bool
     difference: float
     """The largest between their scores."""
     rounding: float
@@ -75,7 +74,14 @@ class Compared:
 
 @torch.inference_mode()
 def side_of(
-    model: nn.Module, inputs: Sequence[Any], *, text: str, tokens: Sequence[str], answers: Mapping[str, float]
+    model: nn.Module,
+    inputs: Sequence[Any],
+    *,
+    text: str,
+    tokens: Sequence[str],
+    answers: Mapping[str, float],
+    said: str,
+    ids: Sequence[int] = (),
 ) -> Side:
     """Of the first example. A language model's scores are those of the next token, a translator's of the first."""
     encoder = getattr(model, "encoder", None)
@@ -87,29 +93,28 @@ def side_of(
     if isinstance(encoder, Encoder):
         layers = [(name, _mean(states)) for name, states in layers_of(seen, encoder, "encoder")]
     if isinstance(model, Reader):
-        layers.append(("pooled", _array(seen["pool.output"][0])))
+        layers.append(("pooled", numbers_of(seen["pool.output"][0])))
     elif isinstance(model, BagReader):
-        layers.append(("pooled", _array(model.features(*inputs)[0])))
+        layers.append(("pooled", numbers_of(model.features(*inputs)[0])))
     found = attention_of(model, inputs)
     weights = next((found[name] for name in OF_THE_TEXT if name in found), None)
-    return Side(text, tokens, answers, _array(scores[0]), layers, weights)
+    return Side(text, tokens, answers, said, numbers_of(scores[0]), layers, weights, ids)
 
 
 def compare_sides(a: Side, b: Side) -> Compared:
     """How far apart a model's scores and vectors of the two texts are."""
-    cosines, distances = [], []
+    alike, distances = [], []
     for (_, one), (_, other) in zip(a.layers, b.layers, strict=True):
-        x, y = one.astype(np.float64), other.astype(np.float64)
-        lengths = np.linalg.norm(x), np.linalg.norm(y)
-        cosines.append(float(x @ y / max(lengths[0] * lengths[1], np.finfo(float).tiny)))
-        distances.append(float(np.linalg.norm(x - y) / max(sum(lengths) / 2, np.finfo(float).tiny)))
+        pair = np.stack([one, other]).astype(np.float64)
+        alike.append(float(cosines(pair)[0, 1]))
+        mean = np.linalg.norm(pair, axis=1).mean()
+        distances.append(float(np.linalg.norm(pair[0] - pair[1]) / max(mean, np.finfo(float).tiny)))
     largest = max(1.0, float(np.abs(a.scores).max()), float(np.abs(b.scores).max()))
     return Compared(
-        same_words=Counter(a.tokens) == Counter(b.tokens),
         difference=float(np.abs(a.scores.astype(np.float64) - b.scores).max()),
         rounding=ROUNDING * largest,
         layers=[name for name, _ in a.layers],
-        cosines=cosines,
+        cosines=alike,
         distances=distances,
     )
 
@@ -117,60 +122,79 @@ def compare_sides(a: Side, b: Side) -> Compared:
 def versus_view(a: Side, b: Side, *, title: str = "Two texts, one model") -> View:
     """What the model says of both, how far apart they are after every layer, and where it looks in each."""
     compared = compare_sides(a, b)
-    sides = (("first", a, b), ("second", b, a))
-    panels: list[Panel] = [_answers(a, b)]
-    for name, side, other in sides:
-        note = "shaded: where the other text has another word"
-        panels.append(
-            Tokens(title=f"the {name} text", tokens=side.tokens, values=_moved(side.tokens, other.tokens), note=note)
-        )
+    panels: list[Panel] = [_answers(a, b), *_tokens(a, b)]
     if compared.layers:
         panels += [_lines([("", compared)]), _layers(compared)]
-    for name, side, _ in sides:
-        if side.attention is not None:
-            tokens, weights = side.tokens, side.attention
-            panels.append(Heads(title=f"attention in the {name} text", weights=weights, rows=tokens, columns=tokens))
-    return View(title, panels, f"{_texts(a, b)} {verdict(a, b)}")
+    return View(title, [*panels, *_attention(a, b)], f"{_texts(a, b)} {verdict(a, b, compared)}")
 
 
 def versus_runs_view(runs: Sequence[tuple[str, Side, Side]], *, title: str = "Two texts, several models") -> View:
     """The same two texts as several runs see them: one trained with positions and one without, say."""
     compared = [(name, compare_sides(a, b)) for name, a, b in runs]
     rows = [
-        (name, a.answer, b.answer, found.difference, "yes" if found.apart else "no")
+        (name, a.said, b.said, found.difference, "yes" if found.apart else "no")
         for (name, a, b), (_, found) in zip(runs, compared, strict=True)
     ]
     columns = ("run", "says of the first", "of the second", "largest difference of scores", "tells them apart")
     panels: list[Panel] = [Table(columns=columns, rows=rows)]
+    cut_alike = len({(tuple(a.tokens), tuple(b.tokens)) for _, a, b in runs}) == 1
+    for name, a, b in runs[:1] if cut_alike else runs:
+        panels += _tokens(a, b, "" if cut_alike else f"{name}: ")
     if all(found.layers for _, found in compared):
         panels.append(_lines(compared))
-    said = [f"{name}: {verdict(a, b)}" for name, a, b in runs]
+    for name, a, b in runs:
+        panels += _attention(a, b, f"{name}: ")
+    said = [f"{name}: {verdict(a, b, found)}" for (name, a, b), (_, found) in zip(runs, compared, strict=True)]
     return View(title, panels, " ".join([_texts(*runs[0][1:]), *said]))
 
 
-def verdict(a: Side, b: Side) -> str:
+def verdict(a: Side, b: Side, compared: Compared) -> str:
     """Whether the model can tell the two apart, in words."""
-    compared = compare_sides(a, b)
     by = f"largest difference of its scores: {compared.difference:.3g}"
     if not compared.apart:
         how = "but for rounding" if compared.difference else "to the last digit"
         return f"This model gives both the same answer {how} ({by}): it cannot tell them apart."
-    says = f"{a.answer} of the first, {b.answer} of the second"
+    says = f"{a.said} of both" if a.said == b.said else f"{a.said} of the first, {b.said} of the second"
     return f"This model tells them apart ({by}): it says {says}."
 
 
 def _texts(a: Side, b: Side) -> str:
-    if list(a.tokens) == list(b.tokens):
+    """By their words, where these are all that is read."""
+    only_words = all(side.ids and len(side.ids) == len(side.tokens) for side in (a, b))
+    if only_words and list(a.ids) == list(b.ids):
         return f"'{a.text}' and '{b.text}' are the same to a model."
-    same = Counter(a.tokens) == Counter(b.tokens)
-    return f"'{a.text}' and '{b.text}' {'hold the same words, in another order' if same else 'hold different words'}."
+    if only_words and Counter(a.ids) == Counter(b.ids):
+        return f"'{a.text}' and '{b.text}' hold the same words, in another order."
+    return f"'{a.text}' beside '{b.text}'."
 
 
 def _answers(a: Side, b: Side) -> Table:
-    names = list(dict.fromkeys([*a.answers, *b.answers]))
-    rows = [(name, a.answers.get(name), b.answers.get(name)) for name in names]
-    columns = ("answer", "first text", "second text")
-    return Table(title="what the model says", columns=columns, rows=rows, bars=columns[1:] if len(names) > 1 else ())
+    """Likeliest first, as the first text has it."""
+    title, columns = "what the model says", ("answer", "first text", "second text")
+    if not a.answers and not b.answers:
+        return Table(title=title, columns=columns[1:], rows=[(a.said, b.said)])
+    found = [(name, a.answers.get(name), b.answers.get(name)) for name in dict.fromkeys([*a.answers, *b.answers])]
+    rows = sorted(found, key=lambda row: [-1.0 if one is None else one for one in row[1:]], reverse=True)
+    return Table(title=title, columns=columns, rows=rows, bars=columns[1:])
+
+
+def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
+    """Both texts, where there are words in them."""
+    note = "shaded: where the other text has another word"
+    sides = (("first", a, b), ("second", b, a))
+    return [
+        Tokens(title=f"{of}the {name} text", tokens=one.tokens, values=_moved(one.tokens, other.tokens), note=note)
+        for name, one, other in sides
+        if one.ids
+    ]
+
+
+def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
+    return [
+        Heads(title=f"{of}attention in the {name} text", weights=side.attention, rows=side.tokens, columns=side.tokens)
+        for name, side in (("first", a), ("second", b))
+        if side.attention is not None
+    ]
 
 
 def _moved(tokens: Sequence[str], others: Sequence[str]) -> Float[Array, "1 T"]:
@@ -197,8 +221,4 @@ def _layers(compared: Compared) -> Table:
 
 
 def _mean(states: Float[Tensor, "B T d"]) -> Vector:
-    return _array(states[0].mean(0))
-
-
-def _array(tensor: Tensor) -> Vector:
-    return tensor.float().cpu().numpy()
+    return numbers_of(states[0].mean(0))

@@ -13,18 +13,17 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from glassformer.config.errors import Misuse
+from glassformer.config.views import ENDINGS
 from glassformer.inside.panels import Panel
 from glassformer.runs.files import write_json, write_text, writing
 
 PICTURES = (".png", ".svg", ".pdf")
-ENDINGS = (".html", *PICTURES, ".json")
 
 
 class Shown(ABC):
     """What can be saved, and shows itself in a notebook."""
 
     title: str
-    note: str
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -71,14 +70,17 @@ class View(Shown):
     panels: Sequence[Panel]
     note: str = ""
     """What it says, in a sentence or two."""
+    about: str = ""
+    """What it is a view of."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"title": self.title, "note": self.note, "panels": [panel.to_dict() for panel in self.panels]}
+        said = {"title": self.title, "note": self.note, "about": self.about}
+        return {**said, "panels": [panel.to_dict() for panel in self.panels]}
 
     def page(self) -> str:
         from glassformer.inside.page import page
 
-        return page([self], title=self.title)
+        return page([self], title=self.title, about=self.about)
 
     def figure(self) -> Figure:
         from glassformer.inside.drawing import draw
@@ -92,15 +94,15 @@ class Views(Shown):
 
     title: str
     views: Sequence[View]
-    note: str = ""
+    about: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"title": self.title, "views": [view.to_dict() for view in self.views]}
+        return {"title": self.title, "about": self.about, "views": [view.to_dict() for view in self.views]}
 
     def page(self) -> str:
         from glassformer.inside.page import page
 
-        return page(self.views, title=self.title)
+        return page(self.views, title=self.title, about=self.about)
 
     def figure(self) -> Figure:
         raise Misuse(

@@ -12,16 +12,17 @@ from torch import nn
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inside.lens import passed, vectors_by_layer
+from glassformer.inside.arrays import numbers_of
+from glassformer.inside.layers import passed, vectors_by_layer
 from glassformer.inside.nearest import COSINE, closest, cosines, plane
 from glassformer.inside.panels import Frames, Grid, Line, Lines, Panel, Points
 from glassformer.inside.view import View
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.text.places import Span, tokens_of
+from glassformer.text.shown import cut
 from glassformer.text.tokenizer import Tokenizer
-
-Span = tuple[int, int]
 
 AROUND = 14
 """Characters of a sentence that are shown on each side of the word."""
@@ -53,22 +54,15 @@ def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | N
     places = places_of(word, text)
     if not places:
         raise Misuse(f"the sentence '{_short(text)}' does not hold the word '{word}'")
-    pieces = tokenizer.encode_with_offsets(text)
-    read = [piece.id for piece in pieces] if ids is None else list(ids)
-    before = int(bool(read) and read[0] == tokenizer.start)
     spans: list[Span] = []
-    for start, end in places:
-        inside = [place for place, piece in enumerate(pieces) if piece.start < end and piece.end > start]
-        if not inside:
-            continue
-        own = [pieces[place].id for place in range(inside[0], inside[-1] + 1)]
-        if tokenizer.unk in own and len(own) == 1:
+    for found in tokens_of(places, text, tokenizer, ids):
+        if [piece.id for piece in found.pieces] == [tokenizer.unk]:
             raise Misuse(f"'{word}' is unknown to this model: it reads <unk> in '{_short(text)}'")
-        first = before + inside[0]
-        if read[first : first + len(own)] == own:
-            spans.append((first, first + len(own)))
+        if found.places:
+            spans.append((found.places[0], found.places[-1] + 1))
     if not spans:
-        raise Misuse(f"'{word}' stands beyond the {len(read):,} tokens that are read of '{_short(text)}'")
+        read = "" if ids is None else f"{len(ids):,} "
+        raise Misuse(f"'{word}' stands beyond the {read}tokens that are read of '{_short(text)}'")
     return spans
 
 
@@ -87,7 +81,7 @@ def word_vectors(
     vectors = vectors_by_layer(model, "encoder", inputs)[:-1]
     layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == model.encoder.width]
     found = [torch.stack([x[start:end].mean(0) for _, x in layers]) for start, end in spans]
-    return [name for name, _ in layers], torch.stack(found).cpu().numpy()
+    return [name for name, _ in layers], numbers_of(torch.stack(found))
 
 
 def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> View:
@@ -140,5 +134,4 @@ def _labels(word: str, sentences: Sequence[str]) -> list[str]:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return cut(" ".join(text.split()), LONGEST)

@@ -99,8 +99,6 @@ def head_name(head: Head) -> str:
 
 def parse_heads(text: str, stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
     """`2.3` or `0.1,2.3`, in a translator `cross:0.1`; `stacks`: layers and heads of each."""
-    if not stacks:
-        raise Misuse(f"this model has no attention, so no head {text}")
     return list(dict.fromkeys(_parse_head(one.strip(), stacks) for one in text.split(",")))
 
 

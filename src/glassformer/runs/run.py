@@ -118,8 +118,8 @@ class Run:
 
     def config(self) -> Config:
         settings = self.card()["config"]
-        training = settings.get("training", {})
-        if type(training.get("keep_checkpoints")) is int:  # as it was called in runs of the first days
+        training = settings.get("training")
+        if isinstance(training, dict) and type(training.get("keep_checkpoints")) is int:  # its name in the first days
             training["checkpoints"] = training.pop("keep_checkpoints")
         try:
             return resolve(settings, {}, strict=False)

@@ -9,9 +9,8 @@ from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 
 def command_of(config: Config) -> str:
     """Every setting that is not what the task and the model would start from; of a person's own model, in Python."""
-    said = {"task": config.task, "model.encoder": config.model.encoder}
-    if config.task in LABELLING and config.data.kind != TEXT:
-        said["data.kind"] = config.data.kind
+    kind = {"data.kind": config.data.kind} if config.task in LABELLING and config.data.kind != TEXT else {}
+    said = {"task": config.task, "model.encoder": config.model.encoder, **kind}
     start = flatten(resolve({}, said, strict=False).to_dict())
     whole = flatten(config.to_dict())
     changed = {key: value for key, value in whole.items() if key not in said and start.get(key) != value}
@@ -20,11 +19,7 @@ def command_of(config: Config) -> str:
     if config.model.encoder == OWN:
         settings = {"task": config.task, **changed}
         return f"gf.train({path!r}, model=…, **{settings!r})"
-    flags = {
-        "task": config.task,
-        "model": config.model.encoder,
-        **({} if len(said) == 2 else {"data.kind": said["data.kind"]}),
-    }
+    flags = {"task": config.task, "model": config.model.encoder, **kind}
     words = [f"--{key} {_word(value)}" for key, value in {**flags, **changed}.items()]
     return " ".join(["glassformer train", *([] if path is None else [shlex.quote(path)]), *words])
 

@@ -13,6 +13,8 @@ from glassformer.verbs.given import Given, given
 from glassformer.verbs.load import AnyLoaded, LoadedTranslator
 from glassformer.verbs.predict import Example
 
+BEAM = 5
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -20,13 +22,15 @@ class Asked:
     texts: Sequence[Example]
     layer: int | None = None
     head: int | None = None
-    mode: str | None = None
-    """How attention is drawn first: heat, lines or all."""
+    mode: str = "heat"
+    """How attention is drawn first."""
     position: int | None = None
-    """The token of a step that is followed number by number."""
+    """The token whose numbers are worked out."""
     target: str | None = None
+    """What a translator is to write."""
     answer: str | None = None
-    beam: int = 5
+    """What an example should be."""
+    beam: int = BEAM
     word: str | None = None
     versus: Example | None = None
     beside: AnyLoaded | None = None
@@ -67,7 +71,12 @@ class Asked:
         return [self.read(text) for text in self.texts]
 
     @property
-    def stay(self) -> set[int]:
-        """Tokens that belong to no text."""
+    def marks(self) -> set[int]:
+        """START and END, which belong to no text."""
         tokenizer = self.loaded.tokenizer
         return set() if tokenizer is None else {id for id in (tokenizer.start, tokenizer.end) if id is not None}
+
+    @property
+    def never(self) -> set[int]:
+        """Tokens that are no answer: all that stand for no text, but for END."""
+        return {id for id in self.tokenizer.specials if id != self.tokenizer.end}

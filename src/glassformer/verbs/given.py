@@ -25,7 +25,7 @@ from glassformer.verbs.predict import Example, inputs_of, part_of
 from glassformer.verbs.translate import source_ids
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Given:
     """One example. `model(*inputs)` computes it, as a batch of one."""
 
@@ -53,6 +53,11 @@ class Given:
     patches: range | None = None
 
     @property
+    def follows(self) -> list[int | None]:
+        """The id after each token that something is written after; None: nobody knows."""
+        return [*(self.answer_ids or []), *([] if self.written else [None])]
+
+    @property
     def sides(self) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
         """The tokens that look and those looked at, by stack of attention."""
         read, written = (self.tokens, self.tokens), (self.written or [], self.written or [])
@@ -78,16 +83,14 @@ def given(loaded: AnyLoaded, example: Example, *, target: str | None = None, bea
     """An example as a run's model reads it; `target`: what a translator is to write, instead of what it would."""
     if isinstance(example, str) and not example.strip():
         raise Misuse("there is no text to look at")
+    if target is not None and not isinstance(loaded, LoadedTranslator):
+        raise Misuse("--translation is for runs that translate")
     if isinstance(loaded, LoadedPredictor):
-        if target is not None:
-            raise Misuse("--translation is for runs that translate")
         return _to_predict(loaded, example, say)
     if not isinstance(example, str):
         raise Misuse(f"this run reads texts, not a {type(example).__name__}")
     if isinstance(loaded, LoadedTranslator):
         return _to_translate(loaded, example, target, beam, say)
-    if target is not None:
-        raise Misuse("--translation is for runs that translate")
     return _to_write(loaded, example, say)
 
 
@@ -102,11 +105,11 @@ def _to_write(loaded: LoadedWriter, text: str, say: Say) -> Given:
     names = [tokenizer.shown(id) for id in ids]
     device = device_of(loaded.model)
     return Given(
-        (torch.tensor([ids], device=device),),
-        text,
-        names,
-        ids,
-        range(len(ids)),
+        inputs=(torch.tensor([ids], device=device),),
+        text=text,
+        tokens=names,
+        ids=ids,
+        words=range(len(ids)),
         answers=[*names[1:], ""],
         answer_ids=ids[1:],
     )
@@ -116,7 +119,8 @@ def _to_translate(loaded: LoadedTranslator, text: str, target: str | None, beam:
     tokenizer, context = loaded.target_tokenizer, loaded.config.model.context
     ids, was_cut = source_ids(loaded.tokenizer, text, context)
     if was_cut:
-        say(f"the text is longer than {context:,} tokens and cut there")
+        long = len(loaded.tokenizer.encode(text))
+        say(f"the text is {long:,} tokens long and cut after {context - 1:,}: no more fit")
     _say_unknown(loaded.tokenizer, ids, say)
     best = loaded.translate(text, beam=beam).best[0] if target is None else None
     output, written = (target or "", tokenizer.encode(target or "")) if best is None else (best.text, best.ids)
@@ -128,21 +132,24 @@ def _to_translate(loaded: LoadedTranslator, text: str, target: str | None, beam:
     before = [tokenizer.start, *answers[:-1]]
     device = device_of(loaded.model)
     return Given(
-        (torch.tensor([ids], device=device), None, torch.tensor([before], device=device), None),
-        text,
-        [loaded.tokenizer.shown(id) for id in ids],
-        ids,
-        range(len(ids)),
-        [tokenizer.shown(id) for id in before],
-        [tokenizer.shown(id) for id in answers],
-        answers,
-        output,
+        inputs=(torch.tensor([ids], device=device), None, torch.tensor([before], device=device), None),
+        text=text,
+        tokens=[loaded.tokenizer.shown(id) for id in ids],
+        ids=ids,
+        words=range(len(ids)),
+        written=[tokenizer.shown(id) for id in before],
+        answers=[tokenizer.shown(id) for id in answers],
+        answer_ids=answers,
+        output=output,
     )
 
 
 def _to_predict(loaded: LoadedPredictor, example: Example, say: Say) -> Given:
     part = part_of(loaded.features, loaded.config, [example], say)
-    return as_read(loaded, part, inputs_of(loaded.features, loaded.config, part, say))
+    read = as_read(loaded, part, inputs_of(loaded.features, loaded.config, part, say))
+    if loaded.tokenizer is not None:
+        _say_unknown(loaded.tokenizer, read.ids, say)
+    return read
 
 
 def as_read(loaded: LoadedPredictor, part: Labelled, inputs: Inputs, row: int = 0) -> Given:
@@ -163,11 +170,11 @@ def as_read(loaded: LoadedPredictor, part: Labelled, inputs: Inputs, row: int = 
         tokens = ["the row" if isinstance(embed, FlatColumns) else "the image"]
     before = len(tokens) - len(words)
     return Given(
-        tensors,
-        part.texts[row],
-        tokens,
-        ids,
-        range(before, len(tokens)),
+        inputs=tensors,
+        text=part.texts[row],
+        tokens=tokens,
+        ids=ids,
+        words=range(before, len(tokens)),
         columns=columns,
         pixels=None if image is None else image.pixels[row],
         grid=grid,

@@ -1,51 +1,38 @@
-"""A few examples that were held out, for a report: what a model looks at in them, and what surprised it most."""
+"""A run's validation part, to be looked at: some of its examples, and the loss on it."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_losses
+from glassformer.config.errors import DataError
 from glassformer.config.resolve import Config
+from glassformer.config.say import Say, silent
 from glassformer.data.labelled import LabelledCorpus
-from glassformer.inside.attention import sizes_of
-from glassformer.inside.panels import Panel
-from glassformer.inside.report import Records, worst
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import Run
+from glassformer.tasks.answers import Classes
 from glassformer.tasks.labelling import Labelling
-from glassformer.tasks.language_model import LanguageModelling, answers
+from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.translation import Translating
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.given import Given, as_read, given
-from glassformer.verbs.learning import attention_panels
-from glassformer.verbs.load import LoadedPredictor, LoadedTranslator
-from glassformer.verbs.prepare import Prepared
+from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator
+from glassformer.verbs.prepare import Prepared, prepare
+from glassformer.verbs.resume import same_data
+from glassformer.verbs.right import learned_answer
 
-EXAMPLES = 3
-"""Whose attention is shown."""
-MOST_TOKENS = 48
-"""Of such an example, if they have names to read; an image's patches may be more."""
-MOST_WEIGHTS = 2**19
-"""Of all these examples together: what goes into a page of 2 MB beside the rest."""
-PASSAGES = 3
+MOST_TOKENS = 128
+"""Of an example over which heads are measured."""
+MOST_PATCHES = 4096
+MOST_JUDGED = 20_000
+"""Tokens of the validation part on which a loss is measured again and again."""
 SEARCHED = 2**20
 """Tokens among which the beginnings of documents are looked for."""
-
-
-def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.Module) -> Iterator[Panel]:
-    """The heads on a few examples of the validation part that are short enough to be seen."""
-    heads = sum(layers * heads for layers, heads in sizes_of(model).values())
-    if not heads:
-        return
-    room = math.isqrt(MOST_WEIGHTS // (EXAMPLES * heads))
-    examples = examples_held_out(run, config, prepared, model, count=EXAMPLES, most=min(MOST_TOKENS, room), room=room)
-    for number, example in enumerate(examples, 1):
-        yield from attention_panels(model, example, f"Example {number}: ")
 
 
 def examples_held_out(
@@ -75,7 +62,7 @@ def examples_held_out(
             short = np.sort(np.argsort(inputs.lengths, kind="stable")[:count])
         for row in _few(short, count):
             example = as_read(predictor, part, inputs, row)
-            if len(example.tokens) <= (room if example.patches == range(len(example.tokens)) else most):
+            if len(example.tokens) <= (room if example.square is not None else most):
                 yield example
 
 
@@ -90,7 +77,8 @@ def _beginnings(
         if tokenizer.end in chosen:
             chosen = chosen[: chosen.index(tokenizer.end) + 1]
         batch = torch.tensor([chosen], device=model.head.weight.device)
-        yield Given((batch,), "", [tokenizer.shown(id) for id in chosen], chosen, range(len(chosen)))
+        names = [tokenizer.shown(id) for id in chosen]
+        yield Given(inputs=(batch,), text="", tokens=names, ids=chosen, words=range(len(chosen)))
 
 
 def _few(places: NDArray[np.int64], count: int) -> list[int]:
@@ -102,20 +90,78 @@ def _few(places: NDArray[np.int64], count: int) -> list[int]:
     )
 
 
-@torch.inference_mode()
-def dearest(
-    model: LanguageModel, task: LanguageModelling, part: str, records: Records, tokenizer: Tokenizer
-) -> Iterator[tuple[list[str], NDArray[np.float64]]]:
-    """The windows of an evaluation with the largest loss per token: their tokens, and the loss of each.
+def prepare_again(run: Run) -> Prepared:
+    """The data that a run was trained on, as it was read then."""
+    try:
+        prepared = prepare(run.config(), silent, run.tokenizer(), target_tokenizer=run.target_tokenizer())
+    except DataError as error:
+        raise DataError(f"the data that this run was trained on is not there: {error}") from None
+    same_data(run, prepared)
+    return prepared
 
-    Only windows at least half as long as the longest: a short rest is easily the dearest.
+
+def examples_of(loaded: AnyLoaded, count: int, say: Say) -> list[Given]:
+    """Some examples of the validation part, spread over it."""
+    found = list(
+        examples_held_out(
+            loaded.run,
+            loaded.config,
+            prepare_again(loaded.run),
+            loaded.model,
+            count=count,
+            most=MOST_TOKENS,
+            room=MOST_PATCHES,
+        )
+    )
+    if not found:
+        raise DataError(f"no example of the validation part has {MOST_TOKENS} tokens or fewer: give a text")
+    say(f"{len(found)} examples of the validation part")
+    return found
+
+
+def loss_on(
+    loaded: AnyLoaded, examples: Sequence[Given], answer: str | None, say: Say
+) -> tuple[Callable[[], float], str]:
+    """Something that measures a model's loss: on these examples, or without any on the validation part; and its name.
+
+    Of a text the loss per token, of a translation that of what is written, of an example that of its `answer`, or where
+    nobody says it of the answer that the whole model gives.
     """
-    ids = task.parts[part].ids
-    enough = math.ceil(max(record["tokens"] for record in records) / 2)
-    places = worst(records, lambda one: one["loss"] / one["tokens"] if one["tokens"] >= enough else None, PASSAGES)
-    for record in (records[place] for place in places):
-        window = ids[record["start"] - 1 : record["start"] + record["covered"]].astype(np.int64)
-        batch = torch.from_numpy(window)[None].to(model.head.weight.device)
-        following = answers(batch, task.start)
-        losses = vocabulary_losses(model.features(batch[:, :-1])[0], model.head.weight, following[0])
-        yield [tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()
+    model = loaded.model
+    if not examples:
+        prepared = prepare_again(loaded.run)
+        say("the loss is that of the validation part")
+
+        def validate() -> float:
+            with torch.no_grad():
+                return prepared.task.evaluate(model, "validation", most=MOST_JUDGED).metrics["loss"]
+
+        return validate, f"validation loss, {prepared.task.unit}"
+    with torch.no_grad():
+        right = [_right(loaded, example, answer) for example in examples]
+
+    def judge() -> float:
+        with torch.no_grad():
+            losses = [_loss(loaded, example, one) for example, one in zip(examples, right, strict=True)]
+        return float(torch.stack(losses).mean())
+
+    return judge, "loss on this text" if len(examples) == 1 else "loss on these texts"
+
+
+def _right(loaded: AnyLoaded, example: Given, answer: str | None) -> Tensor:
+    """The token that follows each, or the answer to the example."""
+    if not isinstance(loaded, LoadedPredictor):
+        return torch.tensor(example.answer_ids)
+    if answer is not None:
+        return learned_answer(loaded, answer)
+    scores = loaded.model(*example.inputs).float().cpu()
+    return loaded.answers.probabilities(scores).argmax(-1) if isinstance(loaded.answers, Classes) else scores[:, 0]
+
+
+def _loss(loaded: AnyLoaded, example: Given, right: Tensor) -> Tensor:
+    scores = loaded.model(*example.inputs).float().cpu()
+    if not isinstance(loaded, LoadedPredictor):
+        return F.cross_entropy(scores[0, : len(right)], right)
+    if isinstance(loaded.answers, Classes):
+        return -loaded.answers.probabilities(scores)[0, right[0]].log()
+    return (scores[0, 0] - right[0]).square()

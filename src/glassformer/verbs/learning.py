@@ -1,14 +1,11 @@
 """Watch a run learn: what its model looked at, expected and said at the moments of its training that were kept."""
 
 import copy
-from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import nn
 
 from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
-from glassformer.config.say import Say, silent
 from glassformer.inside.attention import attention_of
 from glassformer.inside.attention_views import attention_view, patches_view
 from glassformer.inside.learning import learning_view
@@ -17,44 +14,31 @@ from glassformer.inside.panels import Guesses, Panel, Table, Words
 from glassformer.inside.view import View
 from glassformer.models.weights import put_weights
 from glassformer.runs import history
-from glassformer.verbs.given import Given, given
+from glassformer.verbs.given import Given
 from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedWriter
 from glassformer.verbs.predict import Example
 
-WHICH = ("attention", "lens", "samples")
 SAMPLE = 60
 """Tokens that a language model writes at each moment."""
 
 
-def learning(loaded: AnyLoaded, text: Example, *, which: Sequence[str] = WHICH, say: Say = silent) -> View:
+def learning(loaded: AnyLoaded, text: Example, example: Given) -> View:
     """The same example at every moment that was kept: attention, the lens's guesses, and what the model says."""
-    for one in which:
-        if one not in WHICH:
-            raise Misuse(unknown("thing to watch", one, WHICH))
     steps = history.steps_of(loaded.run)
     if not steps:
-        raise Misuse("this run kept no moments of its training: train with --keep-checkpoints")
-    example = given(loaded, text, say=say)
+        raise Misuse(f"{loaded.run.path} kept no moments of its training: train with --keep-checkpoints")
     moment: AnyLoaded = replace(loaded, model=copy.deepcopy(loaded.model))  # type: ignore[arg-type]
     frames = []
     for step in steps:
         source = f"{loaded.run.path}, update {step:,}"
         put_weights(moment.model, history.weights_at(loaded.run, step), source)
-        frames.append(_panels(moment, text, example, which))
-    if not frames[0]:
-        raise Misuse(f"this model has nothing of {', '.join(which)} to watch: leave `which` unset to see what it says")
+        frames.append(_panels(moment, text, example))
     return learning_view(loaded.run.path.name, steps, frames)
 
 
-def _panels(moment: AnyLoaded, text: Example, example: Given, which: Sequence[str]) -> list[Panel]:
-    panels: list[Panel] = []
-    if "attention" in which:
-        panels += attention_panels(moment.model, example)
-    if "lens" in which and not isinstance(moment, LoadedPredictor):
-        panels.append(_guesses(moment, example))
-    if "samples" in which:
-        panels.append(_said(moment, text))
-    return panels
+def _panels(moment: AnyLoaded, text: Example, example: Given) -> list[Panel]:
+    guesses = [] if isinstance(moment, LoadedPredictor) else [_guesses(moment, example)]
+    return [*attention_panels(moment.model, example), *guesses, _said(moment, text)]
 
 
 def attention_panels(model: nn.Module, example: Given, before: str = "") -> list[Panel]:
@@ -73,8 +57,7 @@ def attention_panels(model: nn.Module, example: Given, before: str = "") -> list
 def _guesses(moment: LoadedWriter | LoadedTranslator, example: Given) -> Guesses:
     """What comes next, layer by layer."""
     tokenizer = moment.target_tokenizer if isinstance(moment, LoadedTranslator) else moment.tokenizer
-    follows = [*(example.answer_ids or []), *([] if example.written else [None])]
-    seen = lens_of(moment.model, example.inputs, answers=follows)
+    seen = lens_of(moment.model, example.inputs, answers=example.follows)
     return Guesses(
         title="What it would say next, layer by layer",
         tokens=example.written or example.tokens,

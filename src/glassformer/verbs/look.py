@@ -1,21 +1,24 @@
 """Look inside a run: one verb for every view of it."""
 
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
 from glassformer.config.say import Say, silent
-from glassformer.config.views import ALL, QUICK, VIEWS
+from glassformer.config.views import ALL, HEADS, IMPLIED, MODES, VIEWS, WRITTEN, ViewInfo
 from glassformer.inside.view import View, Views
 from glassformer.runs.run import Run
-from glassformer.verbs.asked import Asked
+from glassformer.text.shown import cut
+from glassformer.verbs.asked import BEAM, Asked
 from glassformer.verbs.load import AnyLoaded, Loaded, load
 from glassformer.verbs.predict import Example
 from glassformer.verbs.views import MAKERS, views_of
 
-IMPLIED = {"word": "word", "versus": "versus", "links": "links", "without": "worth"}
-"""Options that are asked for one view only."""
-MODES = ("heat", "lines", "all")
+LONGEST = 100
+"""Characters of a title."""
 
 
 def look(
@@ -28,7 +31,7 @@ def look(
     position: int | None = None,
     target: str | None = None,
     answer: str | None = None,
-    beam: int = 5,
+    beam: int | None = None,
     word: str | None = None,
     versus: Example | None = None,
     beside: "str | os.PathLike[str] | Run | AnyLoaded | None" = None,
@@ -37,59 +40,71 @@ def look(
     device: str = "auto",
     say: Say = silent,
 ) -> View | Views:
-    """A view of a run's model; `view` is one of `VIEWS`, or `all`: every one that a single text is enough for.
+    """A view of a run's model; `view` is one of `config.views.VIEWS`, or `all`: every one that is made in a moment.
 
-    Without `view`, options choose: `word`, `versus`, `links`, `without`; else the first that this run has. Layers,
-    heads and tokens (`position`) count from 0. `target`: what a translator is to write; `answer`: what a training step
-    is to learn of an example; `beside`: a second run for `versus`.
+    Without `view`, options choose: `word`, `versus`, `links`, `without`, `answer`; else the first that this run has.
+    Layers, heads and tokens (`position`) count from 0. `target`: what a translator is to write; `answer`: what an
+    example should be, for a training step; `beside`: a second run for `versus`.
     """
     loaded = run if isinstance(run, Loaded) else load(run, device)
-    chosen = view or _implied(word=word, versus=versus, links=links, without=without) or views_of(loaded)[0]
-    if mode not in (None, *MODES):
-        raise Misuse(unknown("mode", mode or "", MODES))
-    asked = Asked(
-        loaded,
-        texts,
-        layer=layer,
-        head=head,
-        mode=mode,
-        position=position,
-        target=target,
-        answer=answer,
-        beam=beam,
-        word=word,
-        versus=versus,
-        beside=beside if beside is None or isinstance(beside, Loaded) else load(beside, device),
-        links=None if links is None else os.fspath(links),
-        without=without,
-        say=say,
-    )
+    options: dict[str, Any] = {
+        "layer": layer,
+        "head": head,
+        "mode": mode,
+        "position": position,
+        "target": target,
+        "answer": answer,
+        "beam": beam,
+        "word": word,
+        "versus": versus,
+        "beside": beside,
+        "links": links,
+        "without": without,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    chosen = view or _implied(options) or views_of(loaded)[0]
+    _check(chosen, loaded, options, texts)
+    if beside is not None and not isinstance(beside, Loaded):
+        options["beside"] = load(beside, device)
+    if links is not None:
+        options["links"] = os.fspath(links)
+    asked = Asked(loaded, texts, say=say, **{"beam": BEAM, **options})
+    config = loaded.config
+    about = f"{loaded.run.path}: {config.task}, {config.model.encoder}, {loaded.parameters:,} parameters"
     if chosen == ALL:
-        return _everything(asked)
-    _check(chosen, loaded)
-    return MAKERS[chosen](asked)
+        quick = [name for name in views_of(loaded) if VIEWS[name].quick]
+        return Views(cut(str(asked.text), LONGEST), [MAKERS[name](asked) for name in quick], about)
+    return replace(MAKERS[chosen](asked), about=about)
 
 
-def _implied(**options: object) -> str | None:
-    said = [name for name, value in options.items() if value is not None]
-    if len(said) > 1:
-        raise Misuse(f"--{said[0]} and --{said[1]} ask for two views: give one of them, or choose with --view")
-    return IMPLIED[said[0]] if said else None
+def _implied(options: Mapping[str, Any]) -> str | None:
+    views = {IMPLIED[name]: name for name in options if name in IMPLIED}
+    if "worth" in views:  # it takes an answer too
+        views.pop("step", None)
+    if len(views) > 1:
+        first, second, *_ = views.values()
+        raise Misuse(f"--{first} and --{second} ask for two views: give one of them, or choose with --view")
+    return next(iter(views), None)
 
 
-def _check(name: str, loaded: AnyLoaded) -> None:
-    if name not in VIEWS:
+def _check(name: str, loaded: AnyLoaded, options: Mapping[str, Any], texts: Sequence[Example]) -> None:
+    """Whether this run has the view, and the view these options."""
+    if name != ALL and name not in VIEWS:
         raise Misuse(unknown("view", name, (*VIEWS, ALL)))
-    if name not in views_of(loaded):
-        if name == "learning":
-            raise Misuse(f"{loaded.run.path} kept no moments of its training: train with --keep-checkpoints")
+    info = ViewInfo("", (*HEADS, *WRITTEN)) if name == ALL else VIEWS[name]
+    if name == "learning" and name not in views_of(loaded):
+        raise Misuse(f"{loaded.run.path} kept no moments of its training: train with --keep-checkpoints")
+    if name not in (ALL, *views_of(loaded)):
         raise Misuse(
             f"{loaded.run.path} ({loaded.config.task}, {loaded.config.model.encoder}) has no {name} to look at; it has "
             f"{', '.join(views_of(loaded))}"
         )
-
-
-def _everything(asked: Asked) -> Views:
-    """Every view that a single text is enough for."""
-    names = [name for name in views_of(asked.loaded) if name in QUICK]
-    return Views(str(asked.text), [MAKERS[name](asked) for name in names])
+    for option in options:
+        if option not in info.uses:
+            flag = {"target": "translation"}.get(option, option)
+            able = [other for other, another in VIEWS.items() if option in another.uses]
+            raise Misuse(f"--{flag} is nothing to the view {name}; it is for {', '.join(able)}")
+    if texts and info.texts == "none":
+        raise Misuse(f"the view {name} is of the run itself: it takes no text")
+    if (mode := options.get("mode")) not in (None, *MODES):
+        raise Misuse(unknown("mode", str(mode), MODES))

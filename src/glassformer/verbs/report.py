@@ -1,6 +1,7 @@
 """The report that every training leaves: one page on what was trained on what, how it went, and where it is wrong."""
 
 import datetime
+import math
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.presets import OWN
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
@@ -19,19 +21,22 @@ from glassformer.data.inputs import Inputs
 from glassformer.data.labelled import LabelledCorpus
 from glassformer.data.part import Part
 from glassformer.data.translations import PairCorpus
+from glassformer.inside.attention import sizes_of
 from glassformer.inside.panels import Panel, Table, Words
 from glassformer.inside.report import (
+    Records,
     Rows,
     bad_translations,
     by_class,
     confusion,
     curves,
     cut,
-    dear_passages,
     far_numbers,
     report_view,
     samples,
     scores,
+    surprising_passages,
+    worst,
     wrong_answers,
     wrong_images,
 )
@@ -42,16 +47,24 @@ from glassformer.runs.run import Run
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling
-from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.language_model import LanguageModelling, answers
 from glassformer.tasks.translation import Translating
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.again import command_of
 from glassformer.verbs.build import OwnModel
-from glassformer.verbs.held_out import dearest, held_out_attention
-from glassformer.verbs.load import load
-from glassformer.verbs.prepare import Prepared, prepare
-from glassformer.verbs.resume import same_data
+from glassformer.verbs.held_out import examples_held_out, prepare_again
+from glassformer.verbs.learning import attention_panels
+from glassformer.verbs.load import AnyLoaded, Loaded, load
+from glassformer.verbs.prepare import Prepared
 
 REPORT = "report.html"
+EXAMPLES = 3
+"""Whose attention is shown."""
+SHOWN_TOKENS = 48
+"""Of such an example, if they have names to read; an image's patches may be more."""
+MOST_WEIGHTS = 2**19
+"""Of all these examples together: what goes into a page of 2 MB beside the rest."""
+PASSAGES = 3
 STRICT = "GLASSFORMER_STRICT"
 """If this is set in the environment, a report that cannot be made is an error."""
 
@@ -64,17 +77,24 @@ ENDED = {"interrupted": "was interrupted", "failed": "failed"}
 
 
 def report(
-    run: "str | os.PathLike[str] | Run", *, model: OwnModel | None = None, device: str = "auto", say: Say = silent
+    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    *,
+    model: OwnModel | None = None,
+    device: str = "auto",
+    say: Say = silent,
 ) -> View:
     """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
-    run = run if isinstance(run, Run) else Run.open(run)
+    known = None
+    if isinstance(run, Loaded):
+        known, run = run, run.run
+    elif not isinstance(run, Run):
+        run = Run.open(run)
     card, config = run.card(), run.config()
-    prepared = prepare(config, silent, run.tokenizer(), target_tokenizer=run.target_tokenizer())
-    same_data(run, prepared)
+    prepared = prepare_again(run)
     parts: list[str] = [name for name in ("validation", "test") if name in card]
     if not parts:
         return report_of(run, config, prepared, None, {})
-    loaded = load(run, device, model=model)
+    loaded = known or load(run, device, model=model)
     say(f"evaluating {' and '.join(parts)} again")
     with torch.inference_mode():
         evaluations = {name: prepared.task.evaluate(loaded.model, name) for name in parts}
@@ -115,7 +135,7 @@ def report_of(
     card, metrics, task = run.card(), run.read_metrics(), prepared.task
     panels: list[Panel] = [
         _trained(card, config),
-        _data(card, prepared),
+        _data(card, prepared, config),
         *curves(metrics, unit=task.unit, smoothing=task.smoothing),
     ]
     if model is not None and evaluations:
@@ -166,7 +186,7 @@ def _said(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _data(card: Mapping[str, Any], prepared: Prepared) -> Table:
+def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     """The parts with their sizes."""
     corpus = prepared.corpus
     noun = "documents"
@@ -178,11 +198,12 @@ def _data(card: Mapping[str, Any], prepared: Prepared) -> Table:
     sizes = {name: part.documents if isinstance(part, Part) else len(part) for name, part in corpus.parts.items()}
     rows: Rows = [[name, size, prepared.tokens[name]] for name, size in sizes.items()]
     data = card["data"]
+    chooses = "; validation chooses which weights are kept" if config.training.keep == "best" else ""
     return Table(
         title=f"Data: {data['name']}",
         columns=["part", noun, "tokens"],
         rows=rows,
-        note=f"{data['report']}. Validation and test are held out: nothing is learned from them.",
+        note=f"{data['report']}. No weights are learned from validation and test{chooses}.",
     )
 
 
@@ -218,7 +239,8 @@ def _errors(prepared: Prepared, model: nn.Module, part: str, evaluation: Evaluat
     if isinstance(task, LanguageModelling):
         assert isinstance(model, LanguageModel)
         assert prepared.tokenizer is not None
-        return dear_passages(list(dearest(model, task, part, records, prepared.tokenizer)))
+        between = " " if prepared.tokenizer.kind == "word" else ""
+        return surprising_passages(list(surprising(model, task, part, records, prepared.tokenizer)), between)
     assert isinstance(task, Labelling)
     if not isinstance(prepared.answers, Classes):
         return [far_numbers(records, task.noun)]
@@ -230,6 +252,39 @@ def _errors(prepared: Prepared, model: nn.Module, part: str, evaluation: Evaluat
 def _pixels(inputs: Inputs) -> NDArray[np.uint8] | None:
     image = inputs.image if isinstance(inputs, MixedInputs) else inputs
     return image.pixels if isinstance(image, ImageInputs) else None
+
+
+# --- examples held out ---
+
+
+def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.Module) -> Iterator[Panel]:
+    """The heads on a few examples of the validation part that are short enough to be seen."""
+    heads = sum(layers * heads for layers, heads in sizes_of(model).values())
+    if not heads:
+        return
+    room = math.isqrt(MOST_WEIGHTS // (EXAMPLES * heads))
+    examples = examples_held_out(run, config, prepared, model, count=EXAMPLES, most=min(SHOWN_TOKENS, room), room=room)
+    for number, example in enumerate(examples, 1):
+        yield from attention_panels(model, example, f"Example {number}: ")
+
+
+@torch.inference_mode()
+def surprising(
+    model: LanguageModel, task: LanguageModelling, part: str, records: Records, tokenizer: Tokenizer
+) -> Iterator[tuple[list[str], NDArray[np.float64]]]:
+    """The windows of an evaluation with the largest loss per token: their tokens, and the loss of each.
+
+    Only windows at least half as long as the longest: a short rest is easily the most surprising.
+    """
+    ids = task.parts[part].ids
+    enough = math.ceil(max(record["tokens"] for record in records) / 2)
+    places = worst(records, lambda one: one["loss"] / one["tokens"] if one["tokens"] >= enough else None, PASSAGES)
+    for record in (records[place] for place in places):
+        window = ids[record["start"] - 1 : record["start"] + record["covered"]].astype(np.int64)
+        batch = torch.from_numpy(window)[None].to(model.head.weight.device)
+        following = answers(batch, task.start)
+        losses = vocabulary_losses(model.features(batch[:, :-1])[0], model.head.weight, following[0])
+        yield [tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()
 
 
 # --- how to do it again ---

@@ -15,7 +15,17 @@ from matplotlib.patches import Rectangle
 
 from glassformer.config.arrays import Array
 from glassformer.inside.drawing.colours import GREY, ORANGE, RULE, ink_on
-from glassformer.inside.drawing.lettering import SMALL, TEXT, fonts, line_height, number, shown, turned, width_of
+from glassformer.inside.drawing.lettering import (
+    LONGEST,
+    SMALL,
+    TEXT,
+    fonts,
+    line_height,
+    number,
+    shown,
+    turned,
+    width_of,
+)
 from glassformer.inside.drawing.sheet import GAP, Block, Sheet, paragraph, stack
 
 MOST_WIDTH, MOST_HEIGHT = 13.6, 18.0
@@ -43,6 +53,8 @@ class Cells:
     """Into the cells."""
     cell: float = CELL
     """Inches: a cell's width, where what is written needs no more."""
+    longest: int = LONGEST
+    """Letters of a row's name."""
     framed: Bool[Array, "R C"] | None = None
     bar: bool = True
     """Whether the scale stands beside them."""
@@ -51,7 +63,8 @@ class Cells:
 def cells(what: Cells, *, wish: float = MOST_WIDTH, most: float = MOST_WIDTH, tallest: float = MOST_HEIGHT) -> Block:
     """As wide as wished where names stay readable so, but at most `most`; then not every name is written."""
     many, high = len(what.columns), len(what.rows)
-    rows, columns = [[shown(name) if name else "" for name in side] for side in (what.rows, what.columns)]
+    sides = ((what.rows, what.longest), (what.columns, LONGEST))
+    rows, columns = [[shown(name, most) if name else "" for name in side] for side, most in sides]
     left = _side_name(what.row_name) + max(map(width_of, rows), default=0.0) + GAP
     right = room_for_bar(what.scale) if what.bar else 0.0
     wide = what.cell if what.written is None else max(what.cell, cell_width(what.written))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from glassformer.inside.drawing.colours import GREY, INK, RULE, series_colour
@@ -25,6 +25,8 @@ REACHES = (0.06, 0.16, 0.28, 0.4, 0.55)
 UNTIED = 0.12
 """Inches; a name that stands farther from its point is tied to it by a thin line."""
 WIDEST_NAME = 1.8
+MOST_MARKS, APART = 12, 0.07
+"""Ticks where something was measured, and how far apart they are at least, as a part of the axis."""
 SHAPES = "osD^vP*X"
 
 Spot = tuple[float, float, float, float]
@@ -46,8 +48,12 @@ def lines(panel: Lines, wish: float) -> Block:
         for which, log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
             if log:
                 _logarithmic(axes, which)
-        if not log_x and all(float(at).is_integer() for line in panel.series for at in line.x):
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if log_x:
+            _where_measured(axes, panel.series)
+        elif all(float(at).is_integer() for line in panel.series for at in line.x):
+            axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+        if not log_y:
+            _no_share_above_1(axes, panel.series)
         fit(sheet, axes, (x, y, width, HIGH))
 
     return stack([legend(keys if len(keys) > 1 else [], width), Block(width, HIGH, draw)])
@@ -91,6 +97,34 @@ def _logarithmic(axes: Axes, which: Any) -> None:
     which.set_minor_formatter(NullFormatter())
     if decades < 0.6:
         which.set_major_locator(MaxNLocator(5))
+
+
+def _where_measured(axes: Axes, series: Sequence[Line]) -> None:
+    """Ticks at the dots, where these are few."""
+    dotted = [line for line in series if line.dots]
+    marks = sorted({float(at) for line in dotted for at in line.x if 0 < at < math.inf})
+    if not 1 < len(marks) <= MOST_MARKS or not all(line.dots or line.faint for line in series):
+        return
+    least = APART * math.log(marks[-1] / marks[0])
+    kept = [marks[-1]]
+    for mark in reversed(marks[:-1]):
+        if math.log(kept[-1] / mark) >= least:
+            kept.append(mark)
+    axes.xaxis.set_major_locator(FixedLocator(kept))
+    axes.xaxis.set_minor_locator(NullLocator())
+    if all(mark.is_integer() for mark in kept):
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _no_share_above_1(axes: Axes, series: Sequence[Line]) -> None:
+    """Where all values lie between 0 and 1, so do the ticks, and the axis ends close by."""
+    parts = [part for line in series for part in (line.y, line.low, line.high) if part is not None]
+    values = [value for part in parts for value in part if np.isfinite(value)]
+    low, high = axes.get_ylim()
+    if not values or min(values) < 0 or max(values) > 1 or high <= 1:
+        return
+    axes.set_ylim(low, min(high, 1 + 0.05 * (1 - low)))
+    axes.yaxis.set_major_locator(FixedLocator([tick for tick in axes.get_yticks() if low <= tick <= 1 + 1e-9]))
 
 
 def short_number(value: float) -> str:

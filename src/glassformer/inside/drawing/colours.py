@@ -10,8 +10,9 @@ BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#6b6b6b"
 INK, PALE, RULE = "#1a1a1a", "#f2f2f2", "#e6e6e6"
 """Of words; behind code and behind cells without a number; of thin lines."""
 
-SEVERAL = (BLUE, ORANGE, "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5195", "#8c6d31")
-"""Of series, groups and heads, in this order; after the last they begin again, darker."""
+SEVERAL = (BLUE, ORANGE, "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
+           "#882255", "#808000", "#5e4fa2", "#3f3f3f", "#44aa99", "#b06a3b")  # fmt: skip
+"""Of series, groups and heads, in this order, as on the page; after the last they begin again, darker."""
 
 UP = LinearSegmentedColormap.from_list("up", ["#ffffff", "#9fcae6", BLUE, "#00395c"]).with_extremes(bad=PALE)
 """From nothing to much."""

@@ -15,6 +15,8 @@ from glassformer.inside.panels import Grid, Guesses
 
 MOST_CELLS = 512
 """On a side: more would be less than a few dots each."""
+MOST_LETTERS = 40
+"""Of a row's name, which may be a few words."""
 MOST_GUESSES = 120
 """Tokens across, in as many bands as they take."""
 WIDEST_GUESS = 1.0
@@ -32,6 +34,7 @@ def grid(panel: Grid, wish: float) -> Block:
         columns=panel.columns or [""] * values.shape[1],
         row_name=panel.row_name,
         column_name=panel.column_name,
+        longest=MOST_LETTERS,
         scale=scale_of(values, signed=panel.signed, low=panel.low, high=panel.high),
         colours=colours_of(panel.signed),
         written=numbers(values) if panel.numbers else None,

@@ -11,6 +11,8 @@ from typing import Any
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties, fontManager
 
+from glassformer.text.shown import bare, cut
+
 FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS")
 """Together they know most scripts; those that are installed are used, in this order."""
 
@@ -113,11 +115,9 @@ def _wrapped(paragraph: str, most: float, size: float, bold: bool, code: bool) -
     return [*lines, line] if line else lines
 
 
-def shown(token: str) -> str:
-    """A token without the blanks around it; a blank alone as an open box."""
-    bare = token.strip(" ").replace("\n", "⏎").replace("\t", "⇥").replace("\r", "␍")
-    bare = bare or "␣"
-    return bare if len(bare) <= LONGEST else bare[: LONGEST - 1] + "…"
+def shown(token: str, most: int = LONGEST) -> str:
+    """A token as a name: bare, and not too long."""
+    return cut(bare(token), most)
 
 
 def number(value: float, digits: int = 3) -> str:

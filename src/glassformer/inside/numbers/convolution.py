@@ -18,7 +18,6 @@ from glassformer.inside.numbers.writing import (
     Sheet,
     Vectors,
     array,
-    bare,
     chosen,
     grid,
     joined,
@@ -27,6 +26,7 @@ from glassformer.inside.numbers.writing import (
     worked,
 )
 from glassformer.inside.panels import Panel
+from glassformer.text.shown import bare
 
 BEYOND = "(beyond)"
 """A place of the window where no token stands."""

@@ -16,8 +16,8 @@ from glassformer.inside.numbers.writing import (
     Sheet,
     Vector,
     added,
+    answer_name,
     array,
-    bare,
     between,
     grid,
     joined,
@@ -29,6 +29,7 @@ from glassformer.inside.numbers.writing import (
     worked,
 )
 from glassformer.inside.panels import Panel, Table
+from glassformer.text.shown import bare
 
 Row = list[str | float | int | None]
 
@@ -159,7 +160,7 @@ def scores_panel(layer: nn.Linear, x: Vector, scores: Vector, names: Sequence[st
     count = len(scores)
     many = count > sheet.shown
     order = np.argsort(-scores, kind="stable")[: sheet.shown] if many else np.arange(count)
-    called = [names[at] if len(names) == count else str(at) for at in order]
+    called = [answer_name(names, int(at), count) for at in order]
     first = int(order[0])
     bias = None if layer.bias is None else float(layer.bias[first])
     return grid(

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.attention import Memory, masked_softmax
+from glassformer.bricks.attention import Memory
 from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.inside.numbers.block import linear_panel
@@ -65,28 +64,27 @@ def decoder_panels(
         panels.append(sheet.vectors("What the first layer reads", array(read), "[x; o_(t−1)]", note=fed))
     panels += layer_panels(decoder.layers, seen, f"{path}.layers", layer=layer, sheet=sheet, given=read, first=first)
     if decoder.attention is not None and decoder.join is not None:
-        states = seen[f"{path}.layers.output"]
-        panels += look_panels(decoder.attention, decoder.join, states, memory, out, sheet, source)
+        panels += look_panels(decoder.attention, decoder.join, seen, path, memory, sheet, source)
     return panels
 
 
 def look_panels(
     attention: MemoryAttention,
     join: nn.Linear,
-    states: Float[Tensor, "1 T d"],
+    seen: Mapping[str, Tensor],
+    path: str,
     memory: Memory,
-    out: Float[Tensor, "T d"],
     sheet: Sheet,
     source: Sheet,
 ) -> list[Panel]:
     """Query, keys, scores, weights, context, and both joined."""
-    keys = attention.remember(memory.states)
-    scores = attention.score(states, keys)
-    seen = None if memory.mask is None else memory.mask.unsqueeze(1).expand_as(scores)
-    weights = masked_softmax(scores, seen)
+    states, scores, weights = (
+        seen[f"{path}.{name}"] for name in ("layers.output", "attention.scores", "attention.weights")
+    )
+    if memory.mask is not None:
+        scores = scores.masked_fill(~memory.mask.unsqueeze(1), -torch.inf)
+    y, p, q, m = (array(tensor[0]) for tensor in (scores, weights, states, memory.states))
     context = array((weights @ memory.states)[0])
-    hidden = array(scores[0] if seen is None else scores[0].masked_fill(~seen[0], -torch.inf))
-    p, q, m = array(weights[0]), array(states[0]), array(memory.states[0])
     at, best = sheet.at, int(np.argmax(p[sheet.at]))
     beside = Sheet(source.rows, best, source.shown)
     pair = f"({sheet.token} → {beside.token})"
@@ -99,7 +97,8 @@ def look_panels(
         compared = array(attention.bilinear(states)[0])
         panels.append(linear_panel(f"{name}: queries mapped", attention.bilinear, q, compared, sheet, ("q′", "W", "q")))
     if attention.of_query is not None and attention.of_memory is not None and attention.total is not None:
-        mapped, k, v = array(attention.of_query(states)[0]), array(keys[0]), array(attention.total.weight[0])
+        mapped, k = array(attention.of_query(states)[0]), array(attention.of_memory(memory.states)[0])
+        v = array(attention.total.weight[0])
         panels += [
             linear_panel(f"{name}: queries mapped", attention.of_query, q, mapped, sheet, ("a", "W", "q")),
             linear_panel(f"{name}: keys", attention.of_memory, m, k, beside, ("k", "U", "m")),
@@ -113,16 +112,16 @@ def look_panels(
     found = products(p[at], m[:, 0])
     both = np.concatenate([q, context], 1)
     bias = None if join.bias is None else float(join.bias[0])
-    y = f"tanh({linear(array(join.weight[0]), both[at], bias)})"
-    given = array(out)
+    tanh = f"tanh({linear(array(join.weight[0]), both[at], bias)})"
+    given = array(seen[f"{path}.output"][0])
     return [
         *panels,
-        between(f"{name}: scores", hidden, sheet.rows, source.rows, formula=formula or "",
-                worked=worked(f"score{pair}", how, float(hidden[at, best])), signed=True),
+        between(f"{name}: scores", y, sheet.rows, source.rows, formula=formula or "",
+                worked=worked(f"score{pair}", how, float(y[at, best])), signed=True),
         between(f"{name}: weights", p, sheet.rows, source.rows, formula="p = e^score / Σ e^score, over the row",
-                worked=softmax_worked(f"p{pair}", hidden[at], best, float(p[at, best]))),
+                worked=softmax_worked(f"p{pair}", y[at], best, float(p[at, best]))),
         sheet.vectors(f"{name}: what was found", context, "c = Σ p m, over the source",
                       worked(sheet.cell("c"), found, float(context[at, 0]))),
         sheet.vectors("State and source joined", given, "o = tanh(W [h; c]" + (" + b)" if bias is not None else ")"),
-                      worked(sheet.cell("o"), y, float(given[at, 0]))),
+                      worked(sheet.cell("o"), tanh, float(given[at, 0]))),
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,7 +14,6 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inside.numbers.update import (
     Judged,
-    answer_name,
     bag_panels,
     linear_panels,
     norm_table,
@@ -23,8 +23,8 @@ from glassformer.inside.numbers.writing import (
     SHOWN,
     Vector,
     added,
+    answer_name,
     array,
-    bare,
     check_length,
     chosen,
     grid,
@@ -34,6 +34,7 @@ from glassformer.inside.numbers.writing import (
 from glassformer.inside.panels import Panel, Words
 from glassformer.inside.view import View
 from glassformer.models.reader import BagReader
+from glassformer.text.shown import bare
 
 LOSSES = ("softmax", "logistic", "squared")
 
@@ -97,11 +98,15 @@ def training_step(
         losses=array(losses),
         by_scores=array(by_scores),
     )
-    rows = ["example"]
-    if len(asked) == len(tokens) or len(asked) > 1:
-        rows = [token for token, there in zip(tokens or map(str, range(len(asked))), asked, strict=True) if there]
     at = len(right) - 1 if position is None else place_of(position, asked)
-    panels = loss_panels(judged, loss, rows, outputs, at, shown)
+    rows, context = ["example"], ""
+    if len(asked) == len(tokens) or len(asked) > 1:
+        said = [bare(token) for token in tokens or map(str, range(len(asked)))]
+        follows = [bare(answer_name(outputs, int(one), scores.shape[1])) for one in right]
+        rows = [f"{said[place]} → {one}" for place, one in zip(np.flatnonzero(asked), follows, strict=True)]
+        last = int(np.flatnonzero(asked)[at])
+        context = said[last] if last == 0 and len(given) == 1 else f"… {said[last]}"  # a translator has read the source
+    panels = loss_panels(judged, loss, rows, outputs, at, shown, context)
     x = array(read[-1].reshape(-1, read[-1].shape[-1])) if read else np.zeros((0, 0))
     if linear is not None and linear.out_features == scores.shape[1] and len(x) == len(asked):
         panels += linear_panels(linear, weights, gradients, judged, x[asked], outputs, at, lr, shown, shared=shared)
@@ -156,31 +161,50 @@ def _uses(model: nn.Module, weight: Tensor) -> int:
 
 
 def loss_panels(
-    judged: Judged, loss: str, rows: Sequence[str], names: Sequence[str], at: int, shown: int
+    judged: Judged, loss: str, rows: Sequence[str], names: Sequence[str], at: int, shown: int, after: str = ""
 ) -> list[Panel]:
-    """Scores, probabilities, the loss, and its gradient at the scores."""
-    count, token = len(rows), bare(rows[at])
+    """Scores, probabilities, the loss, and its gradient at the scores. `after`: what the one worked out follows."""
+    count, several = len(rows), len(rows) > 1
     scores, p, losses, back = judged.scores, judged.probabilities, judged.losses, judged.by_scores
     answer = int(judged.answers[at]) if loss == "softmax" else 0
-    order = _columns(scores[at], answer, shown)
-    called = [answer_name(names, column, scores.shape[1]) for column in order]
-    cut = f"Columns: the answer after {token}, and what else scores highest." if scores.shape[1] > shown else ""
-    over = f" / {count}" if count > 1 else ""
+    order = _columns(scores[at], answer, shown - several)
+    called = [*["right token"] * several, *(answer_name(names, column, scores.shape[1]) for column in order)]
+    note = "Columns: the answer, and what else scores highest." if scores.shape[1] > shown else ""
+    if several:
+        note = "The first column is each row's own right token; the others are that of the row worked out, "
+        note += f"{rows[at]}, and what else scores highest there."
+    of, over = _of(names, answer, scores.shape[1], after), f" / {count}" if several else ""
     formulas, how = _formulas(judged, loss, at, answer)
-    panels: list[Panel] = [grid("Scores", scores[:, order], rows, formula="y", note=cut, columns=called, shown=shown)]
+
+    def columns(values: Float[Array, "N C"]) -> Float[Array, "N c"]:
+        own = values[np.arange(count), judged.answers.astype(int)][:, None] if several else values[:, :0]
+        return np.hstack([own, values[:, order]])
+
+    panels: list[Panel] = [grid("Scores", columns(scores), rows, formula="y", note=note, columns=called, shown=shown)]
     if p is not None:
-        sentence = worked(f"p({token})", how["p"], float(p[at, answer]))
-        panels.append(grid("Probabilities", p[:, order], rows, formula=formulas["p"], worked=sentence, columns=called,
-                           shown=shown))  # fmt: skip
-    each = worked(f"loss({token})", how["loss"], float(losses[at]))
+        sentence = worked(f"p{of}", how["p"], float(p[at, answer]))
+        shares = grid("Probabilities", columns(p), rows, formula=formulas["p"], worked=sentence, columns=called,
+                      shown=shown)  # fmt: skip
+        panels.append(replace(shares, signed=False, low=0.0, high=1.0))
+    each = worked(f"loss{of}" if loss == "softmax" else "loss", how["loss"], float(losses[at]))
     mean = worked("mean loss", f"({added([number(one) for one in losses])}) / {count}", float(losses.mean()))
-    panels.append(grid("Loss", losses[:, None], rows, formula=formulas["loss"], note=each,
-                       worked=mean if count > 1 else "", columns=["loss"], shown=shown))  # fmt: skip
-    sentence = worked(f"∂loss/∂y({token})", f"{how['back']}{over}", float(back[at, order[0]]))
-    formula = f"{formulas['back']}; divided by {count}, for the mean" if count > 1 else formulas["back"]
-    panels.append(grid("Gradient at the scores", back[:, order], rows, formula=formula, worked=sentence,
+    lost = grid("Loss", losses[:, None], rows, formula=formulas["loss"], note=each, worked=mean if several else "",
+                columns=["loss"], shown=shown)  # fmt: skip
+    panels.append(replace(lost, signed=False))
+    sentence = worked(f"∂loss/∂y{of}", f"{how['back']}{over}", float(back[at, order[0]]))
+    formula = f"{formulas['back']}; divided by {count}, for the mean" if several else formulas["back"]
+    panels.append(grid("Gradient at the scores", columns(back), rows, formula=formula, worked=sentence,
                        columns=called, shown=shown))  # fmt: skip
     return panels
+
+
+def _of(names: Sequence[str], answer: int, count: int, after: str) -> str:
+    """Of what, and after what: ('.' | … sails); a number that is predicted has no name."""
+    if count == 1 and len(names) != 2:
+        return ""
+    name = bare(answer_name(names, answer, count))
+    said = f"'{name}'" if names else name
+    return f"({said} | {after})" if after else f"({said})"
 
 
 def _formulas(judged: Judged, loss: str, at: int, answer: int) -> tuple[dict[str, str], dict[str, str]]:

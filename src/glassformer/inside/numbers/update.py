@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from glassformer.config.arrays import Array
 from glassformer.inside.numbers.writing import (
     Vector,
+    answer_name,
     array,
-    bare,
     grid,
     lines,
     number,
@@ -21,6 +21,7 @@ from glassformer.inside.numbers.writing import (
 )
 from glassformer.inside.panels import Grid, Panel, Table
 from glassformer.models.reader import BagReader
+from glassformer.text.shown import bare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +36,6 @@ class Judged:
     losses: Vector
     by_scores: Float[Array, "N C"]
     """The gradient of the mean loss."""
-
-
-def answer_name(names: Sequence[str], at: int, count: int) -> str:
-    if count == 1 and len(names) == 2:  # one score says how much more likely the second is
-        return names[1]
-    return names[at] if len(names) == count else str(at)
 
 
 def linear_panels(

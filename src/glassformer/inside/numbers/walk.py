@@ -23,7 +23,7 @@ from glassformer.inside.numbers.convolution import cnn_panels, image_panels, win
 from glassformer.inside.numbers.reading import answer_panels, bag_panels, head_panels, pool_panels
 from glassformer.inside.numbers.recurrent import layer_panels
 from glassformer.inside.numbers.recurrent_decoder import decoder_panels
-from glassformer.inside.numbers.writing import SHOWN, Sheet, array, check_length, chosen, number
+from glassformer.inside.numbers.writing import MOST_TOKENS, SHOWN, Sheet, array, check_length, chosen, number
 from glassformer.inside.panels import Panel, Words
 from glassformer.inside.view import View
 from glassformer.models.inputs import ColumnTokens, ImageTokens
@@ -64,8 +64,9 @@ def walk(
             f"number by number knows the models that are built here, and not {type(model).__name__}: "
             "its steps are its own"
         )
-    images = isinstance(model, Reader) and _convolutions(model) is not None
-    if not images:
+    if isinstance(model, Reader):
+        _check_reading(model, tokens)
+    else:
         check_length(tokens, written)
     training = [module for module in model.modules() if module.training]
     try:
@@ -244,6 +245,18 @@ def encoder_panels(
         ends = False
         panels = [Words(text=f"The steps of {type(encoder).__name__} are its own; what it gives follows.")]
     return panels if ends else [*panels, out]
+
+
+def _check_reading(model: Reader, tokens: Sequence[str]) -> None:
+    """What is not a text is told by its own name."""
+    if _convolutions(model) is not None or len(tokens) <= MOST_TOKENS:
+        return
+    if isinstance(model.embed, ImageTokens):
+        cut = f"this model cuts an image into {len(tokens)}; larger ones are fewer (--model.patch)"
+        raise Misuse(f"number by number shows at most {MOST_TOKENS} patches, and {cut}")
+    if isinstance(model.embed, ColumnTokens):
+        raise Misuse(f"number by number shows at most {MOST_TOKENS} columns, and there are {len(tokens)}")
+    check_length(tokens)
 
 
 def _convolutions(model: Reader) -> ConvolutionStack | None:

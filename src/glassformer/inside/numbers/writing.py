@@ -12,6 +12,7 @@ from torch import Tensor
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inside.panels import Grid, Table
+from glassformer.text.shown import bare
 
 SHOWN = 8
 """Numbers of a vector in a grid."""
@@ -64,11 +65,6 @@ def linear(weight: Vector, x: Vector, bias: float | None = None) -> str:
 
 def worked(name: str, how: str, result: float) -> str:
     return f"{name} = {how} = {number(result)}"
-
-
-def bare(token: str) -> str:
-    """A token within a sentence."""
-    return token.strip(" ").replace("\n", "⏎").replace("\t", "⇥") or "␣"
 
 
 @dataclass(frozen=True)
@@ -153,6 +149,13 @@ def between(
 
 def lines(*parts: str) -> str:
     return "\n".join(part for part in parts if part)
+
+
+def answer_name(names: Sequence[str], at: int, count: int) -> str:
+    """What one of `count` scores is of; its number where nobody knows."""
+    if count == 1 and len(names) == 2:  # one score says how much more likely the second is
+        return names[1]
+    return names[at] if len(names) == count else str(at)
 
 
 def likeliest(

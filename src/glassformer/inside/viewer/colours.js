@@ -5,30 +5,28 @@ const SCALES = {
   dark: { up: ["#1d2630", "#1f4f78", "#3b8fcb", "#a9dcff"], down: ["#1d2630", "#6b3a14", "#cf7a33", "#ffcfa3"] },
 };
 const STEPS = 256;
+const OWN_COLOURS = 12;
 let tables = {};
 
 function mixColours() {
-  const table = (stops) => Array.from({ length: STEPS }, (_, step) => blend(stops, step / (STEPS - 1)));
-  tables = { up: table(SCALES[light()].up), down: table(SCALES[light()].down) };
-}
-
-function light() {
-  return dark.matches && !onPaper ? "dark" : "light";
+  const stops = SCALES[dark.matches && !onPaper ? "dark" : "light"];
+  const table = (colours) => upTo(STEPS).map((step) => blend(colours.map(rgb), step / (STEPS - 1)));
+  tables = { up: table(stops.up), down: table(stops.down), none: rgb(hue("--void")) };
 }
 
 function rgb(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-function blend(stops, share) {
-  const place = share * (stops.length - 1), before = Math.min(Math.floor(place), stops.length - 2);
-  const [from, to] = [rgb(stops[before]), rgb(stops[before + 1])];
-  return from.map((part, i) => Math.round(part + (to[i] - part) * (place - before)));
+function blend(stops, part) {
+  const place = part * (stops.length - 1), before = Math.min(Math.floor(place), stops.length - 2);
+  return stops[before].map((from, i) => Math.round(from + (stops[before + 1][i] - from) * (place - before)));
 }
 
-// share: 0 to 1, or −1 to 1 on the signed scale.
-function shade(share) {
-  return (share < 0 ? tables.down : tables.up)[Math.round(Math.min(1, Math.abs(share)) * (STEPS - 1))];
+// part: 0 to 1, or −1 to 1 on the signed scale; NaN is no value at all.
+function shade(part) {
+  if (Number.isNaN(part)) return tables.none;
+  return (part < 0 ? tables.down : tables.up)[Math.round(Math.min(1, Math.abs(part)) * (STEPS - 1))];
 }
 
 // The pixels of an image, one colour each.
@@ -51,47 +49,50 @@ function css(colour) {
 
 // Black or white, whichever can be read: one of them always stands out by 4.5 to 1 or more.
 function inkOn(colour) {
-  const linear = colour.map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92
-    : ((part / 255 + 0.055) / 1.055) ** 2.4));
-  const bright = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  const [red, green, blue] = colour.map((part) => linear(part / 255));
+  const bright = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
   return (bright + 0.05) / 0.05 > 1.05 / (bright + 0.05) ? "#000" : "#fff";
 }
 
-function named(variable) {
-  return getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+// Behind an element, with letters that can be read on it.
+function back(element, part) {
+  const colour = shade(part);
+  element.style.setProperty("--own", css(colour));
+  Object.assign(element.style, { background: css(colour), color: inkOn(colour) });
 }
 
-const OWN_COLOURS = 12;
+// One of the colours that page.css names.
+function hue(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
 
 function own(number) {
   return `var(--c${number % OWN_COLOURS})`;
 }
 
 // Where a value stands between the ends of its scale; NaN where it has no place.
-function placed(value, { low, high, signed }) {
+function placed(value, scale) {
   if (!Number.isFinite(value)) return NaN;
-  if (signed) return value < 0 ? -Math.min(1, low < 0 ? value / low : 1) : Math.min(1, high > 0 ? value / high : 0);
-  return high > low ? Math.max(0, Math.min(1, (value - low) / (high - low))) : 0;
+  const { low, high } = scale;
+  if (!scale.signed) return high > low ? clamp(0, (value - low) / (high - low), 1) : 0;
+  return value < 0 ? -Math.min(1, low < 0 ? value / low : 1) : Math.min(1, high > 0 ? value / high : 0);
 }
 
 // The scale's ends, from what is given and what there is.
-function ends(values, { low = null, high = null, signed = false }) {
-  let largest = -Infinity;
-  for (const value of values) if (Number.isFinite(value)) largest = Math.max(largest, signed ? Math.abs(value) : value);
-  const top = high ?? (largest > -Infinity ? largest : 1);
-  const bottom = low ?? (signed ? -top : Math.min(0, top));
-  return { low: bottom, high: top, signed };
+function ends(values, panel) {
+  let most = -Infinity;
+  for (const value of values) if (Number.isFinite(value)) most = Math.max(most, panel.signed ? Math.abs(value) : value);
+  const high = panel.high ?? (most > -Infinity ? most : 1);
+  return { low: panel.low ?? (panel.signed ? -high : Math.min(0, high)), high, signed: panel.signed };
 }
 
-function scaleBar(scale, text = brief) {
+function scaleBar(scale) {
   const bar = make("i");
-  const paint = () => {
-    const steps = Array.from({ length: 17 }, (_, i) => css(shade(scale.signed ? i / 8 - 1 : i / 16)));
+  painted(bar, () => {
+    const steps = upTo(17).map((i) => css(shade(scale.signed ? i / 8 - 1 : i / 16)));
     bar.style.background = `linear-gradient(to right, ${steps.join(",")})`;
-  };
-  const line = make("div.scale", { "aria-hidden": "true" }, make("span", {}, text(scale.low)), bar,
-    make("span", {}, text(scale.high)));
-  painters.set(bar, paint);
-  paint();
-  return line;
+  });
+  const end = (number) => make("span", {}, brief(number));
+  return make("div.scale", { "aria-hidden": "true" }, end(scale.low), bar, end(scale.high));
 }

@@ -72,6 +72,7 @@ function font(size, bold = false) {
 
 const ruler = document.createElement("canvas").getContext("2d");
 
+// The widest of some texts, in pixels.
 function widest(texts, size, most) {
   ruler.font = font(size, true);
   return Math.min(most, texts.reduce((width, text) => Math.max(width, ruler.measureText(text).width), 0));
@@ -83,4 +84,14 @@ function cut(pen, text, room) {
   const letters = Array.from(text);
   while (letters.length > 1 && pen.measureText(letters.join("") + "…").width > room) letters.pop();
   return letters.join("") + "…";
+}
+
+// What is drawn goes no further than a box.
+function clipped(pen, x, y, wide, high, draw) {
+  pen.save();
+  pen.beginPath();
+  pen.rect(x, y, wide, high);
+  pen.clip();
+  draw();
+  pen.restore();
 }

@@ -3,44 +3,43 @@
 const PAUSE = 700; // milliseconds from frame to frame
 
 drawers.frames = (panel, kept) => {
-  kept.at = Math.min(kept.at ?? 0, panel.frames.length - 1);
+  const last = panel.frames.length - 1, stand = make("div"), moment = make("output.keep", { "aria-live": "polite" });
+  kept.at = Math.min(kept.at ?? 0, last);
   kept.panels ??= [];
-  const stand = make("div"), said = make("output", { "aria-live": "polite" });
-  const slider = make("input", { type: "range", min: 0, max: panel.frames.length - 1, step: 1, value: kept.at,
-    "aria-label": panel.name, oninput: () => { stop(); show(Number(slider.value)); } });
-  const button = make("button", { type: "button", onclick: () => (timer ? stop() : play()) }, "play");
   let timer = null;
   const show = (at) => {
     kept.at = at;
     slider.value = at;
     slider.setAttribute("aria-valuetext", panel.labels[at]);
-    said.textContent = `${panel.name} ${panel.labels[at]}`;
+    moment.textContent = `${panel.name} ${panel.labels[at]}`;
     stand.style.minHeight = `${stand.offsetHeight}px`; // the page does not jump while panels change
-    stand.replaceChildren(...panel.frames[at].map((one, place) => drawn(one, (kept.panels[place] ??= {}))));
+    stand.replaceChildren(...panel.frames[at].map((one, place) => panelOf(one, (kept.panels[place] ??= {}))));
     if (stand.isConnected) forget();
   };
   const play = () => {
-    if (kept.at === panel.frames.length - 1) show(0);
+    if (kept.at === last) show(0);
     timer = setInterval(() => {
-      if (!stand.isConnected) stop();
-      else show(kept.at + 1);
-      if (kept.at === panel.frames.length - 1) stop();
+      if (stand.isConnected) show(kept.at + 1);
+      if (!stand.isConnected || kept.at === last) stop();
     }, PAUSE);
-    button.textContent = "pause";
+    player.textContent = "pause";
   };
   const stop = () => {
     clearInterval(timer);
     timer = null;
-    button.textContent = "play";
+    player.textContent = "play";
   };
+  const player = button("play", () => (timer ? stop() : play()));
+  const slider = make("input", { type: "range", min: 0, max: last, step: 1, value: kept.at,
+    "aria-label": panel.name, oninput: () => { stop(); show(Number(slider.value)); } });
   show(kept.at);
-  return make("div", {}, make("div.controls.moments", {}, button, slider, furnish(said, { class: "keep" }, [])), stand);
+  return make("div", {}, make("div.controls.moments", {}, player, slider, moment), stand);
 };
 
-function drawn(panel, kept) {
-  const title = panel.title ? make("h3", {}, panel.title) : "", note = panel.note ? make("p.note", {}, panel.note) : "";
-  return make(`section.panel.of-${panel.kind}`, { "aria-label": panel.title || panel.kind }, title,
-    drawers[panel.kind](panel, kept), note);
+function panelOf(panel, kept) {
+  return make(`section.panel.of-${panel.kind}`, { "aria-label": panel.title || panel.kind },
+    panel.title && make("h3", {}, panel.title), drawers[panel.kind](panel, kept),
+    panel.note && make("p.note", {}, panel.note));
 }
 
 // On paper nothing scrolls: what is too wide is made smaller.
@@ -54,43 +53,42 @@ function fitPaper() {
 
 function start() {
   mixColours();
-  const { title, views } = JSON.parse(document.getElementById("data").textContent);
-  const main = document.querySelector("main"), tabs = make("nav", { role: "tablist", "aria-label": "views" });
+  const { title, views } = JSON.parse(document.getElementById("data").textContent), several = views.length > 1;
   const sections = views.map((view, at) => make("section.view",
-    views.length > 1 ? { role: "tabpanel", id: `view-${at}`, "aria-label": view.title, hidden: true } : {}));
-  const draw = (at) => {
-    const view = views[at];
+    several ? { role: "tabpanel", id: `view-${at}`, "aria-label": view.title, hidden: true } : {}));
+  const draw = (view, at) => {
     if (sections[at].childElementCount) return;
-    sections[at].append(...(views.length > 1 || view.title !== title ? [make("h2", {}, view.title)] : []),
-      ...(view.note ? [make("p.lede", {}, view.note)] : []), ...view.panels.map((panel) => drawn(panel, {})));
+    furnish(sections[at], {}, several || view.title !== title ? make("h2", {}, view.title) : "",
+      view.note && make("p.lede", {}, view.note), ...view.panels.map((panel) => panelOf(panel, {})));
   };
-  const buttons = views.length < 2 ? [] : views
-    .map((view, at) => make("button", { type: "button", role: "tab", "aria-controls": `view-${at}`,
-    onclick: () => open(at), onkeydown: (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (step) open((at + step + views.length) % views.length, true);
-  } }, view.title));
-  const open = (at, focus = false) => {
-    draw(at);
+  const open = (at) => {
+    draw(views[at], at);
     sections.forEach((section, i) => { section.hidden = i !== at; });
-    buttons.forEach((button, i) => furnish(button,
-      { "aria-selected": String(i === at), tabindex: i === at ? "0" : "-1" }, []));
-    if (focus) buttons[at].focus();
+    tabs.forEach((tab, i) => furnish(tab, { "aria-selected": i === at, tabindex: i === at ? 0 : -1 }));
   };
-  if (buttons.length) document.querySelector("header").append(tabs);
-  tabs.append(...buttons);
-  main.append(...sections);
+  const tabs = !several ? [] : views.map((view, at) => button(view.title, () => open(at), {
+    role: "tab", "aria-controls": `view-${at}`, onkeydown: (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key], to = (at + step + views.length) % views.length;
+      if (!step) return;
+      open(to);
+      tabs[to].focus();
+    } }));
+  if (several)
+    document.querySelector("header").append(make("nav", { role: "tablist", "aria-label": "views" }, ...tabs));
+  document.querySelector("main").append(...sections);
   if (views.length) open(0);
   dark.addEventListener("change", repaint);
   // For paper everything is drawn, in light colours and as wide as a page.
   const turn = (paper) => {
+    if (paper === onPaper) return; // a printer is told of in two ways
     onPaper = paper;
-    document.body.classList.toggle("paper", paper);
-    if (paper) views.forEach((_, at) => draw(at));
+    document.documentElement.classList.toggle("paper", paper);
+    if (paper) views.forEach(draw);
     repaint();
     fitPaper();
   };
-  print.addEventListener("change", () => turn(print.matches));
+  const printer = matchMedia("print");
+  printer.addEventListener("change", () => turn(printer.matches));
   addEventListener("beforeprint", () => turn(true));
   addEventListener("afterprint", () => turn(false));
 }

@@ -2,10 +2,10 @@
 
 drawers.words = (panel) => {
   if (!panel.code) return make("div.words", {}, ...panel.text.split(/\n{2,}/).map((part) => make("p", {}, part)));
-  const text = make("pre", {}, panel.text), button = make("button", { type: "button", onclick: () => copy() }, "copy");
+  const text = make("pre", {}, panel.text);
   const done = (worked) => {
-    button.textContent = worked ? "copied" : "marked: press Ctrl+C";
-    setTimeout(() => { button.textContent = "copy"; }, 2000);
+    copier.textContent = worked ? "copied" : "marked: press Ctrl+C";
+    setTimeout(() => { copier.textContent = "copy"; }, 2000);
   };
   // In a frame of a notebook the clipboard may be out of reach: then the text is marked, to be copied by hand.
   const byHand = () => {
@@ -16,26 +16,25 @@ drawers.words = (panel) => {
       done(false);
     }
   };
-  const copy = () => {
+  const copier = button("copy", () => {
     if (!navigator.clipboard || self !== top) byHand();
     else navigator.clipboard.writeText(panel.text).then(() => done(true), byHand);
-  };
-  return make("div.code", {}, text, button);
+  });
+  return make("div.code", {}, text, copier);
 };
 
 drawers.table = (panel, kept) => {
-  const numeric = panel.columns.map((_, at) => panel.rows.some((row) => typeof row[at] === "number")
-    && panel.rows.every((row) => typeof row[at] !== "string"));
-  const barred = panel.columns.map((name) => panel.bars.includes(name));
-  const heads = panel.columns
-    .map((name, at) => make(`th${numeric[at] ? ".number" : ""}`, { scope: "col", "aria-sort": "none" },
-    make("button", { type: "button", title: "sort", onclick: () => sort(at) }, name)));
+  const kinds = panel.columns.map((_, at) => panel.rows.map((row) => typeof row[at]));
+  const numeric = kinds.map((kind) => kind.includes("number") && !kind.includes("string"));
+  const style = (at) => (numeric[at] ? ".number" : "");
+  const heads = panel.columns.map((name, at) => make(`th${style(at)}`, { scope: "col" },
+    button(name, () => sort(at), { title: "sort" })));
   const body = make("tbody");
   const cell = (value, at) => {
-    if (value === null) return make(`td${numeric[at] ? ".number" : ""}`, {}, "–");
+    if (value === null) return make(`td${style(at)}`, {}, "–");
     if (typeof value !== "number") return make("td", {}, make("bdi", {}, String(value)));
-    const bar = barred[at] ? { "--share": Math.max(0, Math.min(1, value)) } : {};
-    return make(`td.number${barred[at] ? ".bar" : ""}`, bar, barred[at] ? value.toFixed(3) : said(value));
+    if (!panel.bars.includes(panel.columns[at])) return make("td.number", {}, said(value));
+    return make("td.number.bar", { "--share": clamp(0, value, 1) }, value.toFixed(3));
   };
   const fill = () => {
     let rows = panel.rows;
@@ -44,8 +43,8 @@ drawers.table = (panel, kept) => {
       const order = (a, b) => (numeric[by] ? a[by] - b[by] : String(a[by]).localeCompare(String(b[by])));
       rows = [...rows].sort((a, b) => missing(a) - missing(b) || (missing(a) ? 0 : (down ? -1 : 1) * order(a, b)));
     }
-    heads.forEach((head, at) => head.setAttribute("aria-sort", at !== kept.by ? "none" : kept.down ? "descending"
-      : "ascending"));
+    const way = kept.down ? "descending" : "ascending";
+    heads.forEach((head, at) => head.setAttribute("aria-sort", at === kept.by ? way : "none"));
     body.replaceChildren(...rows.map((row) => make("tr", {}, ...row.map(cell))));
   };
   // Numbers: the largest first; words: from A. A second click turns it around, a third gives the order they came in.
@@ -64,17 +63,18 @@ drawers.table = (panel, kept) => {
 
 // Arrow keys go from one element to the next; only the one reached last is a stop of the Tab key.
 function roving(elements, across) {
+  const reached = (element) => elements.forEach((one) => { one.tabIndex = one === element ? 0 : -1; });
+  const row = (at) => Math.floor(at / across);
+  reached(elements[0]);
   elements.forEach((element, at) => {
-    element.tabIndex = at === 0 ? 0 : -1;
     element.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across }[event.key];
-      const next = elements[at + step];
-      if (!step || !next || (Math.abs(step) === 1 && across > 1
-        && Math.floor(at / across) !== Math.floor((at + step) / across))) return;
+      const next = elements[at + step], sideways = event.key === "ArrowLeft" || event.key === "ArrowRight";
+      if (!next || (sideways && across > 1 && row(at) !== row(at + step))) return;
       event.preventDefault();
       next.focus();
     });
-    element.addEventListener("focus", () => elements.forEach((one) => { one.tabIndex = one === element ? 0 : -1; }));
+    element.addEventListener("focus", () => reached(element));
   });
 }
 
@@ -82,31 +82,25 @@ drawers.tokens = (panel) => {
   const values = array(panel.values), [rows, width] = panel.values.shape, scale = ends(values, panel);
   const line = reading("Point at a word to read its value."), element = make("div", {}, line);
   const glued = !panel.tokens.some((token) => /\s/.test(token)); // tokens that bring no blanks of their own get some
-  const painted = [];
+  const backs = [];
   for (let row = 0; row < rows; row++) {
-    const name = panel.names[row] ?? "",
-      text = make("div.shaded", { role: "group", "aria-label": name || panel.title || "shaded text" });
+    const name = panel.names[row] ?? "";
+    const text = make("div.shaded", { role: "group", "aria-label": name || panel.title || "shaded text" });
     const spans = panel.tokens.map((token, at) => {
       const value = values[row * width + at];
       const tell = () => { line.textContent = `${isolated(token)}${name ? `, ${name}` : ""}: ${said(value)}`; };
       const words = /^\s+$/.test(token) ? token.replaceAll(" ", "␣").replaceAll("\n", "⏎\n") : token;
       const span = make("span", { title: said(value), "aria-label": `${shown(token)}: ${said(value)}`, role: "img",
         onpointerenter: tell, onfocus: tell }, words);
-      painted.push([span, placed(value, scale)]);
+      backs.push([span, placed(value, scale)]);
       text.append(span, glued ? " " : "");
       return span;
     });
     roving(spans, 1);
-    element.append(...(name ? [make("h4", {}, name)] : []), text);
+    furnish(element, {}, name && make("h4", {}, name), text);
   }
-  const paint = () => painted.forEach(([span, share]) => {
-    const colour = Number.isNaN(share) ? rgb(named("--void")) : shade(share);
-    Object.assign(span.style, { background: css(colour), color: inkOn(colour) });
-  });
-  painters.set(element, paint);
-  paint();
   element.append(scaleBar(scale));
-  return element;
+  return painted(element, () => backs.forEach(([span, part]) => back(span, part)));
 };
 
 drawers.guesses = (panel) => {
@@ -143,13 +137,6 @@ drawers.guesses = (panel) => {
   const element = make("div.guesses", {},
     make("div.wide", {}, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))),
     scaleBar({ low: 0, high: 1, signed: false }), listed);
-  const paint = () => cells.forEach(([cell, share]) => {
-    const colour = shade(share);
-    cell.style.setProperty("--own", css(colour));
-    Object.assign(cell.style, { background: css(colour), color: inkOn(colour) });
-  });
-  painters.set(element, paint);
-  paint();
   list(layers - 1, tokens - 1);
-  return element;
+  return painted(element, () => cells.forEach(([cell, part]) => back(cell, part)));
 };

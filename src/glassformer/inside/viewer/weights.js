@@ -19,21 +19,20 @@ class Weights {
   // visit(row, column, weight as a byte) for what is known of one head.
   each(layer, head, visit) {
     this.open();
-    const wide = this.kept ?? this.columns, start = (layer * this.heads + head) * this.rows * wide;
-    for (let row = 0, at = start; row < this.rows; row++) {
+    const wide = this.kept ?? this.columns;
+    let at = (layer * this.heads + head) * this.rows * wide;
+    for (let row = 0; row < this.rows; row++)
       for (let i = 0; i < wide; i++, at++) visit(row, this.kept ? this.places[at] : i, this.bytes[at]);
-    }
   }
 
   // T×S, row by row; null: the mean over all layers, or heads.
   of(layer, head) {
     const key = `${layer},${head}`;
     if (this.made.has(key)) return this.made.get(key);
-    const all = (number) => Array.from({ length: number }, (_, i) => i);
-    const layers = layer === null ? all(this.layers) : [layer], heads = head === null ? all(this.heads) : [head];
+    const layers = layer === null ? upTo(this.layers) : [layer], heads = head === null ? upTo(this.heads) : [head];
     const out = new Float32Array(this.rows * this.columns), part = 1 / 255 / layers.length / heads.length;
-    for (const l of layers) for (const h of heads) this.each(l, h,
-      (row, column, byte) => { out[row * this.columns + column] += byte * part; });
+    const add = (row, column, byte) => { out[row * this.columns + column] += byte * part; };
+    for (const l of layers) for (const h of heads) this.each(l, h, add);
     if (this.made.size >= MOST_KEPT) this.made.delete(this.made.keys().next().value);
     this.made.set(key, out);
     return out;
@@ -41,6 +40,7 @@ class Weights {
 
   said() {
     if (!this.kept) return "";
-    return `Many weights: the page holds the ${this.kept} largest of each row and draws the others as 0.`;
+    return make("p.small", {},
+      `Many weights: the page holds the ${this.kept} largest of each row and draws the others as 0.`);
   }
 }

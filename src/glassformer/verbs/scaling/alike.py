@@ -6,7 +6,6 @@ from dataclasses import replace
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import ModelSettings
 from glassformer.models.build import build_language_model, parameter_count
-from glassformer.models.language_model import LanguageModel
 from glassformer.verbs.scaling.plan import HEADS
 
 STEP = 8
@@ -31,10 +30,6 @@ def alike(names: Sequence[str], *, width: int, layers: int, vocab: int, context:
         usual = resolve({}, {"model": name, "model.context": context}).model
         found[name] = _as_large(usual, weights, vocab)
     return found
-
-
-def build(settings: ModelSettings, *, vocab: int, seed: int) -> LanguageModel:
-    return build_language_model(settings, vocab=vocab, seed=seed)
 
 
 def count(settings: ModelSettings, vocab: int) -> int:

@@ -1,12 +1,14 @@
 """Translating with and without attention: how the score falls as the source gets longer."""
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import torch
 
 from glassformer.config.say import Say, silent
+from glassformer.inside.growth import Curve
 from glassformer.tasks.translation import Translating
 from glassformer.verbs.build import build_model
 from glassformer.verbs.prepare import prepare, settle
@@ -15,16 +17,6 @@ from glassformer.verbs.scaling.learn import brief, learn
 KINDS = {"additive": "with attention", "none": "without"}
 UPDATES, ROWS = 300, 8000
 SHORTEST, LONGEST = 2, 16
-
-
-@dataclass(frozen=True)
-class Scores:
-    """By length of the source, shortest first: letters in their right place, and whole answers that are right."""
-
-    kind: str
-    lengths: list[int]
-    letters: list[float]
-    exact: list[float]
 
 
 def scores_by_length(
@@ -36,8 +28,11 @@ def scores_by_length(
     device: torch.device,
     longest: int = LONGEST,
     say: Say = silent,
-) -> list[Scores]:
-    """One LSTM reads letters, another writes them backwards, with additive attention between them or none."""
+) -> tuple[dict[str, Curve], dict[str, Curve]]:
+    """One LSTM reads letters, another writes them backwards, with additive attention between them or none.
+
+    By kind in words: letters in their right place, and whole answers that are right, by length of the source.
+    """
     chosen: dict[str, Any] = {
         "data.path": f"reverse-pairs:rows={rows},seed={seed},shortest={SHORTEST},longest={longest}",
         "model": "lstm",
@@ -50,7 +45,7 @@ def scores_by_length(
     prepared = prepare(config, silent, table=table)
     task = prepared.task
     assert isinstance(task, Translating)
-    found = []
+    letters, exact = {}, {}
     for kind, words in KINDS.items():
         say(f"an LSTM that writes letters backwards, {words}: {updates:,} updates")
         settings = replace(config, model=replace(config.model, attention=kind))
@@ -63,27 +58,20 @@ def scores_by_length(
         )
         learn(built, task, config.training, device)
         records = task.evaluate(built, "validation").records
-        found.append(by_length(kind, [(record["target"], record["output"]) for record in records]))
-    return found
+        letters[words], exact[words] = by_length([(record["target"], record["output"]) for record in records])
+    return letters, exact
 
 
-def by_length(kind: str, answers: list[tuple[str, str]]) -> Scores:
-    """Of pairs of what was wanted and what was written."""
+def by_length(answers: list[tuple[str, str]]) -> tuple[Curve, Curve]:
+    """Of pairs of what was wanted and what was written: right letters, and right answers."""
     groups: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for wanted, written in answers:
         groups[len(wanted)].append((wanted, written))
     lengths = sorted(groups)
-    return Scores(
-        kind,
-        lengths,
-        [_mean([_in_place(*pair) for pair in groups[length]]) for length in lengths],
-        [_mean([float(wanted == written) for wanted, written in groups[length]]) for length in lengths],
-    )
+    letters = [fmean(_in_place(*pair) for pair in groups[length]) for length in lengths]
+    exact = [fmean(wanted == written for wanted, written in groups[length]) for length in lengths]
+    return Curve(lengths, letters), Curve(lengths, exact)
 
 
 def _in_place(wanted: str, written: str) -> float:
     return sum(one == other for one, other in zip(wanted, written, strict=False)) / len(wanted)
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

@@ -1,7 +1,7 @@
 """Positions beyond the length of training: what each kind of them is worth there."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.say import Say, silent
 from glassformer.data.store import Ids
 from glassformer.models.language_model import LanguageModel
-from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.language_model import NOTHING, LanguageModelling, answers
 from glassformer.verbs.build import build_model
 from glassformer.verbs.prepare import prepare, settle
 from glassformer.verbs.scaling.learn import brief, learn
@@ -24,14 +24,6 @@ BOUND = ("learned",)
 CONTEXT, FURTHER, UPDATES = 64, 4, 400
 TEXTS = 256
 DATA = "docstrings"
-
-
-@dataclass(frozen=True)
-class Losses:
-    """The mean loss at each position of a text, in nats per character."""
-
-    kind: str
-    by_position: NDArray[np.float64]
 
 
 def losses_beyond(
@@ -47,8 +39,11 @@ def losses_beyond(
     texts: int = TEXTS,
     kinds: Sequence[str] = tuple(KINDS),
     say: Say = silent,
-) -> list[Losses]:
-    """With each kind of positions, a Transformer learns from short texts, by character, and reads longer ones."""
+) -> dict[str, list[float]]:
+    """With each kind of positions, a Transformer learns from short texts, by character, and reads longer ones.
+
+    By kind in words: the mean loss at each position of these, in nats per character.
+    """
     model = {"width": width, "layers": layers, "heads": heads, "context": context}
     chosen: dict[str, Any] = {
         "data.path": data,
@@ -61,7 +56,7 @@ def losses_beyond(
     prepared = prepare(config, silent, table=table)
     task = prepared.task
     assert isinstance(task, LanguageModelling)
-    found = []
+    found = {}
     for kind in kinds:
         say(f"positions: {KINDS[kind]}, {updates:,} updates on texts of {context} characters")
         settings = replace(config, model=replace(config.model, positions=kind))
@@ -69,16 +64,21 @@ def losses_beyond(
         assert isinstance(built, LanguageModel)
         learn(built, task, config.training, device)
         length = context if kind in BOUND else FURTHER * context
-        found.append(Losses(kind, loss_by_position(built, task.parts["validation"].ids, length, texts)))
+        ids = task.parts["validation"].ids
+        found[KINDS[kind]] = loss_by_position(built, ids, length, texts, start=task.start).tolist()
     return found
 
 
 @torch.inference_mode()
-def loss_by_position(model: LanguageModel, ids: Ids, length: int, texts: int) -> NDArray[np.float64]:
-    """Over stretches of the text, evenly spread: how surprising each of their characters is."""
+def loss_by_position(
+    model: LanguageModel, ids: Ids, length: int, texts: int, *, start: int | None = None
+) -> NDArray[np.float64]:
+    """Over stretches of the text, evenly spread: how surprising each of their characters is; START is no character."""
     spread = np.linspace(0, len(ids) - length - 1, texts).astype(int)
     rows = np.stack([ids[first : first + length + 1] for first in spread]).astype(np.int64)
     block = torch.from_numpy(rows).to(model.head.weight.device)
     features = model.features(block[:, :-1])
-    losses = vocabulary_losses(features.flatten(0, 1), model.head.weight, block[:, 1:].flatten())
-    return losses.view(texts, length).cpu().double().mean(0).numpy()
+    following = answers(block, start)
+    losses = vocabulary_losses(features.flatten(0, 1), model.head.weight, following.flatten()).view(texts, length)
+    asked = following != NOTHING
+    return (losses.double().masked_fill(~asked, 0.0).sum(0) / asked.sum(0)).cpu().numpy()

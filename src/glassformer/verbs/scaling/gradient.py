@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from glassformer.config.arrays import Array
 from glassformer.config.sections import ModelSettings
-from glassformer.verbs.scaling.alike import build
+from glassformer.models.build import build_language_model
 
 TEXTS = 16
 
@@ -20,7 +20,7 @@ def gradient_by_distance(
     Along a random direction of the last output, root mean square over random texts. Every model starts by Xavier's
     rule or torch's: blocks that start as the identity, as the Transformer's usually do, would pass on nothing at all.
     """
-    model = build(replace(settings, initialisation="xavier"), vocab=vocab, seed=seed).to(device).eval()
+    model = build_language_model(replace(settings, initialisation="xavier"), vocab=vocab, seed=seed).to(device).eval()
     draw = torch.Generator().manual_seed(seed)
     ids = torch.randint(vocab, (texts, tokens), generator=draw).to(device)
     direction = torch.randn(texts, model.encoder.width, generator=draw).to(device)

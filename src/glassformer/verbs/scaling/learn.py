@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.resolve import resolve
 from glassformer.config.say import silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Evaluation, Task
@@ -40,10 +39,6 @@ def brief(steps: int, seed: int) -> dict[str, Any]:
         "training.compile": "off",
         "training.precision": "fp32",
     }
-
-
-def training_of(settings: dict[str, Any]) -> TrainingSettings:
-    return resolve({}, settings).training
 
 
 def learn(model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from glassformer.config.resolve import resolve
 from glassformer.config.say import Say
 from glassformer.config.sections import ModelSettings
 from glassformer.inside.growth import (
@@ -18,12 +19,13 @@ from glassformer.inside.growth import (
     recall_section,
     time_section,
 )
+from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
 from glassformer.verbs.scaling import attention, beyond, recall
-from glassformer.verbs.scaling.alike import alike, build, count
+from glassformer.verbs.scaling.alike import alike, count
 from glassformer.verbs.scaling.clock import Measured, measure
 from glassformer.verbs.scaling.gradient import gradient_by_distance
-from glassformer.verbs.scaling.learn import brief, learn, training_of
+from glassformer.verbs.scaling.learn import brief, learn
 from glassformer.verbs.scaling.plan import HEADS, Plan
 
 VOCAB = 96
@@ -68,7 +70,7 @@ def _lengths(
     name: str, settings: ModelSettings, plan: Plan, device: torch.device, say: Say
 ) -> tuple[list[tuple[int, Measured]], str | None]:
     """Longer and longer; and why no longer, if a step takes too long or too much."""
-    model = build(settings, vocab=VOCAB, seed=plan.seed).to(device)
+    model = build_language_model(settings, vocab=VOCAB, seed=plan.seed).to(device)
     rows: list[tuple[int, Measured]] = []
     for length in plan.lengths:
         try:
@@ -110,10 +112,11 @@ def recall_part(plan: Plan, device: torch.device, say: Say) -> Found:
     settings = alike(plan.models, width=plan.width, layers=plan.layers, vocab=vocab, context=longest)
     task = recall.Recalling(recall.DISTANCES, seed=plan.seed)
     x = [float(distance) for distance in task.distances]
+    training = resolve({}, brief(updates, plan.seed)).training
     curves = {}
     for name, one in settings.items():
-        model = build(one, vocab=vocab, seed=plan.seed)
-        learn(model, task, training_of(brief(updates, plan.seed)), device)
+        model = build_language_model(one, vocab=vocab, seed=plan.seed)
+        learn(model, task, training, device)
         curves[name] = Curve(x, task.accuracies(model))
         say(f"{name}, {updates:,} updates: " + ", ".join(f"{y:.2f}" for y in curves[name].y))
     section = recall_section(curves, updates=updates, asked=recall.HELD_OUT, chance=recall.CHANCE)
@@ -122,7 +125,7 @@ def recall_part(plan: Plan, device: torch.device, say: Say) -> Found:
 
 def beyond_part(plan: Plan, device: torch.device, say: Say) -> Found:
     updates = plan.updates(beyond.UPDATES)
-    found = beyond.losses_beyond(
+    losses = beyond.losses_beyond(
         data=beyond.DATA,
         width=plan.width,
         layers=plan.layers,
@@ -132,18 +135,15 @@ def beyond_part(plan: Plan, device: torch.device, say: Say) -> Found:
         device=device,
         say=say,
     )
-    losses = {beyond.KINDS[one.kind]: one.by_position.tolist() for one in found}
     section = beyond_section(losses, context=beyond.CONTEXT, updates=updates)
     return Found(section, {"context": beyond.CONTEXT, "updates": updates, "loss": losses})
 
 
 def attention_part(plan: Plan, device: torch.device, say: Say) -> Found:
     updates = plan.updates(attention.UPDATES)
-    found = attention.scores_by_length(
+    letters, exact = attention.scores_by_length(
         width=plan.width, updates=updates, rows=attention.ROWS, seed=plan.seed, device=device, say=say
     )
-    letters = {attention.KINDS[one.kind]: Curve(one.lengths, one.letters) for one in found}
-    exact = {attention.KINDS[one.kind]: Curve(one.lengths, one.exact) for one in found}
     section = attention_section(letters, exact, updates=updates)
     return Found(section, {"updates": updates, "letters": _plain(letters), "exact": _plain(exact)})
 

@@ -1,0 +1,205 @@
+"""Views of what a model makes of texts: what it expects, what decided, how words stand to each other, its states."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from glassformer.config.errors import Misuse
+from glassformer.inside.attribution import gradient_times_input, leave_one_out, score_in_words, translation_gradients
+from glassformer.inside.capture import capture
+from glassformer.inside.decided import decided_translation_view, decided_view
+from glassformer.inside.left_out import left_out_in_words
+from glassformer.inside.lens import lens_of, lens_view, next_of, next_view
+from glassformer.inside.merges import merges_view, pairs_view
+from glassformer.inside.nearest import neighbours_of, neighbours_view
+from glassformer.inside.panels import Gallery
+from glassformer.inside.pooled import pooled_of, pooled_view
+from glassformer.inside.positions import placed, position_vectors, positions_view
+from glassformer.inside.states import SEEN, states_of, states_view
+from glassformer.inside.versus import Side, side_of, versus_runs_view, versus_view
+from glassformer.inside.view import View
+from glassformer.inside.word_in_context import find_word, word_vectors, word_view
+from glassformer.models.seq2seq import Seq2Seq
+from glassformer.tasks.answers import Classes
+from glassformer.text.merging import merges_of
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.verbs.asked import Asked
+from glassformer.verbs.given import given
+from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator
+from glassformer.verbs.predict import Example
+
+POSITIONS_SHOWN = 64
+LIKELIEST = 5
+
+
+def lens(asked: Asked) -> View:
+    example = asked.given
+    seen = lens_of(asked.model, example.inputs, answers=example.follows, never=asked.never)
+    return lens_view(
+        example.written or example.tokens,
+        seen.layers,
+        seen.words(asked.tokenizer.shown),
+        seen.probabilities,
+        example.answers,
+        chances=seen.chances,
+        entropy=seen.entropy,
+    )
+
+
+def next_tokens(asked: Asked) -> View:
+    found = next_of(asked.model, asked.given.inputs, never=asked.never)
+    words = [asked.tokenizer.shown(id) for id in found.ids]
+    return next_view(words, found.probabilities, entropy=found.entropy)
+
+
+def decided(asked: Asked) -> View:
+    example, model = asked.given, asked.model
+    how = left_out_in_words(model)
+    if isinstance(model, Seq2Seq):
+        assert example.answer_ids is not None
+        of_source, of_written = translation_gradients(model, example.inputs, example.answer_ids)
+        return decided_translation_view(
+            example.tokens,
+            example.answers or [],
+            of_source,
+            leave_one_out(model, example.inputs, example.answer_ids, stay=asked.marks),
+            answer=example.output,
+            written=example.written or [],
+            prefix=of_written,
+            how=how,
+        )
+    which, answer, probability = _answer(asked)
+    view = decided_view(
+        example.parts,
+        gradient_times_input(model, example.inputs, which),
+        leave_one_out(model, example.inputs, which, stay=asked.marks),
+        answer=answer,
+        probability=probability,
+        score=score_in_words(model, which, answer, against=_other(asked.loaded, which)),
+        how=how,
+        grid=example.square,
+    )
+    if example.pixels is None:
+        return view
+    return replace(view, panels=[Gallery(images=[example.pixels], captions=[example.text]), *view.panels])
+
+
+def _answer(asked: Asked) -> tuple[int | None, str, float | None]:
+    """What is explained: the class that a model says, its number, or the token that it expects next."""
+    loaded = asked.loaded
+    if isinstance(loaded, LoadedPredictor):
+        said = loaded.predict(asked.text)
+        if said.label is None or not isinstance(loaded.answers, Classes):
+            return None, f"{said.value:.4g}", None
+        return loaded.answers.names.index(said.label), said.label, said.probability
+    found = next_of(asked.model, asked.given.inputs, most=1, never=asked.never)
+    token = asked.tokenizer.shown(found.ids[0])
+    return found.ids[0], token if token.strip() else repr(token), float(found.probabilities[0])
+
+
+def _other(loaded: AnyLoaded, which: int | None) -> str:
+    """Of two classes that share one score, the other."""
+    answers = getattr(loaded, "answers", None)
+    if which is None or not isinstance(answers, Classes) or answers.outputs > 1:
+        return ""
+    return answers.names[1 - which]
+
+
+def versus(asked: Asked) -> View:
+    if asked.versus is None:
+        raise Misuse('the view versus needs a second text: look RUN "A" --versus "B"')
+    runs = [asked.loaded, *([] if asked.beside is None else [asked.beside])]
+    sides = [(str(one.run.path), _side(asked, one, asked.text), _side(asked, one, asked.versus)) for one in runs]
+    if len(sides) == 1:
+        return versus_view(*sides[0][1:])
+    return versus_runs_view(sides)
+
+
+def _side(asked: Asked, loaded: AnyLoaded, text: Example) -> Side:
+    """A text, and what a run says of it."""
+    example = given(loaded, text, beam=asked.beam, say=asked.say)
+    answers: dict[str, float] = {}
+    if isinstance(loaded, LoadedTranslator):
+        said = example.output
+    elif isinstance(loaded, LoadedPredictor):
+        found = loaded.predict(text)
+        answers = found.probabilities or {}
+        said = f"{found.value:.6g}" if found.label is None else f"{found.label} ({found.probability:.3f})"
+    else:
+        never = [id for id in loaded.tokenizer.specials if id != loaded.tokenizer.end]
+        likely = next_of(loaded.model, example.inputs, most=LIKELIEST, never=never)
+        names = [loaded.tokenizer.shown(id) for id in likely.ids]
+        answers = dict(zip(names, map(float, likely.probabilities), strict=True))
+        said = f"{names[0]} ({likely.probabilities[0]:.3f})"
+    return side_of(
+        loaded.model,
+        example.inputs,
+        text=str(text),
+        tokens=example.tokens,
+        ids=example.ids,
+        answers=answers,
+        said=said,
+    )
+
+
+def word(asked: Asked) -> View:
+    if asked.word is None:
+        raise Misuse('the view word needs a word: --word bank "by the bank" "at the bank"')
+    if not asked.texts:
+        raise Misuse(f"--word {asked.word} compares the word in several texts, and there are none")
+    tokenizer = _read_with(asked)
+    sentences: list[str] = []
+    vectors, layers = [], [""]
+    for text, example in zip(asked.texts, asked.read_all(), strict=True):
+        spans = find_word(asked.word, str(text), tokenizer, example.ids)
+        places = [(start + example.words.start, end + example.words.start) for start, end in spans]
+        layers, found = word_vectors(asked.model, example.inputs, places)
+        sentences += [str(text)] * len(spans)
+        vectors.append(found)
+    return word_view(asked.word, sentences, np.concatenate(vectors), layers)
+
+
+def nearest(asked: Asked) -> View:
+    if not asked.texts:
+        raise Misuse("the view nearest needs words: glassformer look RUN good bad --view nearest")
+    return neighbours_view([neighbours_of(asked.model, _read_with(asked), str(text)) for text in asked.texts])
+
+
+def positions(asked: Asked) -> View:
+    told = placed(asked.model)
+    assert told is not None
+    found = position_vectors(told, min(POSITIONS_SHOWN, told.limit or POSITIONS_SHOWN))
+    return positions_view(found.kind, found.vectors)
+
+
+def merges(asked: Asked) -> View:
+    text, tokenizer = str(asked.text), _read_with(asked)
+    return merges_view(text, merges_of(tokenizer, text), tokenizer.merges)
+
+
+def pairs(asked: Asked) -> View:
+    return pairs_view(asked.given.tokens, between=" " if asked.tokenizer.kind == "word" else "")
+
+
+def states(asked: Asked) -> View:
+    """Of a translator, those of both sides."""
+    example = asked.given
+    with torch.inference_mode(), capture(asked.model, SEEN) as seen:
+        asked.model(*example.inputs)
+    if not example.written:
+        return states_view(example.tokens, states_of(seen, "encoder"))
+    sides = [("Source", example.tokens, "encoder"), ("Target", example.written, "decoder")]
+    found = [(name, tokens, states_of(seen, where)) for name, tokens, where in sides]
+    views = [states_view(tokens, layers, side=name) for name, tokens, layers in found if layers]
+    return View("States", [panel for view in views for panel in view.panels], " ".join(view.note for view in views))
+
+
+def pooling(asked: Asked) -> View:
+    weights, how = pooled_of(asked.model, asked.given.inputs)
+    return pooled_view(asked.given.tokens, weights, how)
+
+
+def _read_with(asked: Asked) -> Tokenizer:
+    assert asked.loaded.tokenizer is not None
+    return asked.loaded.tokenizer

@@ -1,0 +1,74 @@
+"""In a real browser: curves and maps of points."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+from every_panel import PANELS
+
+from browser import Open, reading
+from glassformer.inside.panels import Line, Lines, Points
+
+
+def test_a_chart_draws_reads_and_hides_its_lines(show: Open) -> None:
+    with show(PANELS["lines"]) as there:
+        paths, picture = there.locator("path.series"), there.locator("svg")
+        assert paths.count() == 2
+        assert there.locator("circle.dot").count() == 4
+        assert there.locator("polygon.band").count() == 1
+        assert str(paths.nth(1).get_attribute("d")).count("M") == 2  # a gap where a number is missing
+        dots = there.locator("circle.dot").evaluate_all(
+            "all => all.map(one => [+one.getAttribute('cx'), +one.getAttribute('cy')])"
+        )
+        across, down = np.diff(np.array(dots), axis=0).T
+        assert np.allclose(across, across[0], atol=0.2)  # ten times as far is one step on
+        assert np.allclose(down, down[0], atol=0.2)
+        assert across[0] > 100 < down[0] * 5
+        texts = there.locator("svg text").all_text_contents()
+        assert {"1", "10", "100", "1,000", "updates"} <= set(texts)
+        box: Any = picture.bounding_box()
+        picture.hover(position={"x": dots[2][0] + 3, "y": box["height"] / 2})
+        assert reading(there) == "updates 100: train 2, valid 3 (2 to 4)"
+        picture.hover(position={"x": dots[3][0], "y": box["height"] / 2})
+        assert reading(there) == "updates 1,000: train 1"
+        there.get_by_role("button", name="train").click()
+        assert paths.count() == 1
+        there.locator("svg").focus()
+        there.keyboard.press("ArrowRight")
+        assert reading(there) == "updates 1: valid 9 (8 to 10)"
+        widths = float(paths.get_attribute("stroke-width") or 0)
+        there.get_by_role("button", name="train").click()
+        assert widths < float(paths.first.get_attribute("stroke-width") or 0)  # the faint one is thin
+
+
+def test_a_straight_axis_has_round_numbers(show: Open) -> None:
+    with show(Lines(series=[Line(name="", x=[0, 730], y=[-0.31, 1.27])])) as there:
+        texts = there.locator("svg text").all_text_contents()
+        assert {"0", "200", "400", "600", "0.5", "1"} <= set(texts)
+        box: Any = there.locator("svg").bounding_box()
+        for text in there.locator("svg text").all():
+            one: Any = text.bounding_box()
+            assert box["x"] - 1 <= one["x"]
+            assert one["x"] + one["width"] <= box["x"] + box["width"] + 1
+
+
+def test_a_map_names_its_points(show: Open) -> None:
+    crowd = Points(points=np.zeros((9, 2)), labels=[f"same place {i}" for i in range(9)])
+    with show(PANELS["points"], crowd) as there:
+        first = there.locator(".of-points").first
+        assert first.locator("text.name").all_text_contents() == ["pear", "Rome", "plum"]
+        fills = first.locator("circle.dot").evaluate_all("all => all.map(one => getComputedStyle(one).fill)")
+        assert fills[0] == fills[2] != fills[1]
+        assert first.locator(".legend").inner_text().split() == ["f", "c"]
+        first.locator("circle.dot").nth(1).hover()
+        assert reading(there) == "Rome, c: 1, 1"
+        first.locator("svg").focus()
+        there.keyboard.press("ArrowRight")
+        assert reading(there).startswith("plum, f")
+        names = there.locator(".of-points").nth(1).locator("text.name")
+        boxes: list[Any] = [name.bounding_box() for name in names.all()]
+        assert 0 < len(boxes) < 9  # those that would cover each other are left out
+        spans = sorted((box["y"], box["x"], box["height"], box["width"]) for box in boxes)
+        for one, next_ in itertools.pairwise(spans):
+            beside = one[1] + one[3] <= next_[1] + 2 or next_[1] + next_[3] <= one[1] + 2
+            assert one[0] + one[2] - 6 <= next_[0] or beside
