@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from cases import build, small
 from torch import nn
 
+from cases import build, small
 from glassformer.bricks.attention import Memory
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentEncoder

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from cases import CAUSAL, CONTEXT, PAIRS, WHOLE, WITH_MEMORY, Flags, build, label, small
 from torch import Tensor
 
+from cases import CAUSAL, CONTEXT, PAIRS, WHOLE, WITH_MEMORY, Flags, build, label, small
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.errors import SettingError

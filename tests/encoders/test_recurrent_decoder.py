@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cases import RECURRENT_DECODERS, Flags, build, label, small
 from torch import Tensor
 
+from cases import RECURRENT_DECODERS, Flags, build, label, small
 from glassformer.bricks.attention import Memory
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import resolve

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from cases import CAUSAL, PAIRS, WITH_MEMORY, Flags, build, label
 from torch import Tensor
 
+from cases import CAUSAL, PAIRS, WITH_MEMORY, Flags, build, label
 from glassformer.bricks.attention import Memory
 from glassformer.encoders.base import Encoder, State
 from glassformer.encoders.recurrent_decoder import RecurrentDecoderState
