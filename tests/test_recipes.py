@@ -17,7 +17,13 @@ SMALL = {
 """What makes a recipe for a GPU small enough for a test."""
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+LONG = {"dates", "next-character"}
+"""Recipes whose data takes its time to read and to judge."""
+
+
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG)) for path in RECIPES]
+)
 def test_a_recipe_trains(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))
     words = ["train", "--config", str(recipe), "--steps", "3", "--out", str(tmp_path / "run"), "--json"]

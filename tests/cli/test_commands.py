@@ -124,6 +124,7 @@ def test_data_and_tokenizer_verbs(command: Command, files: Path) -> None:
     assert (files / "with-file" / "tokenizer.json").read_text() == (files / "tokens.json").read_text()
 
 
+@pytest.mark.slow
 def test_demo_runs(command: Command, files: Path) -> None:
     code, out, err = command("demo", "--minutes", "0.02", "--out", "demo")
     assert code == 0, err

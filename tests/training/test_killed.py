@@ -19,6 +19,7 @@ SETTINGS = tiny(
 )
 
 
+@pytest.mark.slow
 def test_stopped_three_ways_and_resumed_is_never_stopped(tmp_path: Path) -> None:
     out = tmp_path / "a run"
     train_here(tmp_path / "whole", SETTINGS)

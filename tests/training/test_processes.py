@@ -57,6 +57,7 @@ def workers() -> dict[int, int]:
     return found
 
 
+@pytest.mark.slow
 def test_two_processes_are_one_and_stop_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch shared by two, each share in two pieces. One of the two is told to stop: both do, at the same step,
     with one checkpoint. Two go on, without pieces now, to where one process with whole batches would have come.
