@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from glassformer.training.events import Event, Started
 from glassformer.verbs.train import train
 from running import DATA, begin, finish, flags, labelled, same_run, steps_saved, tiny, train_here, wait_for
