@@ -76,37 +76,30 @@ def decided_translation_view(
 
     `prefix`: what each of the tokens written before gave (`written`, START first).
     """
-    formula = "Σ ∂ log p(token) / ∂x ⊙ x"
     panels: list[Panel] = [
-        Grid(
-            title="from the source to each token of the output: gradient × input",
-            values=gradients,
-            rows=output,
-            columns=source,
-            row_name="output",
-            column_name="source",
-            signed=True,
-            formula=formula,
-        )
+        _from_each("from the source to each token of the output", gradients, output, source, "source")
     ]
     if prefix is not None:
-        panels.append(
-            Grid(
-                title="from what was written before: gradient × input",
-                values=prefix,
-                rows=output,
-                columns=written,
-                row_name="output",
-                column_name="written before",
-                signed=True,
-                formula=formula,
-            )
-        )
+        panels.append(_from_each("from what was written before", prefix, output, written, "written before"))
     whole = gradients.sum(0)
     panels += [*_tokens_panels(source, whole, left_out, how), _strongest(source, whole, left_out)]
     said = "What is explained is the log-probability of the output: of each token, and of all of it together."
     note = _sentences(said, _for_and_against(source, whole), _agreement(whole, left_out))
     return View(_title("What decided the translation", answer, probability), panels, note)
+
+
+def _from_each(title: str, values: Matrix, output: Sequence[str], given: Sequence[str], name: str) -> Grid:
+    """What every token that was given spoke for each token of the output."""
+    return Grid(
+        title=f"{title}: gradient × input",
+        values=values,
+        rows=output,
+        columns=given,
+        row_name="output",
+        column_name=name,
+        signed=True,
+        formula="Σ ∂ log p(token) / ∂x ⊙ x",
+    )
 
 
 def _tokens_panels(tokens: Sequence[str], gradient: Shares, left_out: Shares, how: str) -> list[Panel]:

@@ -30,7 +30,7 @@ from glassformer.training.finite import first_not_finite
 from glassformer.training.interrupt import Interrupt
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes
-from glassformer.training.schedule import rate_factor
+from glassformer.training.schedule import rate_factor, total_steps
 from glassformer.training.snapshot import Keeper, Progress, Snapshot
 from glassformer.training.watch import LossWatch
 
@@ -49,13 +49,6 @@ class _Loss(nn.Module):
 
     def forward(self, *tensors: Tensor) -> Tensor:
         return self.compute(*tensors)
-
-
-def total_steps(settings: TrainingSettings, task: Task) -> int | None:
-    """Updates to make in all; None: the time decides."""
-    if settings.epochs is not None:
-        return max(1, math.ceil(settings.epochs * task.steps_per_epoch))
-    return settings.steps
 
 
 class Trainer:

@@ -1,8 +1,16 @@
-"""The learning rate over the run."""
+"""How long a run is, and the learning rate over it."""
 
 import math
 
 from glassformer.config.sections import TrainingSettings
+from glassformer.tasks.base import Task
+
+
+def total_steps(settings: TrainingSettings, task: Task) -> int | None:
+    """Updates to make in all; None: the time decides."""
+    if settings.epochs is not None:
+        return max(1, math.ceil(settings.epochs * task.steps_per_epoch))
+    return settings.steps
 
 
 def rate_factor(settings: TrainingSettings, step: int, progress: float, total: int | None) -> float:

@@ -1,8 +1,10 @@
-"""The model card that every run leaves: what it is, for a person to read."""
+"""The cards that every run leaves: all there is to know, for programs, and what it is, for a person to read."""
 
 import shlex
 from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from glassformer.config.presets import (
     CLASSIFICATION,
@@ -16,6 +18,11 @@ from glassformer.config.presets import (
     TRANSLATION,
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
+from glassformer.config.version import VERSION
+from glassformer.models.build import parameter_count
+from glassformer.runs.run import environment
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.verbs.prepare import Prepared
 
 WHAT = {
     LANGUAGE_MODEL: "A language model",
@@ -26,6 +33,33 @@ WHAT = {
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
 """What to predict of, by the kind of examples."""
 KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
+
+
+def run_card(config: Config, prepared: Prepared, model: nn.Module, command: str | None) -> dict[str, Any]:
+    """For programs, before the first step."""
+    return {
+        "glassformer": VERSION,
+        "status": "training",
+        "task": config.task,
+        "labels": None if prepared.answers is None else prepared.answers.to_json(),
+        "parameters": parameter_count(model),
+        "data": {
+            "name": Path(config.data.path or config.data.source_file or "").name,
+            "fingerprint": prepared.corpus.fingerprint,
+            "report": prepared.corpus.report(),
+            "tokens": prepared.tokens,
+        },
+        "tokenizer": None if prepared.tokenizer is None else _of_tokenizer(prepared.tokenizer),
+        **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),
+        "target_tokenizer": None if prepared.target_tokenizer is None else _of_tokenizer(prepared.target_tokenizer),
+        "command": command,
+        "environment": environment(),
+        "config": config.to_dict(),
+    }
+
+
+def _of_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
+    return {"hash": tokenizer.hash, "kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size}
 
 
 def model_card(run: Path, config: Config, card: dict[str, Any], words: str, reads: str = "") -> str:

@@ -8,36 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import nn
 
 from glassformer.config.errors import GlassformerError, SettingError
 from glassformer.config.presets import OWN, TEXT
 from glassformer.config.resolve import Config, flatten
 from glassformer.config.say import Say, silent
-from glassformer.config.version import VERSION
 from glassformer.inside.confusion import draw_confusion
 from glassformer.inside.curves import draw_curves
 from glassformer.models.build import parameter_count
 from glassformer.runs import history
 from glassformer.runs.files import write_text
-from glassformer.runs.run import Run, environment
+from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
-from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.vectors import vectors_width
 from glassformer.training.device import choose_device
 from glassformer.training.events import Listener, Noted
 from glassformer.training.keeper import RunKeeper
-from glassformer.training.loop import Trainer, total_steps
+from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
+from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.build import OwnModel, build_model, learn_from_data
-from glassformer.verbs.card import model_card
+from glassformer.verbs.card import model_card, run_card
+from glassformer.verbs.given_settings import read_config, whole_path, with_vectors
 from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
 from glassformer.verbs.report import leave_report
-from glassformer.verbs.resume import PATHS, resumed_config, same_data, where_it_stands
+from glassformer.verbs.resume import resumed_config, same_data, where_it_stands
 
 
 @dataclass(frozen=True)
@@ -77,28 +75,6 @@ class Trained:
         )
 
 
-def read_config(path: str | Path) -> dict[str, Any]:
-    """Settings from a YAML (or JSON) file; a run's `glassformer.json` serves as well."""
-    try:
-        value = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingError(f"cannot read the config {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = (
-            f" (line {error.problem_mark.line + 1})"
-            if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark
-            else ""
-        )
-        raise SettingError(f"{path} is not valid YAML{where}") from None
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise SettingError(
-            f"{path} must hold sections (data, tokenizer, model, training), not a {type(value).__name__}"
-        )
-    return value["config"] if isinstance(value.get("config"), dict) else value
-
-
 def train(
     data: str | Path | None = None,
     *,
@@ -126,8 +102,8 @@ def train(
     elif model is not None:
         own, settings["model"] = model, OWN
     flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
-    flags = {key: _whole_path(key, value) for key, value in flags.items()}
-    from_file = {key: _whole_path(key, value) for key, value in flatten(read_config(config) if config else {}).items()}
+    flags = {key: whole_path(key, value) for key, value in flags.items()}
+    from_file = {key: whole_path(key, value) for key, value in flatten(read_config(config) if config else {}).items()}
     processes = Processes.from_environment()
     listen = listen if processes.first else silent
     say = _teller(listen)
@@ -136,7 +112,7 @@ def train(
     if run is not None:
         resolved = resumed_config(run, {**from_file, **flags})
     else:
-        resolved, table = settle(from_file, _with_vectors({**from_file, **flags}, flags), say)
+        resolved, table = settle(from_file, with_vectors({**from_file, **flags}, flags), say)
     if resolved.model.encoder == OWN and own is None:
         raise SettingError("a model of one's own is given from Python: gf.train(…, model=…)")
     device = choose_device(resolved.training.device, processes.local_rank)
@@ -167,7 +143,7 @@ def train(
             learn_from_data(built, prepared, resolved, say)
         _say_size(built, say)
         processes.wait()  # so that nobody still looks whether the folder is free
-        card = _card(resolved, prepared, built, command)
+        card = run_card(resolved, prepared, built, command)
         if run is not None:  # the best weights are still those, whoever goes on
             card |= {key: value for key, value in run.card().items() if key in ("best", "command")}
 
@@ -288,14 +264,6 @@ def _draw(run: Run, prepared: Prepared, evaluation: Evaluation | None) -> None:
         draw_confusion(**evaluation.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
 
 
-def _with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Pretrained word vectors bring their own width."""
-    path = said.get("model.vectors")
-    if path is None or said.get("model.embed_width") is not None:
-        return flags
-    return {**flags, "model.embed_width": vectors_width(path)}
-
-
 def _say_size(model: nn.Module, say: Say) -> None:
     """How large it is, and whether this machine can hold it: weights, gradients and two moments, 4 bytes each."""
     count = parameter_count(model)
@@ -306,38 +274,6 @@ def _say_size(model: nn.Module, say: Say) -> None:
 
 def _teller(listen: Listener) -> Say:
     return lambda text: listen(Noted(text))
-
-
-def _whole_path(key: str, value: Any) -> Any:
-    """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
-    is_path = key in (*PATHS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()
-    return str(Path(value).resolve()) if is_path else value
-
-
-def _card(config: Config, prepared: Prepared, model: nn.Module, command: str | None) -> dict[str, Any]:
-    return {
-        "glassformer": VERSION,
-        "status": "training",
-        "task": config.task,
-        "labels": None if prepared.answers is None else prepared.answers.to_json(),
-        "parameters": parameter_count(model),
-        "data": {
-            "name": Path(config.data.path or config.data.source_file or "").name,
-            "fingerprint": prepared.corpus.fingerprint,
-            "report": prepared.corpus.report(),
-            "tokens": prepared.tokens,
-        },
-        "tokenizer": None if prepared.tokenizer is None else _of_tokenizer(prepared.tokenizer),
-        **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),
-        "target_tokenizer": None if prepared.target_tokenizer is None else _of_tokenizer(prepared.target_tokenizer),
-        "command": command,
-        "environment": environment(),
-        "config": config.to_dict(),
-    }
-
-
-def _of_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
-    return {"hash": tokenizer.hash, "kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size}
 
 
 def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapshot | None, total: int | None) -> None:
