@@ -1,0 +1,1 @@
+"""How sure a number is: intervals, paired tests, calibration. Arrays in, numbers out; no torch."""
