@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks.spelled import SPREAD, Spelled, spelled
 from glassformer.bricks.word_dropout import WordDropout
 
 Features = tuple[Int[Tensor, "B F"], Bool[Tensor, "B F"]]
@@ -26,8 +27,10 @@ class BagOfWords(nn.Module):
     """Wx, where x holds for each feature of a text its count, or its TF-IDF weight.
 
     Features are words and, up to `ngrams`, runs of neighbouring words; those are hashed to `buckets` rows of the table
-    after the words' own. TF-IDF: count · (ln((1 + n) / (1 + df)) + 1), n texts of which df have the feature, then x is
-    divided by its length √Σx². A feature that no training text had is left out.
+    after the words' own. Of texts in characters, runs of whole words up to `words` can be features too, in `buckets` of
+    their own: a word is what stands between two tokens `space`, and runs of characters then stay within a word and the
+    spaces around it. TF-IDF: count · (ln((1 + n) / (1 + df)) + 1), n texts of which df have the feature, then x is
+    divided by its length √Σx², words and characters each by theirs. A feature that no training text had is left out.
     """
 
     idf: Tensor
@@ -40,6 +43,8 @@ class BagOfWords(nn.Module):
         ngrams: int = 1,
         buckets: int = 2**18,
         weighting: str = "tfidf",
+        words: int = 0,
+        space: int | None = None,
         word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -47,7 +52,11 @@ class BagOfWords(nn.Module):
         self.ngrams = ngrams
         self.buckets = buckets
         self.weighting = weighting
-        rows = vocab + (buckets if ngrams > 1 else 0)
+        self.words = words
+        self.space = space
+        self.words_from = vocab + (buckets if ngrams > 1 else 0)
+        """The first row of the table that belongs to whole words."""
+        rows = self.words_from + (buckets if words else 0)
         self.table = nn.EmbeddingBag(rows, out, mode="sum")
         self.word_dropout = WordDropout(word_dropout)
         self.register_buffer("idf", torch.ones(rows))
@@ -79,21 +88,74 @@ class BagOfWords(nn.Module):
         size = tokens.shape[1]
         out = rows[:, :size].clone()
         start = size
-        for length in self._lengths(size):
+        for length in self._lengths(size, self.ngrams):
             runs = size - length + 1
             for place in range(length):
                 out[:, place : place + runs] += rows[:, start : start + runs] / length
             start += runs
-        return out
+        return out + self._of_words(tokens, real[:, :size], rows[:, start:]) if self.words else out
+
+    def spans(self, tokens: Int[Tensor, "T"]) -> list[tuple[int, int]]:
+        """Where each feature of one text begins and ends, in their order."""
+        runs = [
+            (start, start + n)
+            for n in self._lengths(len(tokens), self.ngrams, 1)
+            for start in range(len(tokens) - n + 1)
+        ]
+        if not self.words:
+            return runs
+        whole = self._spelled(tokens[None], torch.ones_like(tokens[None], dtype=torch.bool))
+        here = [
+            torch.nonzero(whole.letter[0] & (whole.place[0] == word)).flatten().tolist()
+            for word in range(whole.numbers.shape[1])
+        ]
+        ends = [(places[0], places[-1] + 1) if places else (0, 0) for places in here]
+        return runs + [
+            (ends[first][0], ends[first + n - 1][1])
+            for n in self._lengths(len(ends), self.words, 1)
+            for first in range(len(ends) - n + 1)
+        ]
 
     def features(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Features:
         """Words first, then runs of two, then of three …, each where its first word stands."""
         real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         found, exists = [tokens.long()], [real]
-        for length in self._lengths(tokens.shape[1]):
+        for length in self._lengths(tokens.shape[1], self.ngrams):
             found.append(self.vocab + run_hashes(tokens, length) % self.buckets)
             exists.append(real.unfold(1, length, 1).all(-1))
+            if self.words and length > 2:
+                inner = tokens[:, 1:-1].unfold(1, length - 2, 1)
+                assert self.space is not None
+                exists[-1] &= inner.ne(self.space).all(-1)
+        if self.words:
+            whole = self._spelled(tokens, real)
+            for length in self._lengths(whole.numbers.shape[1], self.words, least=1):
+                found.append(self.words_from + run_hashes(whole.numbers, length) % self.buckets)
+                exists.append(whole.real.unfold(1, length, 1).all(-1))
         return torch.cat(found, 1), torch.cat(exists, 1)
+
+    def _spelled(self, tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> Spelled:
+        assert self.space is not None
+        return spelled(tokens, real, self.space)
+
+    def _of_words(
+        self, tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"], rows: Float[Tensor, "B R out"]
+    ) -> Float[Tensor, "B T out"]:
+        """What runs of words add, shared evenly by their characters."""
+        whole = self._spelled(tokens, real)
+        size = whole.numbers.shape[1]
+        each = rows.new_zeros(len(tokens), size, rows.shape[-1])
+        """For every character of a word."""
+        start = 0
+        for length in self._lengths(size, self.words, least=1):
+            runs = size - length + 1
+            letters = whole.letters.unfold(1, length, 1).sum(-1).clamp(min=1)
+            share = rows[:, start : start + runs] / letters.unsqueeze(-1)
+            for place in range(length):
+                each[:, place : place + runs] += share
+            start += runs
+        owner = whole.place.unsqueeze(-1).expand(-1, -1, rows.shape[-1])
+        return each.gather(1, owner) * whole.letter.unsqueeze(-1)
 
     def weights(self, found: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]) -> Float[Tensor, "B F"]:
         """What one occurrence of each feature counts; where none is real, 0."""
@@ -103,8 +165,15 @@ class BagOfWords(nn.Module):
         # Σ x² = Σ over features of (count · idf)². Over the occurrences of one, Σ (2 · rank + 1) is count².
         ordered, rank = self._sorted(found, real)
         squares = picked(F.pad(self.idf, (0, 1)), ordered).square() * (2 * rank + 1)
-        length = squares.sum(1, keepdim=True).sqrt()
-        return weights / length.clamp(min=torch.finfo(length.dtype).tiny)
+        lengths = [squares.sum(1, keepdim=True)]
+        if self.words:  # each kind of feature counts as much as the other, however many there are
+            of_words = (squares * (ordered >= self.words_from)).sum(1, keepdim=True)
+            lengths = [lengths[0] - of_words, of_words]
+        least = torch.finfo(weights.dtype).tiny
+        length = lengths[0].clamp(min=least).sqrt()
+        if self.words:
+            length = torch.where(found < self.words_from, length, lengths[1].clamp(min=least).sqrt())
+        return weights / length
 
     def _sorted(
         self, found: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]
@@ -115,9 +184,10 @@ class BagOfWords(nn.Module):
         new = F.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True)
         return ordered, place - (place * new).cummax(1).values
 
-    def _lengths(self, tokens: int) -> range:
+    @staticmethod
+    def _lengths(tokens: int, most: int, least: int = 2) -> range:
         """Of the runs that fit into so many tokens."""
-        return range(2, min(self.ngrams, tokens) + 1)
+        return range(least, min(most, tokens) + 1)
 
 
 class WeightedSums(torch.autograd.Function):
@@ -166,6 +236,6 @@ def run_hashes(tokens: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B runs"]
     total = torch.full_like(tokens[:, length - 1 :], length, dtype=torch.long)
     for place in range(length):
         total = total ^ tokens[:, place : tokens.shape[1] - length + 1 + place]
-        total = total * -7046029254386353131  # odd, near 2⁶⁴ over the golden ratio
+        total = total * SPREAD
         total = total ^ (total >> 32)
     return total

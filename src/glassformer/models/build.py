@@ -104,7 +104,7 @@ def build_reader(
     """A classifier or regressor of examples of this shape; of texts, their vocabulary is all there is to know."""
     shape = shape or Shape(vocab=vocab)
     with _own_random_numbers(seed):
-        return _bag(settings, shape.vocab, outputs) if settings.encoder == "bag" else _reader(settings, shape, outputs)
+        return _bag(settings, shape, outputs) if settings.encoder == "bag" else _reader(settings, shape, outputs)
 
 
 def _reader(settings: ModelSettings, shape: Shape, outputs: int) -> Reader:
@@ -183,15 +183,19 @@ def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
     return build_encoder(settings, Place(input_width=embed.width, causal=False))
 
 
-def _bag(settings: ModelSettings, vocab: int, outputs: int) -> BagReader:
+def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagReader:
+    if settings.words and shape.space is None:
+        raise SettingError("model.words counts words in a text of characters, and its tokenizer knows no space")
     linear = settings.head_layers == 0
     first = outputs if linear else settings.head_hidden
     bag = BagOfWords(
-        vocab=vocab,
+        vocab=shape.vocab,
         out=first,
         ngrams=settings.ngrams,
         buckets=settings.buckets,
         weighting=settings.weighting,
+        words=settings.words,
+        space=shape.space,
         word_dropout=settings.word_dropout,
     )
     head: nn.Module = Bias(outputs)

@@ -9,6 +9,8 @@ class Shape:
 
     vocab: int = 0
     """Different tokens of its text."""
+    space: int | None = None
+    """Of tokens that are characters, the one that parts words."""
     numbers: int = 0
     """Its number columns."""
     categories: tuple[int, ...] = ()

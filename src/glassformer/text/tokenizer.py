@@ -58,6 +58,8 @@ class Tokenizer:
         self.unk: int | None = rust.token_to_id(pipelines.UNKNOWN)
         self.specials = frozenset(id for id, token in rust.get_added_tokens_decoder().items() if token.special)
         """Ids that stand for no text; decoding leaves them out."""
+        self.space: int | None = rust.token_to_id(" ") if self.kind == "char" else None
+        """Of characters, the one that parts words."""
 
     @classmethod
     def train(

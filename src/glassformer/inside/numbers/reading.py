@@ -81,7 +81,7 @@ def bag_panels(
     """How often each word (or run of words) is there, what that counts, and the sum of the rows it picks."""
     found, real = bag.features(ids, mask)
     weights = bag.weights(found, real)
-    names, rows, counts, places = _bag_rows(bag, found[0], real[0], tokens)
+    names, rows, counts, places = _bag_rows(bag, ids[0], found[0], real[0], tokens)
     idf = array(bag.idf[rows])
     x = np.array([float(weights[0, place]) for place in places]) * counts
     table = array(bag.table.weight[rows])
@@ -110,14 +110,10 @@ def bag_panels(
 
 
 def _bag_rows(
-    bag: BagOfWords, found: Int[Tensor, "F"], real: Bool[Tensor, "F"], tokens: Sequence[str]
+    bag: BagOfWords, ids: Int[Tensor, "T"], found: Int[Tensor, "F"], real: Bool[Tensor, "F"], tokens: Sequence[str]
 ) -> tuple[list[str], list[int], Array, list[int]]:
     """Every feature once: its name, its row of the table, how often it is there, and where first."""
-    spans = [
-        (start, start + length)
-        for length in range(1, min(bag.ngrams, len(tokens)) + 1)
-        for start in range(len(tokens) - length + 1)
-    ]
+    spans, between = bag.spans(ids), "" if bag.words else " "
     first: dict[int, int] = {}
     counts: dict[int, int] = {}
     for place, (row, there) in enumerate(zip(found.tolist(), real.tolist(), strict=True)):
@@ -125,7 +121,7 @@ def _bag_rows(
             first.setdefault(row, place)
             counts[row] = counts.get(row, 0) + 1
     places = list(first.values())
-    names = [" ".join(bare(token) for token in tokens[slice(*spans[place])]) for place in places]
+    names = [between.join(bare(token) for token in tokens[slice(*spans[place])]) for place in places]
     return names, list(first), np.array(list(counts.values()), dtype=np.float64), places
 
 
