@@ -81,9 +81,19 @@ def _line(found: dict[str, Any]) -> str:
         return f"{visible(printable(found['translation']))}\t{text}"
     if "value" in found:
         return f"{found['value']:.6g}\t{text}"
-    best = sorted(found["probabilities"].items(), key=lambda pair: -pair[1])
+    if "labels" in found:
+        said = visible("; ".join(found["labels"])) or "(none)"
+        return f"{said}\t{_likely(found['probabilities'])}\t{text}"
+    return f"{visible(found['label'])}\t{_likely(found['probabilities'])}\t{text}"
+
+
+def _likely(probabilities: dict[str, float]) -> str:
+    """The likeliest first."""
+    from glassformer.cli.show import visible
+
+    best = sorted(probabilities.items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{visible(label)} {value:.4f}" for label, value in best[:MOST_SHOWN])
-    return f"{visible(found['label'])}\t{shown}{', …' if len(best) > MOST_SHOWN else ''}\t{text}"
+    return f"{shown}{', …' if len(best) > MOST_SHOWN else ''}"
 
 
 def _file(options: Any, loaded: "AnyLoaded") -> int:

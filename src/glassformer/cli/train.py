@@ -1,7 +1,10 @@
 """glassformer train"""
 
+import argparse
 import os
 import shlex
+from pathlib import Path
+from typing import Any
 
 from glassformer.cli.inputs import PAIR_FILES
 from glassformer.cli.options import Parser, add_settings, settings_of
@@ -20,6 +23,10 @@ def parser() -> Parser:
     made.add_argument("--out", metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)")
     made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
     made.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
+    made.add_argument("--folds", type=int, metavar="K", help="cross-validation: K trainings, each validated on another "
+                      "part of the rows; the runs are RUN/fold-0 …")  # fmt: skip
+    made.add_argument("--refit", action="store_true", help="then train on all rows but the test, for as long as the "
+                      "best weights took; what was held out before tells how good it is")  # fmt: skip
     made.add_argument("--resume", action="store_true", help="go on with the run in --out (default: the last one)")
     made.add_argument("--overwrite", action="store_true", help="replace the run in --out")
     made.add_argument("--json", action="store_true", help="print the result as one JSON object")
@@ -37,6 +44,9 @@ def run(words: list[str]) -> int:
     if options.data is None and not (options.resume or options.config or PAIR_FILES.intersection(settings)):
         raise Misuse("DATA is missing (see glassformer train --help)")
 
+    if options.folds is not None or (options.resume and options.out and (Path(options.out) / "folds.json").exists()):
+        return _folds(options, settings, words)
+
     from glassformer.cli.show import Watcher, print_json, results, say, say_next
     from glassformer.verbs.train import train
 
@@ -49,6 +59,7 @@ def run(words: list[str]) -> int:
             config=options.config,
             resume=options.resume,
             overwrite=options.overwrite,
+            refit=options.refit,
             listen=watcher,
             command=shlex.join(["glassformer", "train", *words]),
             **settings,
@@ -58,15 +69,63 @@ def run(words: list[str]) -> int:
     if not first:
         return 0
     if trained.reason == "interrupted":
+        refit = " --refit" * (options.refit and trained.before_refit is None)
         say(f"stopped after step {trained.steps:,} and saved; go on with: "
-            f"glassformer train --resume --out {shlex.quote(trained.run)}")  # fmt: skip
+            f"glassformer train --resume{refit} --out {shlex.quote(trained.run)}")  # fmt: skip
         return 1
     if options.json:
         print_json(trained.to_dict())
     else:
+        how_good = f"validation {trained.words}"
+        if trained.before_refit is not None:
+            how_good = f"before the refit, on rows held out: {trained.before_refit['words']}"
         results.print(
             f"{trained.run}: {trained.model}, {trained.parameters:,} parameters, {trained.steps:,} updates in "
-            f"{trained.seconds:.0f} s; validation {trained.words}"
+            f"{trained.seconds:.0f} s; {how_good}"
         )
     say_next(trained.run)
+    return 0
+
+
+def _folds(options: argparse.Namespace, settings: dict[str, Any], words: list[str]) -> int:
+    """Cross-validation."""
+    if any(key in settings for key in ("data.folds", "data.fold")):
+        raise Misuse("--folds trains on every fold, --data.folds and --data.fold on one: give one of them")
+
+    from glassformer.cli.show import Watcher, print_json, results, say, say_next, table
+    from glassformer.trials.folds import SHARED, cross_validate
+
+    watcher = Watcher()
+    try:
+        found = cross_validate(
+            options.data,
+            folds=options.folds,
+            out=options.out,
+            refit=options.refit,
+            config=options.config,
+            resume=options.resume,
+            overwrite=options.overwrite,
+            listen=watcher,
+            command=shlex.join(["glassformer", "train", *words]),
+            **settings,
+        )
+    finally:
+        watcher.close()
+    here, refit = shlex.quote(found.out), " --refit" * options.refit
+    if found.reason == "interrupted":
+        say(f"stopped and saved; go on with: glassformer train --resume{refit} --out {here}")
+        return 1
+    if options.json:
+        print_json(found.to_dict())
+    else:
+        shown = table("fold", found.primary, "best after")
+        for fold in found.folds:
+            shown.add_row(str(fold.fold), f"{fold.metrics[found.primary]:.4f}", f"{fold.steps:,} updates")
+        results.print(shown)
+        results.print(f"{found.out}: {found.model}; {found.words}")
+        say(f"note: {SHARED}")
+    if found.refit is not None:
+        say_next(found.out)
+    else:
+        say(f"next: glassformer train --resume --refit --out {here}, which trains on all rows")
     return 0

@@ -9,9 +9,9 @@ from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 
 LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification", "regression"
-TRANSLATION = "translation"
-TASKS = (LANGUAGE_MODEL, CLASSIFICATION, REGRESSION, TRANSLATION)
-LABELLING = (CLASSIFICATION, REGRESSION)
+MULTILABEL, TRANSLATION = "multilabel", "translation"
+TASKS = (LANGUAGE_MODEL, CLASSIFICATION, MULTILABEL, REGRESSION, TRANSLATION)
+LABELLING = (CLASSIFICATION, MULTILABEL, REGRESSION)
 """The tasks that say something of a whole example."""
 
 TEXT, TABLE, IMAGE, MIXED = "text", "table", "image", "mixed"
@@ -91,7 +91,7 @@ def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
 ENCODERS: dict[str, EncoderInfo] = {
     "bag": EncoderInfo(
         "a bag of words: counts or TF-IDF, and a linear map or MLP",
-        ("weighting", "ngrams", "buckets"),
+        ("weighting", "ngrams", "words", "buckets"),
         causal=False,
         ordered=False,
         updates=850,

@@ -20,6 +20,7 @@ from glassformer.config.presets import (
     MIXED,
     MOST_EPOCHS,
     MOST_EPOCHS_OF_NUMBERS,
+    MULTILABEL,
     OWN,
     PAIR_KEYS,
     RECURRENT,
@@ -102,6 +103,10 @@ class Config:
             return f"{key} is not used by {encoder}; it belongs to {users}"
         if section == "model" and name in encoder_info(encoder).unread.get(self.data.kind, ()):
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
+        if key == "data.fold" and self.data.folds is None:
+            return "data.fold does nothing without data.folds"
+        if key == "model.buckets" and self.model.ngrams == 1 and not self.model.words:
+            return "model.buckets does nothing while model.ngrams is 1; it goes with runs, model.ngrams 2 or more"
         for other, values in NEEDS.get(key, {}).items():
             if self.get(other) not in values:
                 wanted = " or ".join("unset" if value is None else str(value).lower() for value in values)
@@ -171,7 +176,8 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "tokenizer.file": {"data.kind": WORDS},
     "tokenizer.shared": {"task": (TRANSLATION,)},
-    "data.validation_fraction": {"data.validation": (None,)},
+    "data.validation_fraction": {"data.validation": (None,), "data.folds": (None,)},
+    "data.label_separator": {"task": (MULTILABEL,)},
     "data.test_fraction": {"data.test": (None,)},
     "data.text": {"task": (LANGUAGE_MODEL, *LABELLING), "data.kind": WORDS},
     "data.label": {"task": LABELLING},
@@ -192,7 +198,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     **{f"model.{key}": {"task": LABELLING, "data.kind": WORDS, "model.embed": ("vectors",)} for key in WORD_KEYS},
     "model.word_dropout": {"task": LABELLING, "data.kind": WORDS},
     "model.head_hidden": {"task": LABELLING, "model.head_layers": (1, 2)},
-    "model.buckets": {"model.ngrams": (2, 3, 4, 5)},
+    "model.words": {"tokenizer.kind": ("char",)},
     **{f"model.{key}": {"task": (TRANSLATION,)} for key in PAIR_KEYS},
     **{f"model.{key}": {"task": (TRANSLATION,), "model.decoder": RECURRENT} for key in ("attention", "input_feeding")},
     "model.shared": {"task": (TRANSLATION,), "tokenizer.shared": (True,), "model.embed": ("vectors",)},
@@ -256,6 +262,7 @@ def resolve(
 
 def with_epochs(config: Config, rows: int) -> Config:
     """A budget for so many labelled texts, where nobody gave one."""
+    rows = max(1, round(rows * config.data.train_fraction))
     updates = encoder_info(config.model.encoder).updates
     most = MOST_EPOCHS if config.data.kind in WORDS else MOST_EPOCHS_OF_NUMBERS
     epochs = min(most, max(FEWEST_EPOCHS, round(updates * config.training.batch_size / rows)))

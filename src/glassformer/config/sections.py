@@ -6,7 +6,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import DECODERS, KINDS, SIZES, STYLES, TEXT
-from glassformer.config.setting import check, setting
+from glassformer.config.setting import TINY, check, setting
 
 ACTIVATIONS = ("relu", "gelu", "swiglu", "relu2", "tanh", "sigmoid")
 POSITIONS = ("rotary", "learned", "sine", "onehot", "none")
@@ -30,13 +30,29 @@ class DataSettings:
     test: str | None = setting(None, "a file to test on, instead of a part split off")
     validation_fraction: float = setting(0.1, "part of the data held out for validation", least=0.0, most=0.9)
     test_fraction: float = setting(0.0, "part of the data held out for the test", least=0.0, most=0.9)
+    train_fraction: float = setting(
+        1.0, "learn from this part of the training part alone; what is held out stays as it is", least=TINY, most=1.0
+    )
+    folds: int | None = setting(
+        None,
+        "divide what is not the test into so many folds and validate on one of them (train --folds: on each)",
+        least=2,
+    )
+    fold: int = setting(0, "which of the folds is the validation part, from 0 on", least=0)
+    refit: bool = setting(False, "learn from the validation part too (train --refit sets it for its last training)")
     split_seed: int = setting(0, "which documents or rows are held out (one text is split at its tail)", least=0)
     split_by: str | None = setting(
         None, "rows alike in this column stay together; if it holds ISO dates, the latest are held out"
     )
     encoding: str = setting("utf-8", "encoding of the text files")
     text: str | None = setting(None, "column that holds the text; unset: found by its name and looks")
-    label: str | None = setting(None, "column that holds the label or number; unset: found by its name and looks")
+    label: str | None = setting(
+        None,
+        "column that holds the label or number; unset: found by its name and looks; multilabel: also several, a,b,c",
+    )
+    label_separator: str | None = setting(
+        None, "what parts several labels in one cell; unset: ; or |, whichever there is"
+    )
     kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
     also: str | None = setting(
         None, "number and category columns to read beside the text, as price,country; of a table without text: these"
@@ -57,6 +73,14 @@ class DataSettings:
             raise SettingError(
                 f"data.validation_fraction {self.validation_fraction:g} and data.test_fraction "
                 f"{self.test_fraction:g} leave nothing to train on"
+            )
+        if self.folds is not None and self.fold >= self.folds:
+            raise SettingError(f"data.fold {self.fold} is none of data.folds {self.folds}: they count from 0 on")
+        if self.folds is not None and self.validation is not None:
+            raise SettingError(f"data.folds divides the data itself: leave --validation {self.validation} away")
+        if self.refit and self.train_fraction < 1:
+            raise SettingError(
+                f"data.train_fraction {self.train_fraction:g} leaves rows out, and a refit learns from all: give one"
             )
         if (self.source_file is None) != (self.target_file is None):
             given, other = ("source", "target") if self.target_file is None else ("target", "source")
@@ -151,8 +175,9 @@ class ModelSettings:
     kernel: int = setting(4, "tokens a convolution reads", least=1)
     dilation: int = setting(2, "how much further each convolution layer reaches than the last", least=1)
     weighting: str = setting("tfidf", "what a word counts in the bag", choices=WEIGHTINGS)
-    ngrams: int = setting(1, "the bag also counts runs of up to so many words", least=1, most=5)
-    buckets: int = setting(2**18, "places that the bag's runs of words are hashed to", least=1)
+    ngrams: int = setting(1, "the bag also counts runs of up to so many tokens", least=1, most=8)
+    words: int = setting(0, "a bag of characters also counts words, and runs of up to so many of them", least=0, most=5)
+    buckets: int = setting(2**18, "places that the bag's runs are hashed to", least=1)
     pool: str = setting("max", "how the vectors of a text become one", choices=POOLS)
     head_layers: int = setting(0, "hidden layers of the head's MLP; 0: linear", least=0, most=2)
     head_hidden: int = setting(128, "width of those", least=1)
@@ -249,6 +274,9 @@ class TrainingSettings:
     label_smoothing: float = setting(0.0, "probability shared among all tokens or classes", least=0.0, most=0.99)
     clip: float | None = setting(1.0, "largest norm of the gradient; none: no clipping", least=1e-9)
     schedule: str = setting("cosine", "of the learning rate", choices=("cosine", "inverse-sqrt", "constant"))
+    schedule_steps: int | None = setting(
+        None, "updates that the rate's way is laid out for; unset: as many as the run makes", least=1
+    )
     warmup: int = setting(100, "updates over which the rate rises (at most a tenth of the run)", least=0)
     lr_floor: float = setting(0.1, "where cosine ends, as a part of the rate", least=0.0, most=1.0)
     seed: int = setting(0, "of the first weights, the order of the data and dropout", least=0, most=2**62)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.config.presets import CLASSIFICATION, IMAGE, REGRESSION, TABLE, TEXT
+from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL, REGRESSION, TABLE, TEXT
 from glassformer.data.check_columns import column_findings
 from glassformer.data.columns import Columns, filled_rows, labels_of
 from glassformer.data.findings import Spread, occurrences_of, spread_of
+from glassformer.data.label_sets import set_of, sets_of
 from glassformer.data.looks import EMPTY, number_in
 from glassformer.data.table import Table
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
@@ -94,11 +95,19 @@ def check_table(
     read = columns.also if columns.text is None else (columns.text,)
     texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
     lines = [table.lines[row] for row in filled]
-    labels = labels_of(table, columns.text, columns.label) if columns.label is not None else []
+    several = columns.task == MULTILABEL
+    if columns.label is None:
+        labels = []
+    elif several:
+        labels = sets_of(table, columns.label, filled, columns.separator)
+    else:
+        labels = labels_of(table, columns.text, columns.label)
     occurrences = occurrences_of(texts)
     contradictions = _contradictions(occurrences, labels, lines) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
     classes = _classes([label for label in labels if label]) if columns.task == CLASSIFICATION else []
+    if several:
+        classes = _classes([name for label in labels for name in set_of(label)], len(labels))
     counts = [item.count for item in classes]
     words = [len(text.split()) for text in texts] if columns.text is not None else []
     tokens = lengths(texts) if lengths is not None and texts else None
@@ -140,9 +149,10 @@ def _contradictions(occurrences: dict[str, list[int]], labels: list[str], lines:
     return found
 
 
-def _classes(labels: list[str]) -> list[Class]:
+def _classes(labels: list[str], rows: int | None = None) -> list[Class]:
+    """`rows`: how many there are, where each may have several labels, or none."""
     counts = sorted(Counter(labels).items(), key=lambda item: (-item[1], item[0]))
-    return [Class(name, count, count / len(labels)) for name, count in counts]
+    return [Class(name, count, count / (rows or len(labels))) for name, count in counts]
 
 
 def _amounts(labels: list[str]) -> Amounts | None:
@@ -159,7 +169,7 @@ def _findings(
     """One line each, the gravest first."""
     place = "number" if noun == "picture" else "line"
     findings = []
-    if len(found.classes) == 1:
+    if len(found.classes) == 1 and found.classes[0].share == 1:
         findings.append(f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)")
     if found.contradicting_texts:
         shown = "; ".join(f"{place}s {listed(item.lines, EXAMPLES, ' and ')}" for item in found.contradictions)

@@ -1,13 +1,22 @@
 """Which column is the text and which the label: inferred where it is obvious, asked for where it is not."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.names import unknown
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MIXED, REGRESSION, TABLE, TASKS, TEXT
+from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MIXED, MULTILABEL, REGRESSION, TABLE, TASKS, TEXT
 from glassformer.config.sections import DataSettings
+from glassformer.data.label_sets import (
+    SET_NAMES,
+    label_columns,
+    list_in,
+    look_like_sets,
+    separator_in,
+    set_of,
+    sets_of,
+)
 from glassformer.data.looks import (
     AMOUNT_NAMES,
     FEW,
@@ -35,18 +44,6 @@ TEXT_NAMES = (
 
 CLASS_NAMES = (*LABEL_NAMES, "emotion", "topic", "intent", "genre")
 
-SOURCE_NAMES = ("source", "src", "source_text", "src_text", "input_text")
-_LANGUAGES = """
-ar arabic bg bulgarian bn bengali cs czech da danish de german el greek en english es spanish et estonian fa persian fi
-finnish fr french he hebrew hi hindi hr croatian hu hungarian id indonesian it italian ja japanese ko korean lt
-lithuanian lv latvian nb no norwegian nl dutch pl polish pt portuguese ro romanian ru russian sk slovak sl slovenian
-sr serbian sv swedish sw swahili th thai tr turkish uk ukrainian ur urdu vi vietnamese zh chinese
-"""
-LANGUAGES = frozenset(_LANGUAGES.split())
-"""Two columns of such names, and no others, are a text and its translation."""
-TARGET_NAMES = ("target", "tgt", "target_text", "tgt_text", "output_text", "translation")
-"""Well-known names of a text to translate and of its translation. Many a label is called target: they come in twos."""
-
 SAMPLE = 100
 """Rows that are looked at to find the text."""
 
@@ -67,6 +64,14 @@ class Columns:
     """Number and category columns that are read."""
     image: str | None = None
     """The column that names image files."""
+    separator: str | None = None
+    """What parts the labels of a cell, where there may be several."""
+
+    @property
+    def labels(self) -> str:
+        """The label column, or those of several, in words."""
+        assert self.label is not None
+        return f"column '{self.label}'" if "," not in self.label else f"columns {self.label}"
 
 
 def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str:
@@ -107,8 +112,10 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
     if settings.kind != TABLE:
         if settings.text is None:
             _refuse_data_as_names(table)
-        others = (settings.label, *also, image) if settings.text is None else ()
+        others = (*_named_labels(table, settings), *also, image) if settings.text is None else ()
         sample = {name: values[spread] for name, values in table.columns.items() if name not in others}
+        if settings.text is None:
+            sample = {name: values for name, values in sample.items() if not _are_lists(values)} or sample
         text = _find_text(table.name, sample, settings.text)
         if text is None and image is None and (task == LANGUAGE_MODEL or len(table.columns) < 2):
             text = text_column(table.name, sample, settings.text)  # says what is wrong
@@ -124,19 +131,21 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
         return Columns(text, None, LANGUAGE_MODEL, why)
     if label == text:
         raise DataError(f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label")
-    values = [value for value in labels_of(table, text, label) if value]
-    task = task or _task(table, label, values)
+    task = task or _task(table, text, label)
     read = [f"text column '{text}'"]
     if also:
         read.append(f"beside it {', '.join(also)} (--also)")
     if image is not None:
         read.append(f"images named in column '{image}' (--image)")
-    read.append(f"label column '{label}' with {_kinds(task, values)} (--text, --label); task: {task} (--task)")
+    separator = _separator(table, text, label, task, settings)
+    said = f"{_labels_in_words(label)} with {_kinds(table, text, label, task, separator)}"
+    read.append(f"{said} (--text, --label); task: {task} (--task)")
     why = ", ".join(read)
-    not_read = readable_beside(table, {text, label, image, settings.split_by, *also})
+    taken = label_columns(table.name, label, table.columns)
+    not_read = readable_beside(table, {text, *taken, image, settings.split_by, *also})
     if not_read:
         why += f"; not read: {listed(not_read)} (--also)"
-    return Columns(text, label, task, why, MIXED if also or image else TEXT, also, image)
+    return Columns(text, label, task, why, MIXED if also or image else TEXT, also, image, separator)
 
 
 def _refuse_data_as_names(table: Table) -> None:
@@ -153,24 +162,59 @@ def _without_text(
     """Of a table of numbers and categories, or of images with some beside them."""
     label, last = table_label(table, settings, image)
     if not also and image is None:
-        also, left_out = readable(table, {label, settings.split_by})
+        also, left_out = readable(table, {*label_columns(table.name, label, table.columns), settings.split_by})
     else:
         left_out = []
-    values = [value for value in labels_of(table, None, label) if value]
-    task = task or _task(table, label, values)
+    task = task or _task(table, None, label)
+    separator = _separator(table, None, label, task, settings)
     what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
     columns = f"{counted(len(also), 'column')} read (--also)"
     why = (
-        f"{what}, {columns}, label column '{label}'{', the last one,' if last else ''} with {_kinds(task, values)} "
+        f"{what}, {columns}, {_labels_in_words(label)}{', the last one,' if last else ''} with "
+        f"{_kinds(table, None, label, task, separator)} "
         f"(--label); task: {task} (--task)"
     )
     if left_out:
         why += f"; not read: {listed(left_out)}"
-    return Columns(None, label, task, why, TABLE if image is None else MIXED, also, image)
+    return Columns(None, label, task, why, TABLE if image is None else MIXED, also, image, separator)
 
 
-def _kinds(task: str, values: list[str]) -> str:
-    return f"{len(set(values)):,} classes" if task == CLASSIFICATION else "numbers"
+def _kinds(table: Table, text: str | None, label: str, task: str, separator: str | None) -> str:
+    """What the labels are, in words."""
+    if task == MULTILABEL:
+        rows = filled_rows(table, text)
+        different = {name for one in sets_of(table, label, rows, separator) for name in set_of(one)}
+        how = f", several of a row parted by '{separator}' (--data.label_separator)" if separator else ""
+        return f"{counted(len(different), 'label')}{how}"
+    values = {value for value in labels_of(table, text, label) if value}
+    return f"{len(values):,} classes" if task == CLASSIFICATION else "numbers"
+
+
+def _separator(table: Table, text: str | None, label: str, task: str, settings: DataSettings) -> str | None:
+    """What parts the labels of a cell: as asked for, or as found."""
+    several = label_columns(table.name, label, table.columns)
+    if task != MULTILABEL or len(several) > 1:
+        return None
+    return settings.label_separator or separator_in(
+        [table.columns[several[0]][row] for row in filled_rows(table, text)]
+    )
+
+
+def _labels_in_words(label: str) -> str:
+    return f"label column '{label}'" if "," not in label else f"label columns {label}"
+
+
+def _named_labels(table: Table, settings: DataSettings) -> list[str]:
+    """The columns that --label names, as far as they are there."""
+    if settings.label is None:
+        return []
+    return [settings.label, *(name.strip() for name in settings.label.split(","))]
+
+
+def _are_lists(values: Sequence[str]) -> bool:
+    """Whether they are lists of labels, and no texts."""
+    filled = [value for value in values if value.strip()]
+    return bool(filled) and all(list_in(value) is not None for value in filled)
 
 
 def may_hold_labels(table: Table, settings: DataSettings) -> bool:
@@ -182,41 +226,6 @@ def may_hold_labels(table: Table, settings: DataSettings) -> bool:
         return True
 
 
-def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tuple[str, str] | None:
-    """The columns of a text and its translation: those that were named, or that have well-known names.
-
-    None: nobody named one, and not both are found; or there is another text or label, named or of a well-known name.
-    """
-    names = list(names)
-    if settings.source is None and settings.target is None:
-        if len(names) == 2 and all(name.lower() in LANGUAGES for name in names):
-            return names[0], names[1]
-        found = by_name(names, SOURCE_NAMES), by_name(names, TARGET_NAMES)
-        if not all(found) or by_name(names, TEXT_NAMES) or settings.text or settings.label:
-            return None
-    source, target = settings.source, settings.target
-    if source is not None:
-        source = existing(where, source, names, "--source")
-    if target is not None:
-        target = existing(where, target, names, "--target")
-    source = source or _other_side(where, [name for name in names if name != target], SOURCE_NAMES, "source")
-    target = target or _other_side(where, [name for name in names if name != source], TARGET_NAMES, "target")
-    if source == target:
-        raise DataError(
-            f"{where}: column '{source}' cannot be both the source and the target: see --source and --target"
-        )
-    return source, target
-
-
-def _other_side(where: str, names: list[str], known: Sequence[str], side: str) -> str:
-    """By its name, or because it is the only one left."""
-    found = by_name(names, known) or (names if len(names) == 1 else [])
-    if not found:
-        others = f"name one of {listed(names)}" if names else "there is no other column: name one"
-        raise DataError(f"{where}: no column looks like the {side}: {others} with --{side}")
-    return the_one(where, found, f"the {side}", f"--{side}")
-
-
 def filled_rows(table: Table, text: str | None) -> list[int]:
     """The rows that have a text; without a text column, all."""
     if text is None:
@@ -225,8 +234,8 @@ def filled_rows(table: Table, text: str | None) -> list[int]:
 
 
 def labels_of(table: Table, text: str | None, label: str) -> list[str]:
-    """The labels of all rows that have a text, blanks around them dropped."""
-    values = table.columns[label]
+    """The labels of all rows that have a text, blanks around them dropped; of several columns, those of the first."""
+    values = table.columns[label_columns(table.name, label, table.columns)[0]]
     return [values[row].strip() for row in filled_rows(table, text)]
 
 
@@ -235,8 +244,11 @@ def check_labels(table: Table, columns: Columns) -> None:
     assert columns.label is not None
     if columns.text is not None:
         existing(table.name, columns.text, table.columns, "--text")
-    label = table.columns[existing(table.name, columns.label, table.columns, "--label")]
     filled = filled_rows(table, columns.text)
+    if columns.task == MULTILABEL:
+        sets_of(table, columns.label, filled, columns.separator)  # says what is wrong
+        return
+    label = table.columns[existing(table.name, columns.label, table.columns, "--label")]
     if empty := [place for place in filled if not label[place].strip()]:
         rows = counted(len(empty), "row has", "rows have")
         raise DataError(
@@ -260,10 +272,17 @@ def _advice(value: str) -> str:
 
 def _label_column(table: Table, text: str, settings: DataSettings, task: str | None) -> str | None:
     if settings.label is not None:
-        return existing(table.name, settings.label, table.columns, "--label")
+        several = label_columns(table.name, settings.label, table.columns)
+        if len(several) > 1 and task not in (None, MULTILABEL):
+            raise DataError(f"{table.name}: --label {settings.label} names several columns: {task} learns one of them")
+        return ",".join(several)
     taken = (text, settings.split_by, settings.image, *settings.beside)
     others = {name: values for name, values in table.columns.items() if name not in taken}
+    if task == MULTILABEL and (named := by_name(others, SET_NAMES)):
+        return the_one(table.name, named, "the labels", "--label")
     found = by_name(others, CLASS_NAMES + AMOUNT_NAMES)
+    if not found and task in (None, MULTILABEL):
+        found = [name for name, values in others.items() if look_like_sets(values)]
     if not found:
         shown = {name: values for name, values in others.items() if not is_id(name, values) and not are_dates(values)}
         numbers = [name for name, values in shown.items() if are_numbers(values)]
@@ -273,8 +292,13 @@ def _label_column(table: Table, text: str, settings: DataSettings, task: str | N
     return the_one(table.name, found, "the label", "--label") if found else None
 
 
-def _task(table: Table, label: str, values: list[str]) -> str:
-    """Numbers are amounts, unless they are whole and few, or count classes from 0 or 1 on; text names classes."""
+def _task(table: Table, text: str | None, label: str) -> str:
+    """Numbers are amounts, unless they are whole and few, or count classes from 0 or 1 on; text names classes, or
+    several labels of one row.
+    """
+    values = [value for value in labels_of(table, text, label) if value]
+    if len(label_columns(table.name, label, table.columns)) > 1 or look_like_sets(values):
+        return MULTILABEL
     different = set(values)
     numbers = [number for value in different if (number := number_in(value)) is not None]
     if different and len(numbers) == len(different):

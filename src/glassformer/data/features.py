@@ -29,7 +29,7 @@ class TextFeatures(Features):
 
     @property
     def shape(self) -> Shape:
-        return Shape(vocab=self.tokenizer.vocab_size)
+        return Shape(vocab=self.tokenizer.vocab_size, space=self.tokenizer.space)
 
     @property
     def words(self) -> str:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.config.presets import CLASSIFICATION, IMAGE
+from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns import Columns, check_labels, filled_rows
 from glassformer.data.groups import digests_of
 from glassformer.data.image_column import read_images
+from glassformer.data.label_sets import kinds_of_sets, names_in, set_of, sets_in_words, sets_of
 from glassformer.data.looks import existing, number_in
 from glassformer.data.mixing import Numbers
 from glassformer.data.part import digest
@@ -31,6 +32,7 @@ from glassformer.data.parts import (
     left_out,
     repeated,
     size_in_words,
+    with_validation,
 )
 from glassformer.data.table import Table, read_table
 from glassformer.data.wording import EXAMPLES, listed
@@ -78,6 +80,19 @@ class Labelled:
         pixels = None if self.pixels is None else self.pixels[rows]
         return type(self)(name, of(self.texts), of(self.labels), of(self.lines), self.origin, columns, pixels)
 
+    def joined(self, other: Self) -> Self:
+        columns = {name: values + other.columns[name] for name, values in self.columns.items()}
+        pixels = None
+        if self.pixels is not None and other.pixels is not None:
+            if self.pixels.shape[1:] != other.pixels.shape[1:]:
+                raise DataError(
+                    f"{other.origin}: images of another size than those of {self.origin}: bring all to one size with "
+                    "--data.image_size"
+                )
+            pixels = np.concatenate([self.pixels, other.pixels])
+        texts, labels, lines = self.texts + other.texts, self.labels + other.labels, self.lines + other.lines
+        return type(self)(self.name, texts, labels, lines, self.origin, columns, pixels)
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledCorpus:
@@ -88,7 +103,7 @@ class LabelledCorpus:
     parts: dict[str, Labelled]
     """`train`, and where asked for `validation` and `test`."""
     classes: tuple[str, ...] | None
-    """Sorted, numbers as numbers; None where the labels are amounts."""
+    """Sorted, numbers as numbers; of several labels a row, these; None where the labels are amounts."""
     columns: Columns
     remarks: tuple[str, ...]
 
@@ -100,28 +115,33 @@ class LabelledCorpus:
 def split_table(table: Table, columns: Columns, settings: DataSettings) -> LabelledCorpus:
     """Files that were given are taken as they are; other parts are split off the table."""
     whole, filled = _labelled(table, columns, settings)
+    several = columns.task == MULTILABEL
     classes = classes_of(whole) if columns.task == CLASSIFICATION else None
+    names = names_in(whole.labels, whole.origin) if several else classes
     files, fractions = asked_for(settings)
     what = "row" if columns.text is None else "text"
-    kinds = kinds_of(whole, classes or ())
+    kinds = kinds_of_sets(whole.labels, names or ()) if several else kinds_of(whole, classes or ())
     parts, how = divided(whole, table, filled, fractions, settings, alike=f"{what}s", kinds=kinds)
     remarks = [
-        size_in_words(parts),
-        classes_in_words(whole) if classes else _amounts_in_words(whole),
+        size_in_words(parts, len(whole)),
+        _labels_in_words(whole, columns),
         *how,
         *left_out(len(table) - len(whole), "text"),
         *repeated(whole, what),
-        *(_single_in_words(whole) if classes and fractions else []),
-        *thin(parts, fractions, whole if classes else None),
+        *(_single_in_words(whole) if classes and len(parts) > 1 else []),
+        *thin(parts, [name for name in parts if name != "train"], whole if classes else None),
     ]
     fingerprint = fingerprint_of_split(whole, table, filled, settings.split_by)
     for name, given in given_tables(table, files, settings, read_table).items():
         part = parts[name] = _labelled(given, columns, settings, name)[0]
         fingerprint = digest(fingerprint, name, part.fingerprint)
         remarks += given_in_words(part, parts["train"], left_out(len(given) - len(part), "text"))
-    for part in in_order(parts).values() if classes else ():
-        refuse_unseen(part, columns, parts["train"].labels)
-    return LabelledCorpus(fingerprint, in_order(parts), classes, columns, tuple(remarks))
+    remarks += with_validation(parts, settings)
+    for part in in_order(parts).values() if names else ():
+        refuse_unseen(part, columns, names if several and names else parts["train"].labels)
+    if several:
+        remarks += _never_learned(parts["train"], names or ())
+    return LabelledCorpus(fingerprint, in_order(parts), names, columns, tuple(remarks))
 
 
 def whole_table(
@@ -144,8 +164,11 @@ def _labelled(
     filled = filled_rows(table, columns.text)
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
-    labels = table.columns[columns.label]
-    return rows_as_part(table, columns, settings, filled, name, [labels[row].strip() for row in filled]), filled
+    if columns.task == MULTILABEL:
+        labels = sets_of(table, columns.label, filled, columns.separator)
+    else:
+        labels = [table.columns[columns.label][row].strip() for row in filled]
+    return rows_as_part(table, columns, settings, filled, name, labels), filled
 
 
 def rows_as_part(
@@ -193,10 +216,24 @@ def kinds_of(part: Labelled, classes: Sequence[str]) -> NDArray[np.int64]:
 def refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) -> None:
     known = set(classes)
     for row, label in enumerate(part.labels):
-        if label not in known:
-            line = f"line {part.lines[row]:,}, column '{columns.label}'"
+        new = [name for name in (set_of(label) if columns.task == MULTILABEL else [label]) if name not in known]
+        if new:
+            line = f"line {part.lines[row]:,}, {columns.labels}"
             where = part.texts[row] if columns.kind == IMAGE else line
-            raise DataError(f"{part.origin}, {where}: the label '{label}' does not occur in training")
+            raise DataError(f"{part.origin}, {where}: the label '{new[0]}' does not occur in training")
+
+
+def _labels_in_words(whole: Labelled, columns: Columns) -> str:
+    if columns.task == MULTILABEL:
+        return sets_in_words(whole.labels)
+    return classes_in_words(whole) if columns.task == CLASSIFICATION else _amounts_in_words(whole)
+
+
+def _never_learned(train: Labelled, names: Sequence[str]) -> list[str]:
+    """A warning of labels that no row of training has."""
+    never = sorted(set(names).difference(name for label in train.labels for name in set_of(label)))
+    labels = listed([f"'{name}'" for name in never], EXAMPLES)
+    return [f"warning: no row of training has the label {labels}: it will never be said"] if never else []
 
 
 def thin(parts: Mapping[str, Labelled], fractions: Collection[str], whole: Labelled | None) -> list[str]:

@@ -22,7 +22,15 @@ from glassformer.data.labelled import (
 )
 from glassformer.data.mixing import Numbers
 from glassformer.data.part import digest
-from glassformer.data.parts import asked_for, divided, given_in_words, in_order, repeated, size_in_words
+from glassformer.data.parts import (
+    asked_for,
+    divided,
+    given_in_words,
+    in_order,
+    repeated,
+    size_in_words,
+    with_validation,
+)
 from glassformer.data.pictures import Pictures, read_pictures
 from glassformer.data.table import Table
 
@@ -48,16 +56,18 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
     fractions = {name: fraction for name, fraction in fractions.items() if name not in given}
     if (both := next((name for name in files if name in given), None)) is not None:
         raise DataError(f"{pictures.name} has {both} pictures of its own: take them out, or leave --{both} unset")
+    if "validation" in given and settings.folds is not None:
+        raise DataError(f"{pictures.name} has validation pictures of its own: leave --data.folds away")
     ours = given.pop("train", whole)
     table, kinds = Table(pictures.name, {}, ours.lines), kinds_of(ours, classes)
     parts, how = divided(ours, table, range(len(ours)), fractions, settings, alike="pictures", kinds=kinds)
     remarks = [
-        size_in_words(parts, "picture"),
+        size_in_words(parts, len(ours), "picture"),
         classes_in_words(ours),
         *how,
         *([pictures.note] if pictures.note else []),
         *repeated(ours, "picture", "picture"),
-        *thin(parts, fractions, ours),
+        *thin(parts, [name for name in parts if name != "train"], ours),
     ]
     fingerprint = whole.fingerprint
     for name, path in files.items():
@@ -66,6 +76,7 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
     for part in given.values():
         remarks += given_in_words(part, parts["train"], row="picture")
     parts |= given
+    remarks += with_validation(parts, settings)
     for part in in_order(parts).values():
         refuse_unseen(part, COLUMNS, parts["train"].labels)
     return LabelledCorpus(fingerprint, in_order(parts), classes, COLUMNS, tuple(remarks))

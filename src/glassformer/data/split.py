@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
+from glassformer.data.folds import first_share, folds_of
 from glassformer.data.mixing import mix, number
 from glassformer.data.part import Part, digest, documents_of, stretches, whole
 from glassformer.data.source import Source, open_source
@@ -15,6 +16,8 @@ from glassformer.data.wording import counted
 
 PURPOSES = {"validation": "for validation", "test": "for the test"}
 """The parts that can be held out, and how a sentence names them."""
+
+REFITTED = "the validation part is learned from too (data.refit): nothing here tells how good this training is"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +41,22 @@ def split(source: Source, settings: DataSettings) -> Corpus:
     files = {name: path for name in PURPOSES if (path := getattr(settings, name)) is not None}
     fractions = {name: getattr(settings, f"{name}_fraction") for name in PURPOSES if name not in files}
     fractions = {name: fraction for name, fraction in fractions.items() if fraction > 0}
+    if settings.folds is not None:
+        fractions.pop("validation", None)
+    if settings.refit and "validation" in files:
+        raise DataError(f"a refit cannot join {files['validation']} to {source.name}: put both into one folder")
     if found.filled.sum() == 1:
-        parts = _split_tail(found, fractions)
-        held = _of_tail(parts, fractions)
+        if settings.folds is not None:
+            raise DataError(f"{source.name} is one text, which has no folds: leave data.folds away, or give documents")
+        parts = _split_tail(found, fractions, settings)
+        held = _of_tail(parts, {name: part for name, part in fractions.items() if name in parts})
     else:
         parts = _split_documents(found, fractions, settings.split_seed)
-        held = " and ".join(_of_documents(parts[name]) for name in fractions)
-    remarks = [_size(found) + (f": {held}" if held else ""), *_left_out(found)]
+        if settings.folds is not None and not settings.refit:
+            parts = _with_fold(found, parts, settings)
+        parts = _learned(found, parts, settings)
+        held = " and ".join(_of_documents(part) for name, part in parts.items() if name != "train")
+    remarks = [_size(found) + (f": {held}" if held else ""), *_settings_in_words(parts, settings), *_left_out(found)]
     fingerprint = found.fingerprint
     for name, path in files.items():
         given = survey(open_source(path, settings))
@@ -58,8 +70,8 @@ def split(source: Source, settings: DataSettings) -> Corpus:
     return Corpus(fingerprint, parts, tuple(remarks))
 
 
-def _split_tail(found: Survey, fractions: dict[str, float]) -> dict[str, Part]:
-    """At exact characters: train, then validation, then test."""
+def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettings) -> dict[str, Part]:
+    """At exact characters: train, then validation, then test. A smaller training part is the head of the whole one."""
     size = int(found.characters[found.filled].sum())
     validation, test = fractions.get("validation", 0.0), fractions.get("test", 0.0)
     train_stop, validation_stop = int(size * (1 - validation - test)), int(size * (1 - test))
@@ -68,7 +80,54 @@ def _split_tail(found: Survey, fractions: dict[str, float]) -> dict[str, Part]:
     for name, (first, stop) in borders.items():
         if first == stop:
             raise DataError(f"{found.source.name} has {size:,} characters: too few to leave any for the {name} part")
+    if settings.refit and borders.pop("validation", None) is not None:
+        borders["train"] = (0, validation_stop)
+    borders["train"] = (0, max(1, int(borders["train"][1] * settings.train_fraction)))
     return stretches(found, borders)
+
+
+def _with_fold(found: Survey, parts: dict[str, Part], settings: DataSettings) -> dict[str, Part]:
+    """Whole documents: one fold of what is not the test is the validation part; equal ones stay together."""
+    assert settings.folds is not None
+    left = parts["train"].chosen
+    digests = found.digests[left]
+    groups = np.unique(digests, return_inverse=True)[1].astype(np.int64)
+    folds = folds_of(digests, groups, np.zeros(len(groups), dtype=np.int64), settings.folds, settings.split_seed)
+    if folds is None:
+        raise DataError(
+            f"{found.source.name} has {counted(len(groups), 'document')} that are not the test, "
+            f"{len(np.unique(digests)):,} of them different: too few for {settings.folds} folds"
+        )
+    inside = np.zeros_like(left)
+    inside[left] = folds == settings.fold
+    train = documents_of(found, "train", left & ~inside)
+    return {**parts, "train": train, "validation": documents_of(found, "validation", inside)}
+
+
+def _learned(found: Survey, parts: dict[str, Part], settings: DataSettings) -> dict[str, Part]:
+    """With what the settings add to the training part, or leave out of it."""
+    train = parts["train"].chosen
+    if settings.refit and "validation" in parts:
+        train = train | parts["validation"].chosen
+        parts = {name: part for name, part in parts.items() if name != "validation"}
+    if settings.train_fraction < 1:
+        digests, train = found.digests[train], train.copy()
+        kinds = np.zeros(len(digests), dtype=np.int64)
+        train[train] = first_share(digests, kinds, settings.train_fraction, settings.split_seed)
+    return {**parts, "train": documents_of(found, "train", train)}
+
+
+def _settings_in_words(parts: dict[str, Part], settings: DataSettings) -> list[str]:
+    """What the training part is, where it is not all that is not held out."""
+    remarks = []
+    if settings.folds is not None and not settings.refit:
+        remarks.append(f"validation is fold {settings.fold} of {settings.folds} (data.folds)")
+    if settings.refit:
+        remarks.append(REFITTED)
+    if settings.train_fraction < 1:
+        what = f"{parts['train'].characters:,} characters (data.train_fraction)"
+        remarks.append(f"{100 * settings.train_fraction:g} % of the training part is learned from: {what}")
+    return remarks
 
 
 def _split_documents(found: Survey, fractions: dict[str, float], seed: int) -> dict[str, Part]:

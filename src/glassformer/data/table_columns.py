@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
+from glassformer.data.label_sets import SET_NAMES, label_columns
 from glassformer.data.looks import (
     AMOUNT_NAMES,
     FEW,
@@ -41,10 +42,10 @@ def named_beside(table: Table, settings: DataSettings) -> tuple[str, ...]:
 def table_label(table: Table, settings: DataSettings, image: str | None) -> tuple[str, bool]:
     """The column to learn, and whether it is only because it comes last."""
     if settings.label is not None:
-        return existing(table.name, settings.label, table.columns, "--label"), False
+        return ",".join(label_columns(table.name, settings.label, table.columns)), False
     taken = {settings.split_by, image, *settings.beside}
     free = {name: values for name, values in table.columns.items() if name not in taken}
-    if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES):
+    if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES + SET_NAMES):
         return the_one(table.name, found, "the label", "--label"), False
     usable = [name for name, values in free.items() if not _says_nothing(name, values)]
     if not usable:

@@ -22,6 +22,7 @@ from glassformer.data.parts import (
     left_out,
     repeated,
     size_in_words,
+    with_validation,
 )
 from glassformer.data.table import Table
 
@@ -54,6 +55,10 @@ class Pairs:
         sources, targets = [self.sources[row] for row in rows], [self.targets[row] for row in rows]
         return Pairs(name, sources, targets, [self.lines[row] for row in rows], self.origin)
 
+    def joined(self, other: "Pairs") -> "Pairs":
+        sources, targets = self.sources + other.sources, self.targets + other.targets
+        return Pairs(self.name, sources, targets, self.lines + other.lines, self.origin)
+
 
 @dataclass(frozen=True, eq=False)
 class PairCorpus:
@@ -76,12 +81,12 @@ def split_pairs(table: Table, source: str, target: str, settings: DataSettings) 
     files, fractions = asked_for(settings)
     parts, how = divided(whole, table, filled, fractions, settings, alike="sources")
     remarks = [
-        size_in_words(parts),
+        size_in_words(parts, len(whole)),
         *table.remarks,
         *how,
         *left_out(len(table) - len(whole), "source or target"),
         *repeated(whole, "source"),
-        *(remark for name in fractions for remark in few_rows(name, len(parts[name]))),
+        *(remark for name, part in parts.items() if name != "train" for remark in few_rows(name, len(part))),
     ]
     fingerprint = fingerprint_of_split(whole, table, filled, settings.split_by)
     for name, given in given_tables(table, files, settings, read_pairs).items():
@@ -89,6 +94,7 @@ def split_pairs(table: Table, source: str, target: str, settings: DataSettings) 
         fingerprint = digest(fingerprint, name, part.fingerprint)
         lost = left_out(len(given) - len(part), "source or target")
         remarks += given_in_words(part, parts["train"], [*given.remarks, *lost])
+    remarks += with_validation(parts, settings)
     return PairCorpus(fingerprint, in_order(parts), tuple(remarks))
 
 

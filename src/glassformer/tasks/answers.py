@@ -1,4 +1,4 @@
-"""What is said of a text: one of several classes, or a number. From labels to what a model learns, and back."""
+"""What is said of a text: a class, several labels, or a number. From labels to what a model learns, and back."""
 
 import math
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import RunError, SettingError
+from glassformer.data.label_sets import set_of
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,47 @@ class Classes:
 
 
 @dataclass(frozen=True)
+class Labels:
+    """Labels by name, of which any number may be true at once. A score for each."""
+
+    names: tuple[str, ...]
+
+    threshold = 0.5
+    """A label is said if its probability is above."""
+
+    @staticmethod
+    def of(names: Sequence[str], loss: str | None) -> "Labels":
+        if loss not in (None, "logistic"):
+            raise SettingError(f"training.loss {loss}: several labels are learned with the logistic loss, one by one")
+        return Labels(tuple(names))
+
+    @property
+    def outputs(self) -> int:
+        return len(self.names)
+
+    def learned(self, labels: Sequence[str]) -> NDArray[np.float32]:
+        """1 for each label of an example, 0 for the others."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        out = np.zeros((len(labels), len(self.names)), np.float32)
+        for row, label in enumerate(labels):
+            out[row, [numbers[name] for name in set_of(label)]] = 1
+        return out
+
+    def words(self, learned: Tensor) -> list[str]:
+        return ["; ".join(self.said(row)) or "(none)" for row in learned.tolist()]
+
+    def said(self, probabilities: Sequence[float]) -> list[str]:
+        """Those above the threshold."""
+        return [name for name, value in zip(self.names, probabilities, strict=True) if value > self.threshold]
+
+    def probabilities(self, scores: Float[Tensor, "N L"]) -> Float[Tensor, "N L"]:
+        return scores.sigmoid()
+
+    def to_json(self) -> dict[str, list[str]]:
+        return {"labels": list(self.names)}
+
+
+@dataclass(frozen=True)
 class Scale:
     """Numbers. A model learns how many spreads they lie above the mean of the training part."""
 
@@ -83,16 +125,22 @@ class Scale:
         return {"mean": self.mean, "spread": self.spread}
 
 
-Answers = Classes | Scale
+Answers = Classes | Labels | Scale
 
 
 def read_answers(value: Any, loss: str | None, source: str) -> Answers:
     """What `to_json` wrote."""
-    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+    if _are_names(value):
         return Classes.of(value, loss)
+    if isinstance(value, dict) and _are_names(value.get("labels")):
+        return Labels.of(value["labels"], loss)
     if isinstance(value, dict) and all(_is_number(value.get(key)) for key in ("mean", "spread")):
         return Scale(value["mean"], value["spread"])
     raise RunError(f"{source} is damaged: its labels are neither names of classes nor a mean and a spread")
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
 
 
 def _is_number(value: Any) -> bool:

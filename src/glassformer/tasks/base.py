@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 
@@ -48,6 +49,8 @@ class Evaluation:
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     """What is not one number: scores by class, a confusion matrix."""
     records: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
+    """What stands behind the records: a classifier's `scores`, N×outputs; of a language model each token's `loss`."""
 
     @property
     def score(self) -> float:
@@ -63,6 +66,8 @@ class Task(ABC):
     steps_per_epoch: float
     steady: bool = True
     """Its batches are all of one shape, so that compiling the step once is enough."""
+    validates: bool = True
+    """It has a validation part; without one, a training keeps its last weights."""
     unit: str = "nats per token"
     """Of the loss."""
     smoothing: float = 0.0

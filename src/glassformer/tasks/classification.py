@@ -82,7 +82,10 @@ class Classification(Labelling):
             f"macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
         )
         details = {"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}}
-        return Evaluation(metrics, "accuracy", lower_is_better=False, words=words, details=details, records=records)
+        arrays = {"scores": scores.numpy()}
+        return Evaluation(
+            metrics, "accuracy", lower_is_better=False, words=words, details=details, records=records, arrays=arrays
+        )
 
 
 def confusion_matrix(true: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
@@ -19,6 +20,8 @@ NOTHING = -1
 """The answer at positions where none is asked for."""
 
 TOKENS_AT_ONCE = 2**14
+MOST_KEPT = 2**20
+"""Tokens whose own losses an evaluation keeps; of more, those of windows at even distances."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,14 @@ class LanguageModelling(Task):
         tokens before it. The loss never holds label smoothing.
         """
         assert isinstance(model, LanguageModel)
-        tokens = self.parts[part]
         stride = self.context if stride is None else stride
-        records = self._records(model, tokens.ids, stride, most)
+        return self.judge(part, *self._records(model, self.parts[part].ids, stride, most))
+
+    def judge(
+        self, part: str, records: list[dict[str, Any]], arrays: dict[str, NDArray[Any]] | None = None
+    ) -> Evaluation:
+        """Metrics of what was predicted of a part, window by window."""
+        tokens = self.parts[part]
         nats = math.fsum(record["loss"] for record in records)
         count = sum(record["tokens"] for record in records)
         if not count:
@@ -121,24 +129,37 @@ class LanguageModelling(Task):
         )
         if tokens.unknown:
             words += f" (flattered by {tokens.unknown / len(tokens.ids):.2%} unknown tokens)"
-        return Evaluation(metrics, primary="loss", lower_is_better=True, words=words, records=records)
+        return Evaluation(
+            metrics, primary="loss", lower_is_better=True, words=words, records=records, arrays=arrays or {}
+        )
 
-    def _records(self, model: LanguageModel, ids: np.ndarray, stride: int, most: int | None) -> list[dict[str, Any]]:
-        """One record per window: where it lies, how many tokens it predicts, and their summed loss."""
+    def windows(self, count: int, stride: int | None = None, most: int | None = None) -> list[tuple[int, int, int]]:
+        """Of so many tokens: (first input, end of inputs, first input whose answer counts) of each."""
+        stride = self.context if stride is None else stride
         if not 1 <= stride <= self.context:
             raise DataError(f"--stride {stride} must be at least 1, and at most the context, {self.context}")
-        device = model.head.weight.device
-        last = len(ids) - 1  # tokens with a successor
+        last = count - 1  # tokens with a successor
         if last < 1:
             raise DataError("a single token has no successor to predict")
         last = last if most is None else min(last, most)
         windows = [(0, min(self.context, last), 0)]
-        """(first input, end of inputs, first input whose answer counts)"""
         while windows[-1][1] < last:
             done = windows[-1][1]
             end = min(done + stride, last)
             windows.append((max(0, end - self.context), end, done))
+        return windows
+
+    def _records(
+        self, model: LanguageModel, ids: np.ndarray, stride: int, most: int | None
+    ) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+        """One record per window: where it lies, how many tokens it predicts, and their summed loss.
+
+        And for each token: its `place` among the ids, how many tokens of the window stand `before` it, its `loss`.
+        """
+        windows = self.windows(len(ids), stride, most)
+        device = model.head.weight.device
         records = []
+        kept = _Kept(math.ceil(windows[-1][1] / MOST_KEPT))
         at_once = max(1, TOKENS_AT_ONCE // self.context)
         for first in range(0, len(windows), at_once):
             group = windows[first : first + at_once]
@@ -154,6 +175,7 @@ class LanguageModelling(Task):
                 asked = (following != NOTHING).cpu()
                 for row, (begin, end, counted) in enumerate(rows):
                     new = slice(counted - begin, None)
+                    kept.add(counted, counted - begin, losses[row, new].numpy(), asked[row, new].numpy())
                     records.append(
                         {
                             "start": counted + 1,
@@ -162,4 +184,25 @@ class LanguageModelling(Task):
                             "covered": end - counted,
                         }
                     )
-        return records
+        return records, kept.arrays()
+
+
+class _Kept:
+    """The losses of single tokens, of every so-manieth window."""
+
+    def __init__(self, apart: int) -> None:
+        self._apart = apart
+        self._windows = 0
+        self._pieces: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]] = []
+
+    def add(self, first: int, before: int, losses: NDArray[np.float64], asked: NDArray[np.bool_]) -> None:
+        """A window's losses, from the input `first` on, which stands after `before` others of its window."""
+        self._windows += 1
+        if (self._windows - 1) % self._apart == 0:
+            after = np.flatnonzero(asked)
+            places, inputs = first + 1 + after, (before + 1 + after).astype(np.int32)
+            self._pieces.append((places, inputs, losses[after].astype(np.float32)))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        columns = zip(*self._pieces, strict=True)
+        return {name: np.concatenate(column) for name, column in zip(("place", "before", "loss"), columns, strict=True)}

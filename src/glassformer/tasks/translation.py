@@ -132,20 +132,7 @@ class Translating(Task):
             }
             for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, found, losses, strict=True)
         ]
-        count = sum(tokens for _, tokens in losses)
-        metrics, details = text_scores(outputs, [record["target"] for record in records], lowercase=lowercase)
-        metrics |= {
-            "exact_match": sum(record["exact"] for record in records) / len(records),
-            "loss": math.fsum(loss for loss, _ in losses) / count,
-            "pairs": len(records),
-            "target_tokens": count,
-        }
-        search = "greedy" if how.beam == 1 else f"beam {how.beam}"
-        words = (
-            f"BLEU {metrics['bleu']:.2f}, chrF {metrics['chrf']:.2f}, exact match {metrics['exact_match']:.4f} "
-            f"({search}), loss {metrics['loss']:.4f} nats per token"
-        )
-        return Evaluation(metrics, "chrf", lower_is_better=False, words=words, details=details, records=records)
+        return judge(records, "greedy" if how.beam == 1 else f"beam {how.beam}", lowercase=lowercase)
 
     def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
         return translate(model, sources, how, context=self.context, **marks_of(self.tokenizer))
@@ -170,6 +157,24 @@ def _spread(lengths: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
     """Every pair; or, of more than so many tokens, every so-manieth."""
     apart = 1 if most is None else max(1, math.ceil(int(lengths.sum()) / most))
     return np.arange(0, len(lengths), apart)
+
+
+def judge(records: list[dict[str, Any]], search: str, *, lowercase: bool = False) -> Evaluation:
+    """Metrics of translations, a record each; of the loss where the records have one. `search`: how they were found."""
+    outputs, targets = ([record[key] for record in records] for key in ("output", "target"))
+    metrics, details = text_scores(outputs, targets, lowercase=lowercase)
+    metrics["exact_match"] = sum(record["exact"] for record in records) / len(records)
+    words = (
+        f"BLEU {metrics['bleu']:.2f}, chrF {metrics['chrf']:.2f}, exact match {metrics['exact_match']:.4f} ({search})"
+    )
+    count = sum(record["tokens"] for record in records if "loss" in record)
+    if count:
+        metrics["loss"] = math.fsum(record["loss"] for record in records) / count
+        words += f", loss {metrics['loss']:.4f} nats per token"
+    metrics["pairs"] = len(records)
+    if count:
+        metrics["target_tokens"] = count
+    return Evaluation(metrics, "chrf", lower_is_better=False, words=words, details=details, records=records)
 
 
 def text_scores(

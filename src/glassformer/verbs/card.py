@@ -12,6 +12,7 @@ from glassformer.config.presets import (
     LABELLING,
     LANGUAGE_MODEL,
     MIXED,
+    MULTILABEL,
     REGRESSION,
     TABLE,
     TEXT,
@@ -23,10 +24,12 @@ from glassformer.models.build import parameter_count
 from glassformer.runs.run import environment
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.prepare import Prepared
+from glassformer.verbs.refit import BEFORE
 
 WHAT = {
     LANGUAGE_MODEL: "A language model",
     CLASSIFICATION: "A classifier of",
+    MULTILABEL: "A classifier, with several labels, of",
     REGRESSION: "A regressor on",
     TRANSLATION: "A translator",
 }
@@ -82,8 +85,15 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
     ]
     if isinstance(card["labels"], list):
         lines.insert(-2, f"| classes | {', '.join(card['labels'])} |")
+    elif config.task == MULTILABEL:
+        lines.insert(-2, f"| labels | {', '.join(card['labels']['labels'])} |")
     if words:
         lines.append(f"| validation | {words} |")
+    if "before_refit" in card:
+        lines.append(f"| {BEFORE} | {card['before_refit']['words']} (in {', '.join(card['before_refit']['runs'])}) |")
+        if "test" in card:
+            lines.append(f"| test | {card['words']['test']} |")
+        lines.append("| refit | it has learned from all rows but the test: it has no validation score of its own |")
     lines += [
         f"| machine | torch {card['environment']['torch']}, {card['environment']['platform']}, "
         f"GPU: {card['environment']['gpu']} |",
@@ -92,7 +102,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
         "",
         "```sh",
         use_of(run, config),
-        f"glassformer evaluate {shlex.quote(str(run))}",
+        f"glassformer evaluate {shlex.quote(str(run))}" + (" DATA" if nothing_held_out(card) else ""),
         "```",
         "",
         f"`glassformer.json` holds every setting, `model.safetensors` the weights,{tokens}",
@@ -100,6 +110,11 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
         "",
     ]
     return "\n".join(lines)
+
+
+def nothing_held_out(card: dict[str, Any]) -> bool:
+    """Whether a run has learned from all its rows."""
+    return "before_refit" in card and "test" not in card
 
 
 def use_of(run: Path, config: Config) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from glassformer.config.errors import DataError, SettingError
-from glassformer.config.presets import CLASSIFICATION, IMAGE
+from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.config.say import Say
 from glassformer.data.columns import Columns
@@ -13,23 +13,30 @@ from glassformer.data.examples import Examples
 from glassformer.data.features import MixedInputs
 from glassformer.data.inputs import Features, Inputs
 from glassformer.data.labelled import LabelledCorpus
-from glassformer.tasks.answers import Answers, Classes, Scale
+from glassformer.tasks.answers import Answers, Classes, Labels, Scale
 from glassformer.tasks.classification import Classification
+from glassformer.tasks.multilabel import Multilabel
 from glassformer.tasks.regression import Regression
 
 
 def answers_of(corpus: LabelledCorpus, loss: str | None) -> Answers:
+    if corpus.classes is not None and corpus.columns.task == MULTILABEL:
+        return Labels.of(corpus.classes, loss)
     if corpus.classes is not None:
         return Classes.of(corpus.classes, loss)
     return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), loss)
 
 
-def labelling_task(config: Config, parts: Mapping[str, Inputs], answers: Answers) -> Classification | Regression:
+def labelling_task(
+    config: Config, parts: Mapping[str, Inputs], answers: Answers
+) -> Classification | Multilabel | Regression:
     """The task on these parts; without a training part, one to evaluate with."""
     training = config.training
     order = {"batch_size": training.batch_size, "seed": training.seed}
     if isinstance(answers, Scale):
         return Regression(parts, answers, **order)
+    if isinstance(answers, Labels):
+        return Multilabel(parts, answers, **order)
     weights = training.class_weights if "train" in parts else None
     return Classification(parts, answers, **order, smoothing=training.label_smoothing, class_weights=weights)
 

@@ -23,7 +23,7 @@ from glassformer.data.pictures import fitted, read_picture
 from glassformer.data.table import Table
 from glassformer.data.table_features import TableFeatures
 from glassformer.data.wording import listed
-from glassformer.tasks.answers import Answers, Classes
+from glassformer.tasks.answers import Answers, Labels, Scale
 from glassformer.tasks.labelling import score
 from glassformer.verbs.examples import say_cut
 
@@ -33,7 +33,9 @@ Example = str | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of an example: the likeliest label with the probability of each, or a number."""
+    """What a model says of an example: the likeliest label with the probability of each, all labels that are likelier
+    than not, or a number.
+    """
 
     text: str
     label: str | None = None
@@ -41,15 +43,19 @@ class Prediction:
     value: float | None = None
     noun: str = "text"
     """What the example is called."""
+    labels: list[str] | None = None
+    """Where several may be true at once."""
 
     @property
     def probability(self) -> float | None:
         """Of the label."""
-        return None if self.probabilities is None else max(self.probabilities.values())
+        return None if self.probabilities is None or self.label is None else max(self.probabilities.values())
 
     def to_dict(self) -> dict[str, Any]:
         if self.probabilities is None:
             return {self.noun: self.text, "value": self.value}
+        if self.labels is not None:
+            return {self.noun: self.text, "labels": self.labels, "probabilities": self.probabilities}
         return {
             self.noun: self.text,
             "label": self.label,
@@ -70,10 +76,15 @@ def judge(
 ) -> list[Prediction]:
     inputs = inputs_of(features, config, part, say)
     scores, noun = score(model, inputs, answers.outputs), inputs.noun
-    if not isinstance(answers, Classes):
+    if isinstance(answers, Scale):
         values = answers.values(scores).tolist()
         return [Prediction(text, value=value, noun=noun) for text, value in zip(part.texts, values, strict=True)]
     rows = [dict(zip(answers.names, row, strict=True)) for row in answers.probabilities(scores.double()).tolist()]
+    if isinstance(answers, Labels):
+        return [
+            Prediction(text, None, row, noun=noun, labels=answers.said(list(row.values())))
+            for text, row in zip(part.texts, rows, strict=True)
+        ]
     return [
         Prediction(text, max(row, key=row.__getitem__), row, noun=noun)
         for text, row in zip(part.texts, rows, strict=True)

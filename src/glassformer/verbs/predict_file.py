@@ -15,7 +15,7 @@ from glassformer.data.reading import check_encoding, numbered_lines, text_blocks
 from glassformer.data.rows import is_table, kind_of
 from glassformer.data.table import Table, read_table
 from glassformer.runs.files import aside
-from glassformer.tasks.answers import Classes
+from glassformer.tasks.answers import Classes, Labels
 from glassformer.verbs.load import Loaded, LoadedPredictor
 from glassformer.verbs.predict import Prediction, judge, needed, rows_of
 
@@ -33,7 +33,8 @@ def predict_file(
     probabilities: bool = False,
     say: Say = silent,
 ) -> int:
-    """Every column of the file stays; `predicted` and `probability` (of numbers, `predicted` alone) come after them.
+    """Every column of the file stays; `predicted` and `probability` (of numbers and of several labels, which stand in
+    one cell, `predicted` alone) come after them.
 
     A row without text gets neither. A file that is no table is a text a line. `kind`: csv, tsv or jsonl; unset, what
     the name of `out` ends with, else the file's own. A .csv is written with commas. Gives the number of rows.
@@ -49,7 +50,8 @@ def predict_file(
         filled = [row for row, words in enumerate(texts) if words.strip()]
         predictions = dict(zip(filled, loaded.predict([texts[row] for row in filled], say=say), strict=True))
     new = _free_names(loaded, table, probabilities)
-    added = [_added(predictions[row], new) if row in predictions else {} for row in range(len(table))]
+    between = None if kind == "jsonl" else loaded.config.data.label_separator or ";"
+    added = [_added(predictions[row], new, between) if row in predictions else {} for row in range(len(table))]
     rows = _rows(Path(file).expanduser(), table, encoding if kind == "jsonl" else None)
     _write(out, kind, [*table.columns, *new.values()], rows, added)
     return len(table)
@@ -120,7 +122,9 @@ def _free_names(loaded: LoadedPredictor, table: Table, probabilities: bool) -> d
     """What comes after a row's own columns, and the name that is still free for it."""
     names = ["predicted"]
     if isinstance(loaded.answers, Classes):
-        names += ["probability", *(f"p_{label}" for label in loaded.answers.names if probabilities)]
+        names.append("probability")
+    if isinstance(loaded.answers, Classes | Labels):
+        names += [f"p_{label}" for label in loaded.answers.names if probabilities]
     free: dict[str, str] = {}
     for name in names:
         found = name
@@ -130,8 +134,11 @@ def _free_names(loaded: LoadedPredictor, table: Table, probabilities: bool) -> d
     return free
 
 
-def _added(prediction: Prediction, new: dict[str, str]) -> dict[str, Any]:
-    said = {"predicted": prediction.label if prediction.value is None else prediction.value}
+def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> dict[str, Any]:
+    """`between`: what parts several labels in one cell; None: they are a list."""
+    said: dict[str, Any] = {"predicted": prediction.label if prediction.value is None else prediction.value}
+    if prediction.labels is not None:
+        said["predicted"] = prediction.labels if between is None else between.join(prediction.labels)
     said["probability"] = prediction.probability
     said |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
     return {free: said[name] for name, free in new.items()}

@@ -20,12 +20,13 @@ from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_e
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.aligned import is_tmx, read_aligned, read_tmx
-from glassformer.data.columns import SAMPLE, Columns, choose_columns, may_hold_labels, pair_columns
+from glassformer.data.columns import SAMPLE, Columns, choose_columns, may_hold_labels
 from glassformer.data.embedded import open_dataset
 from glassformer.data.examples import Examples
 from glassformer.data.features import learn_features
 from glassformer.data.inputs import Features
 from glassformer.data.labelled import LabelledCorpus, split_table
+from glassformer.data.pair_columns import pair_columns
 from glassformer.data.pair_examples import PairExamples, encode_pairs
 from glassformer.data.part import Part
 from glassformer.data.pictured import COLUMNS as PICTURE_COLUMNS
@@ -94,7 +95,8 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
     say(f"columns: {columns.why}")
     agreed(said.get("data.kind"), columns, table.name)
     found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label, "data.kind": columns.kind}
-    config = resolve(file, flags, {**found, "data.also": ",".join(columns.also) or None})
+    found |= {"data.also": ",".join(columns.also) or None, "data.label_separator": columns.separator}
+    config = resolve(file, flags, found)
     if config.task == LANGUAGE_MODEL:
         return config, None
     if all(said.get(budget) is None for budget in BUDGETS):
@@ -218,17 +220,21 @@ def prepare(
     """`tokenizer`: the one to use, instead of training one."""
     corpus = divide(config, table)
     say(f"data: {corpus.report()}")
-    if "validation" not in corpus.parts:
+    if "validation" not in corpus.parts and not config.data.refit:
         raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
     if isinstance(corpus, Corpus):
-        return _for_language(config, corpus, tokenizer or train_tokenizer(corpus.parts["train"], config, say), say)
-    if isinstance(corpus, PairCorpus):
-        return _for_translation(config, corpus, tokenizer, target_tokenizer, say)
-    if tokenizer is None and corpus.columns.text is not None:
-        texts = corpus.parts["train"].texts
-        size = sum(len(text.encode()) for text in texts)
-        tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=True)
-    return _for_labels(config, corpus, tokenizer, say)
+        tokenizer = tokenizer or train_tokenizer(corpus.parts["train"], config, say)
+        prepared = _for_language(config, corpus, tokenizer, say)
+    elif isinstance(corpus, PairCorpus):
+        prepared = _for_translation(config, corpus, tokenizer, target_tokenizer, say)
+    else:
+        if tokenizer is None and corpus.columns.text is not None:
+            texts = corpus.parts["train"].texts
+            size = sum(len(text.encode()) for text in texts)
+            tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=True)
+        prepared = _for_labels(config, corpus, tokenizer, say)
+    prepared.task.validates = "validation" in corpus.parts
+    return prepared
 
 
 def train_tokenizer(part: Part, config: Config, say: Say) -> Tokenizer:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,48 +30,15 @@ from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.build import OwnModel, build_model, learn_from_data
 from glassformer.verbs.card import model_card, run_card
+from glassformer.verbs.doctor.example import example_of
+from glassformer.verbs.doctor.training import conclude, consult
 from glassformer.verbs.given_settings import read_config, whole_path, with_vectors
 from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
+from glassformer.verbs.refit import Before, train_and_refit, waits_for_refit
 from glassformer.verbs.report import leave_report
 from glassformer.verbs.resume import resumed_config, same_data, where_it_stands
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a training came to."""
-
-    run: str
-    task: str
-    model: str
-    parameters: int
-    steps: int
-    seconds: float
-    """Spent in updates, validations left out."""
-    reason: str
-    """Why it ended: finished, patience, or interrupted."""
-    validation: dict[str, float]
-    """The best weights on the whole validation part."""
-    words: str
-    """That for a person to read."""
-    best: dict[str, float]
-    """The best validation on the way, and its step."""
-    test: dict[str, float] | None = None
-
-    def __fspath__(self) -> str:
-        return self.run
-
-    def to_dict(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if value is not None}
-
-    def _repr_html_(self) -> str:
-        rows = {name: str(getattr(self, name)) for name in ("run", "model", "parameters", "steps", "seconds")}
-        rows |= {name: f"{value:.6g}" for name, value in self.validation.items()}
-        return (
-            "<table>"
-            + "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
-            + "</table>"
-        )
+from glassformer.verbs.trained import Trained as Trained
 
 
 def train(
@@ -83,6 +49,8 @@ def train(
     model: str | OwnModel | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    draft: bool = False,
+    refit: bool = False,
     listen: Listener = silent,
     command: str | None = None,
     **settings: Any,
@@ -92,8 +60,44 @@ def train(
     `settings` are the short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
     sections (`training={"lr": 0.001}`). `model` is a name (`lstm`, `bag:counts`), an nn.Module of one's own that maps
     B×T tokens and their mask to a score for each class (or one number), or a function that makes it from the size of
-    the vocabulary and the number of scores.
+    the vocabulary and the number of scores. A `draft` is one of many: its test part is not looked at, and it leaves no
+    pictures and no report. With `refit`, a last training follows on all rows but those of the test, for as long as the
+    best weights took; the run that it leaves tells the scores of the one before, which is kept in `held-out`.
     """
+    if refit or waits_for_refit(out, resume):
+        more: dict[str, Any] = {"config": config, "model": model, "listen": listen, "command": command, **settings}
+        if draft:
+            raise SettingError("a draft is one of many: it has no refit")
+        return train_and_refit(train_once, data, out=out, resume=resume, overwrite=overwrite, **more)
+    return train_once(
+        data,
+        out=out,
+        config=config,
+        model=model,
+        resume=resume,
+        overwrite=overwrite,
+        draft=draft,
+        listen=listen,
+        command=command,
+        **settings,
+    )
+
+
+def train_once(
+    data: str | Path | None = None,
+    *,
+    out: str | Path | None = None,
+    config: str | Path | None = None,
+    model: str | OwnModel | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    draft: bool = False,
+    before: Before | None = None,
+    listen: Listener = silent,
+    command: str | None = None,
+    **settings: Any,
+) -> Trained:
+    """One training. `before`: what a refit comes after; its run goes beside that, into the same folder."""
     own = None
     if data is not None and not isinstance(data, str | os.PathLike):
         raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
@@ -126,7 +130,8 @@ def train(
             where = resolved.data.path or resolved.data.source_file or "data"
             name = str(out or Run.next_name(where, resolved.model.encoder))
             path = Path(processes.word_of_first(name))
-            Run.check_free(path, overwrite=overwrite)
+            if before is None:
+                Run.check_free(path, overwrite=overwrite)
             prepared = prepare(resolved, say, table=table)
             snapshot = None
         built = build_model(
@@ -145,13 +150,16 @@ def train(
         processes.wait()  # so that nobody still looks whether the folder is free
         card = run_card(resolved, prepared, built, command)
         if run is not None:  # the best weights are still those, whoever goes on
-            card |= {key: value for key, value in run.card().items() if key in ("best", "command")}
+            card |= {key: value for key, value in run.card().items() if key in ("best", "command", "before_refit")}
+        if before is not None:
+            card["before_refit"] = dict(before)
+        total = card["total_steps"] = total_steps(resolved.training, prepared.task)
 
         def begin() -> None:
-            total = total_steps(resolved.training, prepared.task)
-            _begin(run or Run.create(path, overwrite=overwrite), card, prepared, snapshot, total)
+            made = run or (Run.create(path, overwrite=overwrite) if before is None else Run(path))
+            _begin(made, card, prepared, snapshot, total)
 
-        return _train(run or Run(path), begin, resolved, prepared, built, device, processes, snapshot, listen)
+        return _train(run or Run(path), begin, resolved, prepared, built, device, processes, snapshot, listen, draft)
     finally:
         if joined:
             processes.leave()
@@ -167,6 +175,7 @@ def _train(
     processes: Processes,
     snapshot: Snapshot | None,
     listen: Listener,
+    draft: bool,
 ) -> Trained:
     recorder = Recorder(run, model, prepared, config, listen)
     trainer = Trainer(
@@ -178,9 +187,11 @@ def _train(
         listen=recorder if processes.first else silent,
         processes=processes,
         resume=snapshot,
+        shown=lambda batch, row: example_of(batch, row, prepared.tokenizer),
     )
     if processes.first:  # only now, when nothing can be refused any more
         begin()
+        consult(recorder, run, config, prepared, parameter_count(model))
     processes.wait()
     try:
         ended = trainer.run()
@@ -194,8 +205,8 @@ def _train(
         run.load_weights(model)
         model.eval()
         with torch.inference_mode():
-            validation = prepared.task.evaluate(model, "validation")
-            test = prepared.task.evaluate(model, "test") if "test" in prepared.tokens else None
+            validation = prepared.task.evaluate(model, "validation") if prepared.task.validates else None
+            test = prepared.task.evaluate(model, "test") if "test" in prepared.tokens and not draft else None
     evaluations = {name: part for name, part in (("validation", validation), ("test", test)) if part is not None}
     measured = {name: part.metrics for name, part in evaluations.items()}
     words = validation.words if validation is not None else ""
@@ -205,8 +216,12 @@ def _train(
             status=status,
             steps=ended.step,
             seconds=ended.seconds,
+            words={name: part.words for name, part in evaluations.items()},
             **measured,
         )
+        if ended.reason != "interrupted":
+            conclude(recorder, prepared, None if draft else model, validation)
+    if processes.first and not draft:
         card = run.card()
         reads = "" if prepared.features is None or config.data.kind == TEXT else prepared.features.words
         _draw(run, prepared, test or validation)
@@ -237,6 +252,8 @@ def _train(
         words=words,
         best=run.card().get("best", {}),
         test=measured.get("test"),
+        before_refit=run.card().get("before_refit"),
+        evaluations=evaluations,
     )
 
 

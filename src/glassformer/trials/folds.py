@@ -1,0 +1,285 @@
+"""Cross-validation: as many trainings as folds, each judged on the rows that it did not see."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    LANGUAGE_MODEL,
+    MULTILABEL,
+    OWN,
+    REGRESSION,
+    TRANSLATION,
+    model_name,
+)
+from glassformer.config.resolve import flatten
+from glassformer.config.say import silent
+from glassformer.config.version import VERSION
+from glassformer.measures.intervals import Interval, mean_interval
+from glassformer.runs.files import read_json, write_json, write_text, writing
+from glassformer.runs.run import CARD, Run
+from glassformer.training.events import Listener, Noted
+from glassformer.training.processes import Processes
+from glassformer.trials.pooled import pooled
+from glassformer.verbs.build import OwnModel
+from glassformer.verbs.evaluate import evaluate
+from glassformer.verbs.given_settings import read_config, whole_path
+from glassformer.verbs.refit import DONE, refitted
+from glassformer.verbs.train import train, train_once
+from glassformer.verbs.trained import Trained
+
+FOLDS = "folds.json"
+RECORDS = "held-out.jsonl"
+"""In each fold's folder: what its model said of the rows that it did not see."""
+PRIMARY = {
+    CLASSIFICATION: "accuracy",
+    MULTILABEL: "micro_f1",
+    REGRESSION: "rmse",
+    TRANSLATION: "chrf",
+    LANGUAGE_MODEL: "bits_per_byte",
+}
+"""What a fold is judged by; of language models, which may have other tokens in each, what does not depend on them."""
+SHARED = "the folds share most of their training rows, so that the interval is approximate"
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One of the trainings."""
+
+    fold: int
+    run: str
+    """Its folder, as seen from that of all."""
+    metrics: dict[str, float]
+    steps: int
+    """Updates after which it was best."""
+    total: int
+    """Updates that it set out to make."""
+
+
+@dataclass(frozen=True)
+class CrossValidated:
+    """What the folds came to."""
+
+    out: str
+    task: str
+    model: str
+    primary: str
+    lower_is_better: bool
+    folds: list[Fold]
+    mean: float
+    interval: Interval | None
+    """Of the mean, by Student's t over the folds. They share training rows, so that it is approximate."""
+    pooled: dict[str, float]
+    """Over all rows together, each predicted once by the model that had not seen it."""
+    reason: str = "finished"
+    """Or interrupted; then the folds are those that were done."""
+    refit: Trained | None = field(default=None, repr=False)
+
+    def __fspath__(self) -> str:
+        return self.out
+
+    @property
+    def words(self) -> str:
+        """In a sentence."""
+        between = "" if self.interval is None else f" (95 %: {self.interval.low:.4f} to {self.interval.high:.4f})"
+        whole = ", ".join(f"{name} {value:.4f}" for name, value in self.pooled.items() if isinstance(value, float))
+        return f"{self.primary} {self.mean:.4f}{between} over {len(self.folds)} folds; all rows together: {whole}"
+
+    def to_dict(self) -> dict[str, Any]:
+        held = {name: value for name, value in asdict(self).items() if name != "refit"}
+        return {**held, "note": SHARED, **({} if self.refit is None else {"refit": self.refit.to_dict()})}
+
+    def _repr_html_(self) -> str:
+        rows = [f"<tr><td>fold {one.fold}</td><td>{one.metrics[self.primary]:.4f}</td></tr>" for one in self.folds]
+        return f"<table><tr><th></th><th>{self.primary}</th></tr>{''.join(rows)}</table><p>{self.words}; {SHARED}</p>"
+
+
+def cross_validate(
+    data: "str | Path | None" = None,
+    *,
+    folds: int | None = None,
+    out: "str | Path | None" = None,
+    refit: bool = False,
+    config: "str | Path | None" = None,
+    model: str | OwnModel | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    listen: Listener = silent,
+    command: str | None = None,
+    **settings: Any,
+) -> CrossValidated:
+    """Train on all folds but one, for each of them; with `refit`, then once on all rows.
+
+    The runs are `out`/fold-0 …; asked again with the same settings (or `resume`, which needs none), what is done is not
+    done again. `settings`: as of `train`.
+    """
+    if Processes.from_environment().world > 1:
+        raise SettingError("folds are trained in one process, one after the other: leave torchrun away")
+    if isinstance(model, nn.Module):
+        raise SettingError(
+            "each fold needs new weights: model=… must be a name, or a function that makes the nn.Module"
+        )
+    said = _said(data, folds, config, model, settings)
+    place = _place(out, said, model, resume=resume)
+    begun = _begun(place, said, resume=resume, overwrite=overwrite)
+    said = begun["settings"] if begun is not None else said
+    count = int(said["data.folds"])
+    if begun is None:
+        with writing(place):
+            place.mkdir(parents=True, exist_ok=True)
+        write_json(place / FOLDS, {"glassformer": VERSION, "status": "training", "command": command, "settings": said})
+    if (place / CARD).exists():
+        if Run.open(place).card().get("status") not in DONE:
+            return _summary(place, count, refit=train(out=place, resume=True, model=_own(model), listen=listen))
+        raise Misuse(f"{place} is refitted already: replace it with --overwrite, or name another --out")
+    for number in range(count):
+        try:
+            done = _fold(place / f"fold-{number}", number, said, model, listen)
+        except GlassformerError:
+            if begun is None and not (place / "fold-0").exists():  # refused before anything was made
+                shutil.rmtree(place, ignore_errors=True)
+            raise
+        if not done:
+            return _summary(place, count, reason="interrupted")
+    summary = _summary(place, count)
+    write_json(place / FOLDS, {**read_json(place / FOLDS), **summary.to_dict(), "status": "finished"})
+    if not refit:
+        return summary
+    steps, total = (
+        round(sum(values) / count) for values in zip(*((f.steps, f.total) for f in summary.folds), strict=True)
+    )
+    before = {
+        "runs": [one.run for one in summary.folds],
+        "steps": max(1, steps),
+        "words": summary.words,
+        "mean": {summary.primary: summary.mean},
+        "pooled": summary.pooled,
+    }
+    last = refitted(
+        train_once, Run(place / "fold-0"), steps=max(1, steps), total=total, before=before, model=_own(model),
+        listen=listen, command=command,
+    )  # fmt: skip
+    return _summary(place, count, refit=last)
+
+
+def _own(model: str | OwnModel | None) -> OwnModel | None:
+    return None if model is None or isinstance(model, str) else model
+
+
+def _said(
+    data: "str | Path | None",
+    folds: int | None,
+    config: "str | Path | None",
+    model: str | OwnModel | None,
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Every setting that was given, by dotted key."""
+    named = {} if model is None else {"model": model if isinstance(model, str | dict) else OWN}
+    said = {**flatten(read_config(config) if config else {}), **flatten({**settings, **named})}
+    for key in ("data.fold", "data.refit"):
+        if key in said:
+            raise SettingError(f"{key} is set by the folds themselves: leave it away")
+    if folds is not None:
+        said |= flatten({"data.folds": folds})
+    if data is not None:
+        said["data.path"] = str(data)
+    return {key: whole_path(key, value) for key, value in said.items()}
+
+
+def _place(out: "str | Path | None", said: Mapping[str, Any], model: str | OwnModel | None, *, resume: bool) -> Path:
+    if out is not None:
+        return Path(out)
+    if resume:
+        raise Misuse("--resume goes on with folds that are in --out: name it")
+    name = model_name(said.get("model.encoder", "transformer"))[0] if _own(model) is None else OWN
+    return Run.next_name(said.get("data.path") or said.get("data.source_file") or "data", f"{name}-folds")
+
+
+def _begun(place: Path, said: Mapping[str, Any], *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
+    """What was begun here, if it is the same; None where nothing was."""
+    if not (place / FOLDS).exists():
+        if resume:
+            raise NotARun(f"{place} holds no folds to go on with: there is no {FOLDS} in it")
+        Run.check_free(place, overwrite=overwrite)
+        if "data.folds" not in said or said["data.folds"] is None:
+            raise SettingError("how many folds? give folds=… (--folds 5)")
+    if place.is_dir() and overwrite:
+        with writing(place):
+            shutil.rmtree(place)
+    if not (place / FOLDS).exists():
+        return None
+    before = read_json(place / FOLDS)
+    now = dict(said) if said or not resume else before["settings"]
+    if resume:
+        now = {**before["settings"], **now}
+    if now != before["settings"]:
+        other = sorted(key for key in {*now, *before["settings"]} if now.get(key) != before["settings"].get(key))
+        raise Misuse(
+            f"{place} holds folds with another {other[0]}: replace them with --overwrite, or name another --out"
+        )
+    return before
+
+
+def _fold(place: Path, number: int, said: Mapping[str, Any], model: str | OwnModel | None, listen: Listener) -> bool:
+    """Train one, if it is not done; gives whether it is now."""
+    count = said["data.folds"]
+    run = Run(place)
+    begun = (place / CARD).exists()
+    if begun and run.card().get("status") in DONE:
+        listen(Noted(f"fold {number} of {count}: done before"))
+    else:
+        listen(Noted(f"fold {number} of {count}"))
+        own: dict[str, Any] = {} if _own(model) is None else {"model": model}
+        settings = {} if begun else {**said, "data.fold": number}
+        settings = {key: value for key, value in settings.items() if key != "model.encoder" or not own}
+        trained = train(out=place, resume=begun, draft=True, listen=listen, **settings, **own)
+        if trained.reason == "interrupted":
+            return False
+        _write_records(place, trained.evaluations["validation"].records)
+    if not (place / RECORDS).exists():
+        beam = 1 if run.config().task == TRANSLATION else None
+        _write_records(place, evaluate(place, part="validation", beam=beam).records)
+    return True
+
+
+def _write_records(place: Path, records: list[dict[str, Any]]) -> None:
+    write_text(place / RECORDS, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+
+
+def _summary(place: Path, count: int, *, reason: str = "finished", refit: Trained | None = None) -> CrossValidated:
+    """Of the folds that are done."""
+    folds, held = [], []
+    task = model = ""
+    for number in range(count):
+        run = Run(place / f"fold-{number}")
+        if not (run.path / CARD).exists() or not (run.path / RECORDS).exists():
+            continue
+        card = run.card()
+        lines = (run.path / RECORDS).read_text(encoding="utf-8").splitlines()
+        task, model = card["task"], card["config"]["model"]["encoder"]
+        steps = card["best"]["step"]
+        total = max(steps, card.get("total_steps") or card["steps"])
+        folds.append(Fold(number, run.path.name, card["validation"], steps, total))
+        held.append({"records": [json.loads(line) for line in lines], "metrics": card["validation"]})
+    primary = PRIMARY.get(task, "")
+    values = [fold.metrics[primary] for fold in folds]
+    return CrossValidated(
+        out=str(place),
+        task=task,
+        model=model,
+        primary=primary,
+        lower_is_better=task in (REGRESSION, LANGUAGE_MODEL),
+        folds=folds,
+        mean=sum(values) / len(values) if values else float("nan"),
+        interval=mean_interval(values) if values else None,
+        pooled=pooled(task, held) if held else {},
+        reason=refit.reason if refit is not None else reason,
+        refit=refit,
+    )
