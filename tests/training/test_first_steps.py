@@ -130,4 +130,5 @@ def test_samples_of_every_encoder(tmp_path: Path) -> None:
     for number, settings in enumerate([*({"encoder": name} for name in CAUSAL), {"model__mask": False}]):
         out = tmp_path / str(number)
         train_here(out, tiny(**settings, training__samples=True, training__steps=1))
-        assert [line["event"] for line in log_of(out)] == ["step", "validation", "sample"]
+        events = [line["event"] for line in log_of(out) if line["event"] != "finding"]
+        assert events == ["step", "validation", "sample"]

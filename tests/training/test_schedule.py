@@ -68,3 +68,13 @@ def test_the_loop_uses_it() -> None:
         event.lr for event in trained(linear(), Fit(), steps=20, lr=0.3, schedule="cosine", warmup=2).told(Stepped)
     ]
     assert rates == pytest.approx([0.3 * factor for factor in factors(20, schedule="cosine", warmup=2)])
+
+
+def test_the_way_of_the_rate_may_be_that_of_a_longer_run() -> None:
+    """As in a refit, which stops where the weights were best."""
+    whole = TrainingSettings(steps=100, warmup=7)
+    part = TrainingSettings(steps=30, warmup=7, schedule_steps=100)
+    for step in range(30):
+        assert rate_factor(part, step, step / 30, 30) == rate_factor(whole, step, step / 100, 100)
+    assert rate_factor(part, 99, 1.0, 30) == rate_factor(whole, 99, 0.99, 100)
+    assert rate_factor(part, 200, 1.0, 30) == whole.lr_floor

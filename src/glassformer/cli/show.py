@@ -10,7 +10,19 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.training.events import Checkpointed, Ended, Event, Noted, Sampled, Started, Stepped, Validated
+from glassformer.training.events import (
+    Broke,
+    Checkpointed,
+    Ended,
+    Event,
+    Found,
+    Noted,
+    Sampled,
+    Started,
+    Stepped,
+    Validated,
+)
+from glassformer.training.finding import NOTE
 
 WIDE = 160  # where there is no terminal to fit into
 
@@ -80,10 +92,13 @@ class Watcher:
             self._line(f"step {event.step:,}: validation {evaluation.words}{'  best so far' if event.best else ''}")
         elif isinstance(event, Sampled):
             self._line("  │ " + printable(event.text).strip("\n").replace("\n", "\n  │ "))
+        elif isinstance(event, Found):
+            if event.finding.severity != NOTE:  # those are for the report, and for glassformer doctor
+                self._line(f"doctor: {printable(event.finding.line)}")
         elif isinstance(event, Ended):
             self.close()
         else:
-            assert isinstance(event, Checkpointed)
+            assert isinstance(event, Checkpointed | Broke)
 
     def close(self) -> None:
         if self.bar is not None:

@@ -1,9 +1,12 @@
 """What the loop tells: one stream of events, for whoever listens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from glassformer.tasks.base import Evaluation
+from glassformer.training.finding import Finding
+from glassformer.training.finite import MOST_ROWS
+from glassformer.training.sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Stepped:
     """Spent in steps so far, validations left out."""
     done: float
     """How far through the budget the step began, 0 to 1."""
+    layers: Mapping[str, Sizes] | None = None
+    """Gradients, weights and update of each layer, at the few steps where they are measured."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,45 @@ class Sampled:
 
 
 @dataclass(frozen=True)
+class Broke:
+    """A number is no longer finite: the training stops."""
+
+    step: int
+    """The update that could not be made, or after which it was seen."""
+    what: str
+    tensor: str
+    """The first that is not finite."""
+    batch: int
+    """The step whose batch led to it."""
+    rows: tuple[int, ...]
+    """The examples of the batch, from 0, that lead to it each alone; none: only all together."""
+    example: str
+    """The first of them, as a person knows it."""
+    size: int
+    """How many examples the batch has."""
+    lr: float
+    """A rate to try."""
+
+    @property
+    def where(self) -> str:
+        """Which examples led there; where every one does, it is the weights, and none is named."""
+        if not self.rows:
+            return ""
+        if len(self.rows) > 1 and len(self.rows) == min(self.size, MOST_ROWS):
+            return f"with every example of the batch of step {self.batch}; "
+        more = f" and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
+        named = f", '{self.example}'" if self.example else ""
+        return f"with example {self.rows[0] + 1}{more} of {self.size} in the batch of step {self.batch}{named}; "
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something about the training that a person should know."""
+
+    finding: Finding
+
+
+@dataclass(frozen=True)
 class Noted:
     """Something a person should know."""
 
@@ -70,5 +114,5 @@ class Ended:
     seconds: float
 
 
-Event = Started | Stepped | Validated | Checkpointed | Sampled | Noted | Ended
+Event = Started | Stepped | Validated | Checkpointed | Sampled | Broke | Found | Noted | Ended
 Listener = Callable[[Event], None]

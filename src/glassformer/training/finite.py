@@ -6,9 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+MOST_ROWS = 64
+"""Examples of a batch that are tried one by one."""
+
 
 def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str | None:
-    """The first tensor that is not finite, by name: a parameter, a module's output, the loss, or a gradient."""
+    """The first tensor that is not finite, by name: a parameter, a module's output, the loss, or a gradient.
+
+    Gradients are made from the loss back: the first of them is that of the last module.
+    """
     for name, weight in model.named_parameters():
         if not torch.isfinite(weight).all():
             return f"parameter {name}"
@@ -29,12 +35,33 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str | N
         if not found:
             model.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
-            found += [
-                f"gradient of {name}"
+            spoiled = [
+                name
                 for name, weight in model.named_parameters()
                 if weight.grad is not None and not torch.isfinite(weight.grad).all()
             ]
+            last = [name for name in spoiled if name.rpartition(".")[0] == spoiled[-1].rpartition(".")[0]]
+            found += [f"gradient of {name}" for name in last]
     finally:
         for hook in hooks:
             hook.remove()
     return found[0] if found else None
+
+
+def rows_not_finite(model: nn.Module, size: int, compute: Callable[[int], Tensor]) -> tuple[int, ...]:
+    """The examples that lead to a loss or a gradient that is not finite, each alone and without dropout.
+
+    `compute` gives the loss of one. The gradients that were there are lost.
+    """
+    found = []
+    model.eval()
+    for row in range(min(size, MOST_ROWS)):
+        model.zero_grad(set_to_none=True)
+        loss = compute(row)
+        if torch.isfinite(loss) and loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+        gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+        if not torch.isfinite(loss) or not all(torch.isfinite(gradient).all() for gradient in gradients):
+            found.append(row)
+    model.zero_grad(set_to_none=True)
+    return tuple(found)

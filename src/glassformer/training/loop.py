@@ -24,31 +24,17 @@ from glassformer.models.weights import put_weights, take_weights
 from glassformer.runs.history import due
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.training.average import Average
+from glassformer.training.compiled import StepLoss
 from glassformer.training.device import choose_compile, choose_precision
-from glassformer.training.events import Checkpointed, Ended, Listener, Noted, Started, Stepped, Validated
-from glassformer.training.finite import first_not_finite
+from glassformer.training.events import Broke, Checkpointed, Ended, Listener, Noted, Started, Stepped, Validated
+from glassformer.training.finite import first_not_finite, rows_not_finite
 from glassformer.training.interrupt import Interrupt
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import rate_factor, total_steps
+from glassformer.training.sizes import Scales, Sizes
 from glassformer.training.snapshot import Keeper, Progress, Snapshot
 from glassformer.training.watch import LossWatch
-
-
-class _Loss(nn.Module):
-    """Task and model as one module, so that several processes can share its gradients."""
-
-    def __init__(self, model: nn.Module, task: Task) -> None:
-        super().__init__()
-        self.model = model
-        self.task = task
-        self.compute: Callable[..., Tensor] = self.eager
-
-    def eager(self, *tensors: Tensor) -> Tensor:
-        return self.task.loss(self.model, *tensors)
-
-    def forward(self, *tensors: Tensor) -> Tensor:
-        return self.compute(*tensors)
 
 
 class Trainer:
@@ -65,7 +51,9 @@ class Trainer:
         listen: Listener,
         processes: Processes | None = None,
         resume: Snapshot | None = None,
+        shown: Callable[[Batch, int], str] = lambda batch, row: "",
     ) -> None:
+        """`shown`: an example of a batch as a person knows it."""
         self.model = model.to(device)
         self.task = task
         self.settings = settings
@@ -84,14 +72,7 @@ class Trainer:
         self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
         self.precision = choose_precision(settings.precision, device)
         self.scaled = self.precision.name == "fp16"
-        self.compiled = choose_compile(settings, device, self.total, steady=task.steady)
-        self.loss = _Loss(model, task)
-        if self.compiled != "off":
-            self.loss.compute = torch.compile(
-                self.loss.eager,
-                dynamic=not task.steady,
-                options={"coordinate_descent_tuning": self.compiled == "tuned"},
-            )
+        self.loss = StepLoss(model, task, choose_compile(settings, device, self.total, steady=task.steady))
         self.stepper: nn.Module = self.loss
         if self.processes.world > 1:
             self.stepper = DistributedDataParallel(self.loss, device_ids=[device] if device.type == "cuda" else None)
@@ -102,7 +83,8 @@ class Trainer:
             self.progress.averaged = 0
         self.penalised = list(decayed(model).values()) if settings.l2 else []
         self.watch = LossWatch(device)
-        self.ran_compiled = False
+        self.scales = Scales(model) if self.processes.first else None
+        self.shown = shown
         self.done = 0.0
         self._begun = time.perf_counter()
         self.saved = None if resume is None else resume.progress.step
@@ -169,7 +151,7 @@ class Trainer:
             first, last = number == 0, number + 1 == len(pieces)
             with self._sharing(last):
                 with self.precision.autocast():
-                    loss = self._forward(piece.tensors(self.device)) * share
+                    loss = self.loss.through(self.stepper, piece.tensors(self.device), self._say) * share
                 self.watch.add(loss, first=first, last=last)
                 if self.penalised and first:
                     loss = loss + l2_penalty(self.penalised, settings.l2)
@@ -177,12 +159,12 @@ class Trainer:
         mean, asked = self._exchange(asked)
         if not math.isfinite(mean):
             self._fail(f"the loss became {mean} at step {progress.step + 1}")
-        norm = self._update(factor)
+        norm, layers = self._update(factor)
         progress.step += 1
         progress.tokens += batch.tokens
         progress.seconds += time.perf_counter() - began
         lr = factor * self.optimiser.lr
-        self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done))
+        self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
 
     def _reseed(self) -> None:
@@ -210,19 +192,6 @@ class Trainer:
             return contextlib.nullcontext()
         return self.stepper.no_sync()
 
-    def _forward(self, tensors: tuple[Tensor, ...]) -> Tensor:
-        try:
-            loss: Tensor = self.stepper(*tensors)
-        except Exception as error:
-            if self.compiled == "off" or self.ran_compiled or isinstance(error, torch.OutOfMemoryError):
-                raise
-            why = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            self.listen(Noted(f"torch.compile failed ({why[:120]}); going on without it"))
-            self.compiled, self.loss.compute = "off", self.loss.eager
-            loss = self.stepper(*tensors)
-        self.ran_compiled = True
-        return loss
-
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.
 
@@ -232,12 +201,14 @@ class Trainer:
         loss, any_asked, self.progress.elapsed = self.processes.sums(mine, self.device)
         return loss / self.processes.world, any_asked > 0
 
-    def _update(self, factor: float) -> float | None:
-        """Clip and update; gives the gradient's norm where reading it costs nothing."""
+    def _update(self, factor: float) -> tuple[float | None, dict[str, Sizes] | None]:
+        """Clip and update; gives the gradient's norm where reading it costs nothing, and now and then each layer's."""
         gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
         norm = None
         if self.scaled:
             torch._foreach_mul_(gradients, 1 / self.progress.loss_scale)
+        if self.scales is not None:
+            self.scales.before(self.progress.step + 1)
         if self.settings.clip is not None or self.scaled:
             norm = nn.utils.get_total_norm(gradients)
         if norm is None or not self.scaled or self.progress.scale_held(math.isfinite(norm)):
@@ -248,19 +219,26 @@ class Trainer:
             self.optimiser.step(factor)
             self.progress.averaged = self.average.update(self.progress.averaged)
         self.optimiser.zero()
-        return float(norm) if norm is not None and norm.device.type == "cpu" else None
+        layers = None if self.scales is None else self.scales.after()
+        return float(norm) if norm is not None and norm.device.type == "cpu" else None, layers
 
     def _fail(self, what: str) -> NoReturn:
-        """Names the first tensor that went wrong. A checkpoint of these weights is no good: it would fail again."""
+        """Names the first tensor that went wrong, and the examples that led there. A checkpoint of these weights is no
+        good: it would fail again.
+        """
+        step, lr = self.progress.step, self.optimiser.lr / 3
         self._reseed()
-        pieces = self._pieces(self.task.batch(self.progress.step))
-        found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in pieces)
+        batch = self.task.batch(step)
+        found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in self._pieces(batch))
         culprit = next(filter(None, found), "none when computed again")
-        if self.processes.first and self.saved == self.progress.step:
-            self.keeper.forget(self.progress.step)
+        rows = rows_not_finite(self.model, batch.size, lambda row: self._plain_loss(batch.rows(row, row + 1)))
+        broke = Broke(step, what, culprit, step + 1, rows, self.shown(batch, rows[0]) if rows else "", batch.size, lr)
+        if self.processes.first and self.saved == step:
+            self.keeper.forget(step)
+        self.listen(broke)
         raise TrainingFailed(
-            f"{what} (first tensor that is not finite: {culprit}); "
-            f"go on from the last good checkpoint with a lower rate: --resume --lr {self.optimiser.lr / 3:.1g}"
+            f"{what} ({broke.where}first tensor that is not finite: {culprit}); "
+            f"go on from the last good checkpoint with a lower rate: --resume --lr {lr:.1g}"
         )
 
     def _plain_loss(self, piece: Batch) -> Tensor:
@@ -278,9 +256,12 @@ class Trainer:
                 f"{self.processes.world} processes with training.accumulate {self.settings.accumulate}"
             )
 
+    def _say(self, text: str) -> None:
+        self.listen(Noted(text))
+
     def _notes(self) -> tuple[str, ...]:
         notes = [f"on {self.device}, matrix products in {self.precision.name}"]
-        if self.compiled != "off":
+        if self.loss.how != "off":
             notes.append("compiling the step first, which takes a while (--training.compile off)")
         if self.processes.world > 1:
             notes.append(f"{self.processes.world} processes")
@@ -302,6 +283,9 @@ class Trainer:
 
     def _validate(self) -> None:
         progress = self.progress
+        if not self.task.validates:
+            self._keep_last()
+            return
         began = time.perf_counter()
         self.model.eval()
         with self.average.in_use():
@@ -313,6 +297,13 @@ class Trainer:
         if not math.isfinite(score):  # only now: it is in the trained weights that the culprit is looked for
             self._fail(f"the validation {evaluation.primary} became {score} after step {progress.step}")
         progress.validating = self.processes.from_first(progress.validating + time.perf_counter() - began)
+
+    def _keep_last(self) -> None:
+        """Where nothing is held out to judge weights by, those of this step."""
+        with self.average.in_use():
+            if self.processes.first:
+                unjudged = Evaluation({}, primary="", lower_is_better=True)
+                self.keeper.best(take_weights(self.model), unjudged, self.progress.step)
 
     def _judge(self, evaluation: Evaluation, score: float) -> None:
         """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""

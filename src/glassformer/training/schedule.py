@@ -15,6 +15,9 @@ def total_steps(settings: TrainingSettings, task: Task) -> int | None:
 
 def rate_factor(settings: TrainingSettings, step: int, progress: float, total: int | None) -> float:
     """What the rate is multiplied by for the update after `step` updates, `progress` (0 to 1) through the run."""
+    if settings.schedule_steps is not None:
+        total = settings.schedule_steps
+        progress = step / total
     warmup = settings.warmup if total is None else min(settings.warmup, max(1, total // 10))
     if step < warmup and (total is not None or progress < 0.1):  # a tenth of the run at most, in minutes too
         through = 10 * progress if total is None else 0.0

@@ -1,0 +1,44 @@
+"""A finding: what a training shows of itself, in plain words, with the number behind it and what to try."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NOTE, WARNING, PROBLEM = "note", "warning", "problem"
+SEVERITIES = (PROBLEM, WARNING, NOTE)
+"""The worst first."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Of one kind; a training has at most one of each."""
+
+    kind: str
+    step: int
+    """Updates made by then; 0: seen before the first."""
+    severity: str
+    """note: worth knowing; warning: it costs quality; problem: the training does not do what it should."""
+    words: str
+    """What is so, with its numbers."""
+    advice: str
+    """What to try, with the flag."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def line(self) -> str:
+        return f"{self.words} Try: {self.advice}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "step": self.step,
+            "severity": self.severity,
+            "words": self.words,
+            "advice": self.advice,
+            "numbers": dict(self.numbers),
+        }
+
+    @staticmethod
+    def of(line: Mapping[str, Any]) -> "Finding":
+        """What `to_dict` gave."""
+        return Finding(**{name: line[name] for name in Finding.__dataclass_fields__})

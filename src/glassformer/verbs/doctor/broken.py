@@ -1,0 +1,16 @@
+"""Numbers that are no longer finite: where it began."""
+
+from glassformer.training.events import Broke
+from glassformer.training.finding import PROBLEM, Finding
+
+
+def not_finite(broke: Broke) -> Finding:
+    began = f"{broke.what}: it began in {broke.tensor}"
+    where = broke.where.removesuffix("; ")
+    words = f"{began}, {where}." if where else f"{began}."
+    weights = broke.tensor.startswith("parameter") or len(broke.rows) != 1
+    advice = f"--resume --lr {broke.lr:.1g}, --training.clip 1, a longer --training.warmup"
+    if not weights:
+        advice = f"look at that example (glassformer data check); else {advice}"
+    numbers = {"tensor": broke.tensor, "batch": broke.batch, "rows": list(broke.rows), "example": broke.example}
+    return Finding("not-finite", broke.batch, PROBLEM, words[0].upper() + words[1:], advice, numbers)

@@ -1,0 +1,55 @@
+"""What the data shows before the first update, of every task."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from glassformer.config.presets import LANGUAGE_MODEL
+from glassformer.config.resolve import Config
+from glassformer.tasks.answers import Classes
+from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.translation import Translating
+from glassformer.training.finding import Finding
+from glassformer.training.schedule import total_steps
+from glassformer.verbs.doctor.classes import imbalance
+from glassformer.verbs.doctor.reading import cut_off, memorised, repeated, unknown
+from glassformer.verbs.examples import words_in
+from glassformer.verbs.prepare import Prepared
+
+
+def data_findings(config: Config, prepared: Prepared, parameters: int) -> Iterator[Finding | None]:
+    task = prepared.task
+    yield repeated(prepared.corpus.remarks)
+    yield unknown(_unknown(prepared))
+    if isinstance(task, Labelling):
+        texts = [words for part in task.parts.values() if (words := words_in(part)) is not None]
+        yield cut_off(sum(part.cut for part in texts), sum(len(part) for part in texts), config.model.context)
+        if isinstance(prepared.answers, Classes) and task.parts["train"].answers.ndim == 1:
+            names = prepared.answers.names
+            counts = np.bincount(task.parts["train"].answers, minlength=len(names)).tolist()
+            yield imbalance(names, counts, weighted=config.training.class_weights is not None)
+    elif isinstance(task, Translating):
+        cut, dropped = (sum(getattr(part, name) for part in task.parts.values()) for name in ("cut", "dropped"))
+        pairs = sum(len(part) for part in task.parts.values()) + dropped
+        yield cut_off(cut or dropped, pairs, config.model.context, dropped=not cut)
+    elif config.task == LANGUAGE_MODEL:
+        total = total_steps(config.training, task)
+        times = None if total is None else total / task.steps_per_epoch
+        yield memorised(prepared.tokens["train"], parameters, times)
+
+
+def _unknown(prepared: Prepared) -> dict[str, float]:
+    """The share of unknown tokens in each part."""
+    task = prepared.task
+    if isinstance(task, LanguageModelling):
+        counts = {name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}
+    elif isinstance(task, Translating):
+        counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids))
+                  for name, part in task.parts.items()}  # fmt: skip
+    elif isinstance(task, Labelling):
+        texts = {name: words for name, part in task.parts.items() if (words := words_in(part)) is not None}
+        counts = {name: (part.unknown, len(part.ids)) for name, part in texts.items()}
+    else:
+        return {}
+    return {name: some / of for name, (some, of) in counts.items() if of}

@@ -1,0 +1,74 @@
+"""What is wrong with a training: asked of a run, while it goes on or long after."""
+
+import os
+
+import torch
+
+from glassformer.config.errors import DataError, GlassformerError
+from glassformer.config.say import Say, silent
+from glassformer.runs.run import Run
+from glassformer.training.finding import Finding
+from glassformer.verbs.build import OwnModel
+from glassformer.verbs.doctor.after import inner_findings, judged_findings
+from glassformer.verbs.doctor.data import data_findings
+from glassformer.verbs.doctor.found import FROM_THE_LOG, OF_THE_DATA, OF_THE_MODEL, Findings, findings_of
+from glassformer.verbs.doctor.listening import Doctor, replay
+from glassformer.verbs.doctor.patient import patient_of
+from glassformer.verbs.held_out import prepare_again
+from glassformer.verbs.load import AnyLoaded, Loaded, load
+from glassformer.verbs.prepare import Prepared
+
+ENDED = ("finished", "stopped early")
+
+
+def doctor(
+    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    *,
+    model: OwnModel | None = None,
+    device: str = "auto",
+    say: Say = silent,
+) -> Findings:
+    """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them.
+
+    `model`: a person's own, which a run does not hold.
+    """
+    known = run if isinstance(run, Loaded) else None
+    run = run.run if isinstance(run, Loaded) else run if isinstance(run, Run) else Run.open(run)
+    lines, card = run.read_metrics(), run.card()
+    physician, found = replay(patient_of(run.config(), card), lines)
+    if card.get("status") in ENDED:
+        found += physician.end()
+    looked, missing = list(FROM_THE_LOG), ""
+    try:
+        prepared = prepare_again(run)
+    except DataError as error:
+        found += _told(physician, lines)
+        return findings_of(run.path.name, found, looked, f"data and model, but for what the log tells of them: {error}")
+    looked += OF_THE_DATA
+    found += physician.new(data_findings(run.config(), prepared, card["parameters"]))
+    try:
+        loaded = known or load(run, device, model=model)
+    except GlassformerError as error:
+        missing = f"the model, but for what the log tells of it: {error}"
+        found += _told(physician, lines)
+    else:
+        looked += OF_THE_MODEL
+        say("looking at the model on a few examples")
+        found += _of_model(physician, loaded, prepared)
+    return findings_of(run.path.name, found, looked, missing)
+
+
+def _of_model(physician: Doctor, loaded: AnyLoaded, prepared: Prepared) -> list[Finding]:
+    step, evaluation, found = physician.story.step, None, []
+    if "validation" in prepared.tokens:
+        with torch.inference_mode():
+            evaluation = prepared.task.evaluate(
+                loaded.model, "validation", most=loaded.config.training.validation_tokens
+            )
+        found = physician.new(judged_findings(prepared, evaluation, physician.patient, step))
+    return found + physician.new(inner_findings(loaded.model, prepared, evaluation, physician.patient, step))
+
+
+def _told(physician: Doctor, lines: list[dict[str, object]]) -> list[Finding]:
+    """What the log tells of the end, where it cannot be looked at again."""
+    return physician.new(Finding.of(line) for line in lines if line.get("event") == "finding" and line.get("end"))

@@ -1,0 +1,265 @@
+"""Each check of the doctor is a function of a few numbers: what it must find, and what it must leave alone."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.training.events import Broke
+from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
+from glassformer.verbs.doctor.broken import not_finite
+from glassformer.verbs.doctor.classes import collapse, imbalance
+from glassformer.verbs.doctor.first_loss import first_loss, too_good
+from glassformer.verbs.doctor.flat import flat
+from glassformer.verbs.doctor.gap import gap, rising, still_falling
+from glassformer.verbs.doctor.gradients import clipped, stacks, vanishing
+from glassformer.verbs.doctor.held_out import too_small
+from glassformer.verbs.doctor.listening import Doctor
+from glassformer.verbs.doctor.no_better import no_better
+from glassformer.verbs.doctor.patient import Patient
+from glassformer.verbs.doctor.rate import jumps, too_high, too_low
+from glassformer.verbs.doctor.reading import cut_off, memorised, repeated, unknown
+from glassformer.verbs.doctor.units import dead_units, heads, stuck
+
+LN_V = math.log(4096)
+
+
+def named(finding: Finding | None, kind: str, severity: str, *words: str) -> None:
+    """Of this kind and so bad, with these words, and with something to try."""
+    assert finding is not None
+    assert (finding.kind, finding.severity) == (kind, severity)
+    assert finding.words.endswith(".")
+    assert finding.advice
+    for word in words:
+        assert word in finding.words
+
+
+def noise(count: int, spread: float = 0.1, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, spread, count)
+
+
+def test_first_loss() -> None:
+    guess = "ln of 4,096 tokens"
+    for healthy in (LN_V, 1.1 * LN_V, 0.8 * LN_V):
+        assert first_loss(healthy, LN_V, guess) is None
+    named(first_loss(2 * LN_V, LN_V, guess), "first-loss", WARNING, "16.64", "2.0 times", guess, "8.32")
+    named(first_loss(90.0, LN_V, guess), "first-loss", PROBLEM, "90.00")
+    named(first_loss(1.0, LN_V, guess), "first-loss", WARNING, "1.00", "already knows")
+    assert first_loss(0.2, 1.0, "always the mean", numbers=True) is None  # a batch of like numbers
+    assert first_loss(3.0, 1.0, "always the mean", numbers=True) is None  # one with an outlier
+    named(first_loss(70.0, 1.0, "always the mean", numbers=True), "first-loss", PROBLEM, "always the mean")
+
+
+def test_too_few_bits() -> None:
+    assert too_good(0.8, 10) is None
+    named(too_good(0.01, 10), "leak", WARNING, "0.010 bits")
+
+
+def test_a_loss_that_does_not_fall() -> None:
+    still, slowly = 0.7 + noise(100), 0.7 - 0.001 * np.arange(100) + noise(100, 0.01)
+    named(flat(still.tolist(), 0.34, 0.1), "flat", WARNING, "34%", "of 100")
+    assert flat(slowly.tolist(), 0.34, 0.1) is None
+    assert flat(still[:29].tolist(), 0.34, 0.1) is None  # too few to tell
+    assert "--lr 0.01, --lr 1)" in flat(still.tolist(), 0.34, 0.1).advice  # type: ignore[union-attr]
+
+
+def sizes(**gradients: float) -> dict[str, dict[str, float]]:
+    return {
+        name.replace("__", "."): {"gradient": value, "weight": 0.1, "update": 1e-4} for name, value in gradients.items()
+    }
+
+
+def blocks(*gradients: float) -> dict[str, dict[str, float]]:
+    return sizes(**{f"encoder__blocks__{number}": value for number, value in enumerate(gradients)}, head=1.0)
+
+
+def test_gradients_that_do_not_arrive() -> None:
+    assert vanishing([blocks(0.01, 0.1, 0.05)] * 8, 12) is None
+    found = vanishing([blocks(1e-6, 1e-3, 0.1)] * 8, 12)
+    named(found, "vanishing", WARNING, "encoder.blocks.0", "1.0e-06", "encoder.blocks.2", "1.0e-01")
+    named(vanishing([blocks(1e3, 1.0, 0.01)] * 8, 12), "exploding", WARNING, "encoder.blocks.0", "1e+05")
+    assert vanishing([blocks(1e-6, 1e-3, 0.1)] * 5, 5) is None  # too early to tell
+    first = [blocks(0.0, 0.0, 0.1)] * 4 + [blocks(0.1, 0.1, 0.1)] * 5  # weights that start at 0 hold back at first
+    assert vanishing(first, 20) is None
+    named(vanishing([blocks(0.0, 0.0, 0.0) | sizes(head=0.0)] * 8, 9), "vanishing", PROBLEM, "any layer")
+    named(vanishing([sizes(embed=0.0, head=0.3)] * 8, 9), "vanishing", WARNING, "to embed")
+    named(vanishing([blocks(0.0, 0.1, 0.1)] * 8, 9), "vanishing", WARNING, "encoder.blocks.0")
+
+
+def test_stacks_by_number() -> None:
+    layers = sizes(a__10=1.0, a__9=1.0, a__0=1.0, b__c__1=1.0, head=1.0)
+    assert stacks(layers) == [["a.0", "a.9", "a.10"], ["b.c.1"]]
+
+
+def test_clipping() -> None:
+    assert clipped([2.0] * 100, 1.0, 100) is None  # a little each time is harmless
+    named(clipped([1.0] * 50 + [80.0] * 50, 1.0, 100), "clipped", NOTE, "100%", "80.0")
+    assert clipped([80.0] * 100, None, 100) is None
+    assert clipped([80.0] * 90 + [0.1] * 10, 1.0, 100) is None
+
+
+def test_a_rate_too_high() -> None:
+    falling = 2.0 * np.exp(-np.arange(200) / 80) + noise(200, 0.05)
+    assert too_high(falling.tolist(), 0.3, 200) is None
+    jumping = falling.copy()
+    jumping[[50, 51, 90, 150]] += 5.0
+    assert jumps(jumping.tolist()) == [51, 91, 151]
+    named(too_high(jumping.tolist(), 0.3, 200), "rate-high", WARNING, "3 times", "step 51", "step 151")
+    named(too_high([2.0] * 20 + [9.0] * 30, 0.3, 50), "rate-high", PROBLEM, "from 2 to 9")
+    learned = np.abs(noise(200, 0.01))  # little is left: odd examples stand out, and do no harm
+    learned[:5], learned[[60, 100, 140]] = 0.7, 0.2
+    assert too_high(learned.tolist(), 0.3, 200) is None
+
+
+def test_a_rate_too_low() -> None:
+    def moving(share: float) -> list[dict[str, dict[str, float]]]:
+        return [{"head": {"gradient": 1.0, "weight": 0.5, "update": 0.5 * share}, "still": _STILL}] * 8
+
+    assert too_low(moving(1e-4), 1e-3, 50) is None
+    named(too_low(moving(1e-8), 1e-3, 50), "rate-low", WARNING, "1.0e-08")
+    assert too_low(moving(1e-8)[:5], 1e-3, 50) is None
+
+
+_STILL = {"gradient": 0.0, "weight": 0.0, "update": 0.0}
+
+
+def validations(*losses: float, **metrics: list[float]) -> list[dict[str, Any]]:
+    return [
+        {"step": 10 * (place + 1), "loss": loss, **{name: values[place] for name, values in metrics.items()}}
+        for place, loss in enumerate(losses)
+    ]
+
+
+def test_validation_after_its_best() -> None:
+    how: dict[str, Any] = {"lower": True, "guessing": LN_V, "step": 50}
+    rose = rising(validations(5.0, 4.0, 4.2, 4.6, 5.1), "loss", **how)
+    named(rose, "overfitting", WARNING, "lowest at step 20 (4)", "5.1 by step 50", "by heart")
+    assert rising(validations(5.0, 4.0, 5.1), "loss", **how) is None  # one validation is chance
+    assert rising(validations(5.0, 4.0, 4.1, 4.1, 4.2), "loss", **how) is None
+    assert rising([{"step": 1, "accuracy": 1.0}] * 9, "accuracy", **how) is None
+    losses, classes = (0.5, 0.3, 0.4, 0.5), {"lower": False, "guessing": math.log(2), "step": 40}
+    kept = rising(validations(*losses, accuracy=[0.8, 0.9, 0.9, 0.9]), "accuracy", **classes)
+    named(kept, "overfitting", NOTE, "surer than it is right")
+    fell = rising(validations(*losses, accuracy=[0.8, 0.9, 0.8, 0.7]), "accuracy", **classes)
+    named(fell, "overfitting", WARNING, "by heart")
+    tiny = rising(validations(0.02, 0.01, 0.012, 0.013, accuracy=[1.0] * 4), "accuracy", **classes)
+    assert tiny is None
+
+
+def test_the_gap_between_training_and_validation() -> None:
+    named(gap(0.01, 0.6, math.log(2), 9), "gap", NOTE, "0.01", "0.6")
+    assert gap(0.4, 0.6, math.log(2), 9) is None
+    assert gap(0.001, 0.05, math.log(2), 9) is None
+    named(gap(1.0, 6.0, None, 9), "gap", NOTE)
+
+
+def test_a_training_that_ended_too_early() -> None:
+    named(still_falling(validations(5, 4, 3, 2, 1), LN_V, 50), "still-falling", NOTE, "2 at step 40", "1 at step 50")
+    assert still_falling(validations(5, 4, 3.01, 3.005, 3.0), LN_V, 50) is None
+    assert still_falling(validations(5, 4, 3, 2, 2.5), LN_V, 50) is None
+    assert still_falling(validations(0.1, 0.02, 0.01, 0.009, 0.005), LN_V, 50) is None  # not worth it
+
+
+def records(right: int, of: int) -> list[dict[str, Any]]:
+    return [{"text": "t", "label": "a", "predicted": "a" if place < right else "b"} for place in range(of)]
+
+
+def test_too_little_held_out() -> None:
+    named(too_small(records(50, 100), "text", 9), "small-validation", NOTE, "100 texts", "0.500", "± 0.10")
+    assert too_small(records(2500, 5000), "text", 9) is None
+    windows = [{"tokens": 8, "loss": 8 * loss} for loss in (1.0, 9.0, 2.0)]
+    named(too_small(windows, "window", 9), "small-validation", NOTE, "3 windows", "its loss, 4")
+    assert too_small([{"tokens": 8, "loss": 8.0 + 0.01 * place} for place in range(9)], "window", 9) is None
+    errors = [{"error": error} for error in (1.0, -9.0, 2.0, 0.1)]
+    named(too_small(errors, "example", 9), "small-validation", NOTE, "4 examples")
+    assert too_small([], "text", 9) is None
+
+
+def test_no_better_than_guessing() -> None:
+    named(no_better({"accuracy": 0.52, "majority": 0.5}, 100, 0.69, 9), "no-better", WARNING, "0.520", "0.500")
+    assert no_better({"accuracy": 0.52, "majority": 0.5, "loss": 9.0}, 10_000, 0.69, 9) is None
+    assert no_better({"accuracy": 0.5, "majority": 0.5}, 10, 0.69, 9) is None  # too few to tell
+    named(no_better({"rmse": 1.0, "r2": -0.2}, 100, 1.0, 9), "no-better", WARNING, "-0.200")
+    assert no_better({"rmse": 1.0, "r2": 0.2, "loss": 2.0}, 100, 1.0, 9) is None
+    named(no_better({"loss": 8.5}, 100, LN_V, 9), "no-better", WARNING, "8.5", "8.32")
+    assert no_better({"loss": 3.0}, 100, LN_V, 9) is None
+
+
+def test_classes_of_unlike_size() -> None:
+    names = ("a", "b", "c")
+    named(imbalance(names, [900, 50, 50], weighted=False), "imbalance", NOTE, "900 of 1,000 (90%)", "'a'")
+    named(imbalance(names, [500, 490, 10], weighted=True), "imbalance", NOTE, "10 are 'c'")
+    assert imbalance(names, [400, 300, 300], weighted=False) is None
+    for weighted in (True, False):
+        found = imbalance(names, [900, 50, 50], weighted=weighted)
+        assert found is not None
+        assert ("class_weights" in found.advice) is not weighted
+
+
+def test_one_class_is_all_that_is_said() -> None:
+    names = ("a", "b", "c")
+    (found,) = collapse(names, [[20, 0, 0], [9, 0, 0], [8, 0, 0]], 9)
+    named(found, "collapse", PROBLEM, "'a'", "37 validation examples")
+    (found,) = collapse(names, [[18, 0, 2], [1, 0, 8], [0, 0, 8]], 9)
+    named(found, "missed-class", WARNING, "'b' (9 examples)")
+    assert collapse(names, [[18, 1, 1], [1, 7, 1], [0, 0, 8]], 9) == []
+    assert collapse(names, [[18, 0, 2], [1, 0, 2], [0, 0, 8]], 9) == []  # 3 examples may be chance
+    assert collapse(("a", "b"), [[20, 0], [0, 0]], 9) == []  # there is no other class to say
+
+
+def test_what_is_lost_in_reading() -> None:
+    assert unknown({"train": 0.0, "validation": 0.02}) is None
+    named(unknown({"train": 0.01, "validation": 0.08}), "unknown", NOTE, "8.0% of validation")
+    named(unknown({"train": 0.0, "validation": 0.2}), "unknown", WARNING, "never learned")
+    assert unknown({}) is None
+    named(cut_off(20, 100, 64), "cut", NOTE, "20 of 100", "64 tokens")
+    named(cut_off(70, 100, 64, dropped=True), "cut", WARNING, "left out")
+    assert cut_off(5, 100, 64) is None
+    assert cut_off(0, 0, 64) is None
+    named(memorised(1000, 50_000, 30.0), "few-tokens", NOTE, "0.02 each", "30 times")
+    assert memorised(1000, 50_000, None) is None
+    assert memorised(100_000, 50_000, 30.0) is None
+    named(repeated(["12 texts", "warning: 3 of 9 rows of test also in training"]), "repeated", WARNING, "3 of 9 rows")
+    assert repeated(["12 texts", "warning: a score over 3 rows of test says little"]) is None
+
+
+def test_units_and_heads() -> None:
+    named(dead_units({"a": 0.1, "b": 0.6}, 9), "dead-units", WARNING, "60% of b")
+    named(dead_units({"a": 0.95}, 9), "dead-units", PROBLEM, "95% of a")
+    assert dead_units({"a": 0.4}, 9) is None
+    named(stuck({"layers.0.gates.f": 0.7, "layers.0.states": 0.1}, 9), "stuck", WARNING, "70% of layers.0.gates.f")
+    assert stuck({"a": 0.3}, 9) is None
+    assert heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.6, "1.1": 0.999}, 9) == []
+    (found,) = heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.01, "1.1": 0.02}, 9)
+    named(found, "heads-one-token", NOTE, "3 of 4 heads", "0.0, 1.0, 1.1")
+    (found,) = heads({"0.0": 1.0, "0.1": 0.999}, 9)
+    named(found, "heads-everywhere", NOTE, "2 of 2 heads")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [((3,), "with example 4 of 16 in the batch of step 8, 'soup'"), (tuple(range(16)), "with every example"), ((), "")],
+)
+def test_where_numbers_stopped_being_finite(rows: tuple[int, ...], words: str) -> None:
+    broke = Broke(7, "the loss became nan at step 8", "output of head", 8, rows, "soup", 16, 0.01)
+    found = not_finite(broke)
+    named(found, "not-finite", PROBLEM, "The loss became nan at step 8", "began in output of head", words)
+    assert ("look at that example" in found.advice) is (len(rows) == 1)
+    assert "--resume --lr 0.01" in found.advice
+    assert found.step == 8
+
+
+def test_a_doctor_who_takes_up_a_log_says_nothing_twice() -> None:
+    patient = Patient(0.1, 1.0, masked=True, primary="loss", guessing=2.0, guess="evenly", numbers=False)
+    lines = [
+        {"event": "step", "step": step, "loss": 2.0, "done": (step - 1) / 60, "layers": blocks(1e-6, 0.1)}
+        for step in range(1, 61)
+    ]
+    whole, half = Doctor(patient), Doctor(patient)
+    told = [(line, whole.hear(line)) for line in lines]
+    findings = [finding for _, found in told for finding in found]
+    assert {finding.kind for finding in findings} == {"vanishing"}
+    half.take_up([*lines[:30], *({"event": "finding", **finding.to_dict()} for finding in findings)])
+    assert [finding for line in lines[30:] for finding in half.hear(line)] == []
+    assert half.story == whole.story
