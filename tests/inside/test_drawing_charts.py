@@ -136,6 +136,32 @@ def test_points_and_their_names() -> None:
         assert abs((box.y0 + box.y1) / 2 - y) < 8
 
 
+def test_points_that_were_measured() -> None:
+    """On a logarithm, with bars for how sure they are, and lines to compare them with."""
+    places = np.array([[1.0, 0.5], [10.0, 0.8], [100.0, 0.7]])
+    figure = drawn(Points(
+        points=places, labels=["a", "b", "c"], log_x=True, low=[0.4, 0.75, 0.7], high=[0.6, 0.85, 0.7],
+        levels=[("a floor", 0.2)], x_name="seconds",
+    ))  # fmt: skip
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log"
+    dots, bars = axes.collections
+    np.testing.assert_array_equal(np.asarray(dots.get_offsets()), places)
+    ends = [segment.tolist() for segment in bars.get_segments()]
+    assert ends == [[[1, 0.4], [1, 0.6]], [[10, 0.75], [10, 0.85]], [[100, 0.7], [100, 0.7]]]
+    assert [line.get_ydata()[0] for line in axes.lines] == [0.2]
+    low, high = axes.get_ylim()
+    assert low < 0.2 < 0.85 < high
+    assert {"1", "10", "100", "a floor"} <= set(said_in(figure))
+    for name, (x, y) in zip("abc", places, strict=True):
+        box = find(figure, name).get_window_extent()
+        assert abs(box.x0 - axes.transData.transform((x, y))[0]) < 30
+    assert not outside(figure)
+    assert not overlapping(figure)
+    flat = drawn(Points(points=np.array([[0.0, 1.0], [1.0, 2.0]]), labels=["a", "b"], log_x=True))
+    assert flat.axes[0].get_xscale() == "linear"  # there is no logarithm of 0
+
+
 def test_names_cover_nothing() -> None:
     figure = drawn(Points(points=numbers_of(60, 2), labels=[f"a name {place}" for place in range(60)]))
     assert not overlapping(figure)

@@ -8,26 +8,13 @@ import pytest
 
 from glassformer.inside.confusion import MOST_CLASSES
 from glassformer.inside.curves import MOST_POINTS
+from glassformer.inside.errors.classes import MOST_ERRORS, smaller, worst, wrong_answers, wrong_images
+from glassformer.inside.errors.numbers import far_numbers
+from glassformer.inside.errors.tokens import MOST_SURPRISING, surprising_passages
+from glassformer.inside.errors.translations import MOST_SCORED, bad_translations
 from glassformer.inside.learning import learning_view
 from glassformer.inside.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words
-from glassformer.inside.report import (
-    MOST_ERRORS,
-    MOST_SCORED,
-    MOST_SURPRISING,
-    bad_translations,
-    by_class,
-    confusion,
-    curves,
-    far_numbers,
-    report_view,
-    samples,
-    scores,
-    smaller,
-    surprising_passages,
-    worst,
-    wrong_answers,
-    wrong_images,
-)
+from glassformer.inside.report import by_class, confusion, curves, report_view, samples, scores
 
 
 def log(steps: int, every: int = 4, **scores: float) -> list[dict[str, Any]]:

@@ -72,3 +72,27 @@ def test_a_map_names_its_points(show: Open) -> None:
         for one, next_ in itertools.pairwise(spans):
             beside = one[1] + one[3] <= next_[1] + 2 or next_[1] + next_[3] <= one[1] + 2
             assert one[0] + one[2] - 6 <= next_[0] or beside
+
+
+def test_points_that_were_measured(show: Open) -> None:
+    measured = Points(
+        points=np.array([[1.0, 0.5], [10.0, 0.8], [100.0, 0.7]]),
+        labels=["a", "b", "c"],
+        log_x=True,
+        low=[0.4, 0.75, 0.7],
+        high=[0.6, 0.85, 0.7],
+        levels=[("a floor", 0.2)],
+    )
+    with show(measured) as there:
+        dots = there.locator("circle.dot").evaluate_all("all => all.map(one => +one.getAttribute('cx'))")
+        assert dots[1] - dots[0] == dots[2] - dots[1] > 100  # ten times as much is one step on
+        bars = there.locator("line.bar").evaluate_all(
+            "all => all.map(one => [+one.getAttribute('x1'), one.getAttribute('y1') - one.getAttribute('y2')])"
+        )
+        assert [bar[0] for bar in bars] == dots
+        assert bars[0][1] == 2 * bars[1][1] > 10 > bars[2][1] == 0
+        assert there.locator("line.level").count() == 1
+        assert "a floor" in there.locator("svg text").all_text_contents()
+        assert there.locator("text.name").all_text_contents() == ["a", "b", "c"]
+        there.locator("circle.dot").nth(1).hover()
+        assert reading(there) == "b: 10, 0.8 (0.75 to 0.85)"

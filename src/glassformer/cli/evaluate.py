@@ -2,14 +2,19 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser, settings_of
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
+from glassformer.config.views import ENDINGS
 
-EXAMPLE = "glassformer evaluate last test.csv --out confusion.png"
+if TYPE_CHECKING:
+    from glassformer.tasks.base import Evaluation
+    from glassformer.verbs.evaluate import Asked
+
+EXAMPLE = "glassformer evaluate last test.csv --errors --out errors.html"
 MOST_ROWS, MOST_COLUMNS = 40, 12
 """Classes that a table on the screen can hold."""
 
@@ -31,7 +36,13 @@ def parser() -> Parser:
     made.add_argument("--length-penalty", type=float, metavar="X", help="translators: see `translate` (default 1)")
     made.add_argument("--lowercase", action="store_true", help="translators: BLEU of lower-cased texts too, as older "
                       "tables have it")  # fmt: skip
-    made.add_argument("--out", metavar="FILE", help="classifiers: draw the confusion matrix (.png, .svg, .pdf)")
+    made.add_argument("--errors", action="store_true", help="where it is wrong: what it confuses, words and lengths of "
+                      "errors, how sure it is; odd translations; the tokens that hold the loss")  # fmt: skip
+    made.add_argument("--versus", metavar="RUN2", help="a second run on the same examples: what only one of them gets")
+    made.add_argument("--accuracy", type=float, metavar="X", help="with --errors, classifiers: how often answers are "
+                      "to be right; it tells below which probability a person should look (default 0.95)")  # fmt: skip
+    made.add_argument("--out", metavar="FILE", help="classifiers: draw the confusion matrix (.png, .svg, .pdf); with "
+                      "--errors all that was found (.html, .json too)")  # fmt: skip
     made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
     made.add_argument("--json", action="store_true", help="print the result as one JSON object")
     group = made.add_argument_group("how DATA is read (default: as the run's data was)")
@@ -44,29 +55,65 @@ def parser() -> Parser:
 def run(words: list[str]) -> int:
     options = parser().read(words)
     reading = {key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()}
-    check_out(options.out, (".png", ".svg", ".pdf"))
+    looked_for = options.errors or options.versus is not None
+    if options.accuracy is not None and not looked_for:
+        raise Misuse("--accuracy goes with --errors: it says how often a classifier's answers should be right")
+    check_out(options.out, ENDINGS if looked_for else (".png", ".svg", ".pdf"))
 
-    from glassformer.cli.show import print_json, results, say, say_next
-    from glassformer.verbs.evaluate import evaluate
+    from glassformer.cli.show import print_json, say, say_next
+    from glassformer.verbs.evaluate import Asked, judged
 
-    evaluation = evaluate(
-        options.run,
-        options.data,
+    asked = Asked(
+        data=options.data,
         part=options.part,
         stride=options.stride,
         beam=options.beam,
         length_penalty=options.length_penalty,
         lowercase=options.lowercase,
-        device=options.device,
         reading=reading,
-        say=say,
     )
-    metrics, details = evaluation.metrics, evaluation.details
+    if looked_for:
+        return _errors(options, asked)
+    evaluation = judged(options.run, asked, options.device, say).evaluation
     if options.out is not None:
-        _draw(details, options.out, say)
+        _draw(evaluation.details, options.out, say)
     if options.json:
-        print_json({**metrics, **details})
+        print_json({**evaluation.metrics, **evaluation.details})
         return 0
+    _show_metrics(evaluation)
+    say_next(options.run)
+    return 0
+
+
+def _errors(options: argparse.Namespace, asked: "Asked") -> int:
+    """The metrics as ever, and where the run is wrong."""
+    from glassformer.cli.show import print_json, results, say
+    from glassformer.cli.show_view import show_view
+    from glassformer.verbs.errors import check, errors_in
+    from glassformer.verbs.evaluate import judged
+
+    check(options.run, options.versus, options.accuracy)
+    one = judged(options.run, asked, options.device, say)
+    view = errors_in(one, asked, versus=options.versus, accuracy=options.accuracy, device=options.device, say=say)
+    if options.out is not None:
+        view.save(options.out)
+    if options.json:
+        print_json({**one.evaluation.metrics, **one.evaluation.details, "errors": view.to_dict()})
+    else:
+        _show_metrics(one.evaluation)
+        results.print()
+        show_view(view)
+    if options.out is not None:
+        say(f"written: {options.out}")
+    else:
+        say("next: the same with --out errors.html, a page with every picture of this")
+    return 0
+
+
+def _show_metrics(evaluation: "Evaluation") -> None:
+    from glassformer.cli.show import results
+
+    metrics, details = evaluation.metrics, evaluation.details
     counted = next(name for name in ("tokens", "pairs", "examples", "texts") if name in metrics)
     results.print(f"{evaluation.words}, over {metrics[counted]:,} {counted}")
     if "bleu_lowercase" in metrics:
@@ -75,8 +122,8 @@ def run(words: list[str]) -> int:
         results.print(f"{name}: {signature}")
     if "confusion" in details:
         _show_classes(details, counted)
-    say_next(options.run)
-    return 0
+    if "per_label" in details:
+        _show_scores("label", details["per_label"], counted)
 
 
 def _draw(details: dict[str, Any], out: str, say: Any) -> None:
@@ -95,15 +142,7 @@ def _show_classes(details: dict[str, Any], counted: str) -> None:
     from glassformer.cli.show import results, table
 
     labels, matrix = details["confusion"]["labels"], details["confusion"]["matrix"]
-    scores = table("class", "precision", "recall", "F1", counted)
-    largest = sorted(details["per_class"].items(), key=lambda item: -item[1][counted])[:MOST_ROWS]
-    for name, row in details["per_class"].items() if len(labels) <= MOST_ROWS else largest:
-        shown = [f"{row[key]:.4f}" if row[counted] else "–" for key in ("precision", "recall", "f1")]
-        scores.add_row(Text(name), *shown, f"{row[counted]:,}")
-    results.print()
-    results.print(scores)
-    if len(labels) > MOST_ROWS:
-        results.print(f"… and {len(labels) - MOST_ROWS} smaller classes (--json has them all)")
+    _show_scores("class", details["per_class"], counted)
     if len(labels) > MOST_COLUMNS:
         _show_mistakes(labels, matrix, counted)
         return
@@ -112,6 +151,24 @@ def _show_classes(details: dict[str, Any], counted: str) -> None:
         confusion.add_row(Text(name), *(f"{count:,}" for count in row))
     results.print()
     results.print(confusion)
+
+
+def _show_scores(what: str, by_name: dict[str, dict[str, float]], counted: str) -> None:
+    """Precision, recall and F1 of each class or label."""
+    from rich.text import Text
+
+    from glassformer.cli.show import results, table
+
+    scores = table(what, "precision", "recall", "F1", counted)
+    largest = sorted(by_name.items(), key=lambda item: -item[1][counted])[:MOST_ROWS]
+    for name, row in by_name.items() if len(by_name) <= MOST_ROWS else largest:
+        shown = [f"{row[key]:.4f}" if row[counted] else "–" for key in ("precision", "recall", "f1")]
+        scores.add_row(Text(name), *shown, f"{row[counted]:,}")
+    results.print()
+    results.print(scores)
+    if len(by_name) > MOST_ROWS:
+        many = "classes" if what == "class" else "labels"
+        results.print(f"… and {len(by_name) - MOST_ROWS} smaller {many} (--json has them all)")
 
 
 def _show_mistakes(labels: list[str], matrix: list[list[int]], counted: str) -> None:

@@ -157,6 +157,12 @@ class Points(Panel):
     groups: Sequence[str] = ()
     x_name: str = ""
     y_name: str = ""
+    log_x: bool = False
+    low: Sequence[float] = ()
+    """With `high`: how far each point reaches down and up, as a bar through it."""
+    high: Sequence[float] = ()
+    levels: Sequence[tuple[str, float]] = ()
+    """Lines from side to side: their names and heights."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,65 +6,52 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_losses
-from glassformer.config.presets import OWN
+from glassformer.config.presets import MULTILABEL, OWN
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
-from glassformer.data.features import MixedInputs
-from glassformer.data.image_features import ImageInputs
-from glassformer.data.inputs import Inputs
 from glassformer.data.labelled import LabelledCorpus
 from glassformer.data.part import Part
 from glassformer.data.translations import PairCorpus
 from glassformer.inside.attention import sizes_of
+from glassformer.inside.errors.classes import wrong_in
+from glassformer.inside.errors.found import Found, panels_of
+from glassformer.inside.errors.numbers import far_numbers
+from glassformer.inside.errors.sets import wrong_sets
+from glassformer.inside.errors.tokens import surprising_passages
+from glassformer.inside.errors.translations import bad_translations
 from glassformer.inside.panels import Panel, Table, Words
-from glassformer.inside.report import (
-    Records,
-    Rows,
-    bad_translations,
-    by_class,
-    confusion,
-    curves,
-    cut,
-    far_numbers,
-    report_view,
-    samples,
-    scores,
-    surprising_passages,
-    worst,
-    wrong_answers,
-    wrong_images,
-)
+from glassformer.inside.report import Rows, by_class, confusion, curves, cut, report_view, samples, scores
 from glassformer.inside.view import View
 from glassformer.models.language_model import LanguageModel
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
-from glassformer.tasks.answers import Classes
+from glassformer.tasks.answers import Classes, Labels
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling
-from glassformer.tasks.language_model import LanguageModelling, answers
+from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.translation import Translating
-from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.again import command_of
 from glassformer.verbs.build import OwnModel
+from glassformer.verbs.doctor.found import logged_panel
+from glassformer.verbs.errors_labels import calibration_of, scored, surest_mistakes, text_findings
+from glassformer.verbs.errors_language import asked_tokens, brief_findings, surprising
 from glassformer.verbs.held_out import examples_held_out, prepare_again
 from glassformer.verbs.learning import attention_panels
 from glassformer.verbs.load import AnyLoaded, Loaded, load
 from glassformer.verbs.prepare import Prepared
+from glassformer.verbs.refit import BEFORE
 
 REPORT = "report.html"
+VALIDATION = "validation"
 EXAMPLES = 3
 """Whose attention is shown."""
 SHOWN_TOKENS = 48
 """Of such an example, if they have names to read; an image's patches may be more."""
 MOST_WEIGHTS = 2**19
 """Of all these examples together: what goes into a page of 2 MB beside the rest."""
-PASSAGES = 3
 STRICT = "GLASSFORMER_STRICT"
 """If this is set in the environment, a report that cannot be made is an error."""
 
@@ -137,20 +124,23 @@ def report_of(
         _trained(card, config),
         _data(card, prepared, config),
         *curves(metrics, unit=task.unit, smoothing=task.smoothing),
+        *_before_refit(card),
     ]
     if model is not None and evaluations:
         part = "test" if "test" in evaluations else "validation"
         panels += _quality(evaluations)
-        panels += _errors(prepared, model, part, evaluations[part])
-    else:
+        panels += _errors(prepared, model, part, evaluations)
+    elif "before_refit" not in card:
         panels.append(_not_evaluated(run, card))
+    panels.append(logged_panel(metrics))
     panels += samples(metrics)
     if model is not None and evaluations:
         panels += held_out_attention(run, config, prepared, model)
     panels += [_environment(card, machine or {}), *_again(card, config)]
     words = "; ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
     what = f"{config.model.encoder}, {card['parameters']:,} parameters, on {card['data']['name']}"
-    return report_view(run.path.name, panels, f"{what}. {words or _status(card)}.")
+    before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
+    return report_view(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
 
 # --- what was trained on what ---
@@ -177,6 +167,8 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
         rows.insert(3, ["tokens", f"{tokens['kind']}, vocabulary of {tokens['vocab_size']:,}"])
     if isinstance(card["labels"], list):
         rows.insert(3, ["classes", cut(", ".join(card["labels"]))])
+    elif config.task == MULTILABEL:
+        rows.insert(3, ["labels", cut(", ".join(card["labels"]["labels"]))])
     return Table(title="What was trained", columns=["setting", "value"], rows=rows)
 
 
@@ -198,12 +190,13 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     sizes = {name: part.documents if isinstance(part, Part) else len(part) for name, part in corpus.parts.items()}
     rows: Rows = [[name, size, prepared.tokens[name]] for name, size in sizes.items()]
     data = card["data"]
+    held = "validation and test" if prepared.task.validates else "the test"
     chooses = "; validation chooses which weights are kept" if config.training.keep == "best" else ""
     return Table(
         title=f"Data: {data['name']}",
         columns=["part", noun, "tokens"],
         rows=rows,
-        note=f"{data['report']}. No weights are learned from validation and test{chooses}.",
+        note=f"{data['report']}. No weights are learned from {held}{chooses}.",
     )
 
 
@@ -221,6 +214,17 @@ def _not_evaluated(run: Run, card: Mapping[str, Any]) -> Words:
     return Words(title="Not evaluated", text=said)
 
 
+def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
+    """Of a run that has learned from all rows: what held-out rows said before."""
+    if (before := card.get("before_refit")) is None:
+        return []
+    said = f"{before['words']}. These are the scores of {', '.join(before['runs'])}, in this run's folder"
+    note = "This run has learned from the validation part too: it has no score on it that would mean anything."
+    return [
+        Words(title=BEFORE.capitalize(), text=f"{said}; it then told how many updates to make on all rows.", note=note)
+    ]
+
+
 def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
     last = list(evaluations.values())[-1]
     note = ". ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
@@ -228,30 +232,47 @@ def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
     yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join([note, *signatures]))
     if "per_class" in last.details:
         yield by_class(last.details["per_class"])
+    if "per_label" in last.details:
+        yield by_class(last.details["per_label"], "label")
     if "confusion" in last.details:
         yield confusion(**last.details["confusion"])
 
 
-def _errors(prepared: Prepared, model: nn.Module, part: str, evaluation: Evaluation) -> list[Panel]:
-    task, records = prepared.task, evaluation.records
+def _errors(prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]) -> list[Panel]:
+    """The short of it; `evaluate --errors` shows the whole."""
+    task, evaluation = prepared.task, evaluations[part]
+    records = evaluation.records
     if isinstance(task, Translating):
         return [bad_translations(records)]
     if isinstance(task, LanguageModelling):
         assert isinstance(model, LanguageModel)
         assert prepared.tokenizer is not None
         between = " " if prepared.tokenizer.kind == "word" else ""
-        return surprising_passages(list(surprising(model, task, part, records, prepared.tokenizer)), between)
+        tokens = task.parts[part]
+        passages = surprising(model, tokens.ids, prepared.tokenizer, records)
+        brief = brief_findings(asked_tokens(evaluation, tokens), prepared.tokenizer)
+        return [*panels_of(brief), *surprising_passages(list(passages), between)]
     assert isinstance(task, Labelling)
+    inputs = task.parts[part]
+    if isinstance(prepared.answers, Labels):
+        return [wrong_sets(records, task.noun)]
     if not isinstance(prepared.answers, Classes):
         return [far_numbers(records, task.noun)]
-    pixels = _pixels(task.parts[part])
-    pictures = [] if pixels is None else wrong_images(records, lambda place: pixels[place])
-    return [wrong_answers(records, task.noun), *pictures]
+    found = [*surest_mistakes(records, inputs)]
+    if wrong_in(records).any():
+        found += text_findings(records, inputs)
+    found.append(_calibration(task, evaluations, part))
+    return panels_of(found)
 
 
-def _pixels(inputs: Inputs) -> NDArray[np.uint8] | None:
-    image = inputs.image if isinstance(inputs, MixedInputs) else inputs
-    return image.pixels if isinstance(image, ImageInputs) else None
+def _calibration(task: Labelling, evaluations: Mapping[str, Evaluation], part: str) -> Found:
+    """Fitted on validation and shown on test; or on two halves of validation."""
+    shown = scored(evaluations[part], task.parts[part])
+    if part == VALIDATION:
+        return calibration_of(shown, None, task.noun)
+    if VALIDATION not in evaluations:
+        return calibration_of(shown, None, task.noun, why="nothing else was held out")
+    return calibration_of(shown, scored(evaluations[VALIDATION], task.parts[VALIDATION]), task.noun)
 
 
 # --- examples held out ---
@@ -266,25 +287,6 @@ def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.M
     examples = examples_held_out(run, config, prepared, model, count=EXAMPLES, most=min(SHOWN_TOKENS, room), room=room)
     for number, example in enumerate(examples, 1):
         yield from attention_panels(model, example, f"Example {number}: ")
-
-
-@torch.inference_mode()
-def surprising(
-    model: LanguageModel, task: LanguageModelling, part: str, records: Records, tokenizer: Tokenizer
-) -> Iterator[tuple[list[str], NDArray[np.float64]]]:
-    """The windows of an evaluation with the largest loss per token: their tokens, and the loss of each.
-
-    Only windows at least half as long as the longest: a short rest is easily the most surprising.
-    """
-    ids = task.parts[part].ids
-    enough = math.ceil(max(record["tokens"] for record in records) / 2)
-    places = worst(records, lambda one: one["loss"] / one["tokens"] if one["tokens"] >= enough else None, PASSAGES)
-    for record in (records[place] for place in places):
-        window = ids[record["start"] - 1 : record["start"] + record["covered"]].astype(np.int64)
-        batch = torch.from_numpy(window)[None].to(model.head.weight.device)
-        following = answers(batch, task.start)
-        losses = vocabulary_losses(model.features(batch[:, :-1])[0], model.head.weight, following[0])
-        yield [tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()
 
 
 # --- how to do it again ---

@@ -167,23 +167,42 @@ def points(panel: Points, wish: float) -> Block:
     width = min(wish, MAP_WIDE)
     high = MAP_HIGH * width / MAP_WIDE
     wide, tall = width - MAP_LEFT - GAP, high - MAP_BELOW - GAP
-    limits = [_around(places[:, axis]) for axis in (0, 1)]
-    shares = [(places[:, axis] - low) / (up - low) for axis, (low, up) in enumerate(limits)]
-    inches = np.stack([shares[0] * wide, (1 - shares[1]) * tall], 1)
+    log = panel.log_x and len(places) > 0 and bool((places[:, 0] > 0).all())
+    turned = np.log10(places[:, 0]) if log else places[:, 0]
+    ends = [_finite(panel.low), _finite(panel.high)]
+    heights = [places[:, 1], *ends, np.array([height for _, height in panel.levels], float)]
+    limits = [_around(turned), _around(np.concatenate(heights))]
+
+    def down(values: NDArray[Any]) -> NDArray[Any]:
+        """Inches from the top."""
+        return (limits[1][1] - values) / (limits[1][1] - limits[1][0]) * tall
+
+    inches = np.stack([(turned - limits[0][0]) / (limits[0][1] - limits[0][0]) * wide, down(places[:, 1])], 1)
     names = [shorten(label, WIDEST_NAME, SMALL) for label in panel.labels] or [""] * len(places)
-    spots = spread(inches, names, (wide, tall))
+    levels = [_named_level(name, float(down(np.array(height)))) for name, height in panel.levels]
+    bars = [(x - 0.02, high, x + 0.02, low) for x, low, high in zip(inches[:, 0], *map(down, ends), strict=False)]
+    ruled = [(0.0, bottom - 0.01, wide, bottom + 0.01) for *_, bottom in levels]
+    spots = spread(inches, names, (wide, tall), [*levels, *ruled, *bars])
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         left, top = x + MAP_LEFT, y + GAP
         axes = sheet.axes(left, top, wide, tall)
         quiet(axes, panel.x_name, panel.y_name)
         axes.grid(color=RULE, linewidth=0.8)
-        axes.set(xlim=limits[0], ylim=limits[1])
+        axes.set(xlim=[10**end for end in limits[0]] if log else limits[0], ylim=limits[1])
         axes.locator_params(nbins=5)
+        if log:
+            _logarithmic(axes, axes.xaxis)
+        for (name, height), (across, above, *_) in zip(panel.levels, levels, strict=True):
+            axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+            sheet.words(left + across, top + above, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
         for place in np.unique(of_point):
             own = places[of_point == place]
             colour, shape = series_colour(int(place)), _shape(int(place))
             axes.scatter(own[:, 0], own[:, 1], s=28, color=colour, marker=shape, zorder=3)
+            if len(ends[0]):
+                low, high = (end[of_point == place] for end in ends)
+                axes.vlines(own[:, 0], low, high, color=colour, linewidth=1.4, alpha=0.6)
         for name, spot, (px, py) in zip(names, spots, inches, strict=True):
             if spot is not None:
                 near = _nearest((px, py), spot)
@@ -206,9 +225,16 @@ def _around(values: NDArray[Any]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def spread(inches: NDArray[Any], names: Sequence[str], size: tuple[float, float]) -> list[Spot | None]:
-    """Where each name stands so that it covers no other name, no point and no line; None: nowhere."""
-    taken: list[Spot] = [(px - 0.05, py - 0.05, px + 0.05, py + 0.05) for px, py in inches]
+def _named_level(name: str, y: float) -> Spot:
+    """The name of a line from side to side: above it, at its left end."""
+    return GAP / 2, y - line_height(SMALL), GAP / 2 + width_of(shorten(name, WIDEST_NAME, SMALL), SMALL), y
+
+
+def spread(
+    inches: NDArray[Any], names: Sequence[str], size: tuple[float, float], also: Sequence[Spot] = ()
+) -> list[Spot | None]:
+    """Where each name stands so that it covers no other name, no point, no line and none of `also`; None: nowhere."""
+    taken: list[Spot] = [*also, *((px - 0.05, py - 0.05, px + 0.05, py + 0.05) for px, py in inches)]
     found: list[Spot | None] = []
     for (px, py), name in zip(inches, names, strict=True):
         tried = (_spot((px, py), way, reach, width_of(name, SMALL)) for reach in REACHES for way in WAYS)

@@ -165,21 +165,36 @@ drawers.points = (panel) => {
   const points = array(panel.points), groups = [...new Set(panel.groups)], place = make("div");
   const line = reading("Point at a dot to read its name.");
   const all = panel.labels.map((label, i) =>
-    ({ label, x: points[2 * i], y: points[2 * i + 1], group: panel.groups[i] }));
-  const told = ({ label, x, y, group }) =>
-    `${isolated(label)}${group === undefined ? "" : `, ${group}`}: ${said(x)}, ${said(y)}`;
+    ({ label, x: points[2 * i], y: points[2 * i + 1], group: panel.groups[i], low: panel.low[i], high: panel.high[i] }));
+  const logX = panel.log_x && all.every(({ x }) => x > 0), measured = logX || panel.low.length || panel.levels.length;
+  const range = ({ low, high }) => (Number.isFinite(low) && Number.isFinite(high) ? ` (${said(low)} to ${said(high)})` : "");
+  const told = (one) => `${isolated(one.label)}${one.group === undefined ? "" : `, ${one.group}`}: ${said(one.x)}, ${
+    said(one.y)}${range(one)}`;
 
   function paint(width) {
     const height = Math.round(clamp(300, width * 0.64, 560));
-    const [xEnds, yEnds] = ["x", "y"].map((side) => reach(all.map((one) => one[side]), false, 0.06));
+    const xEnds = reach(all.map((one) => one.x), logX, 0.06);
+    const yEnds = reach([...all.map((one) => one.y), ...panel.low, ...panel.high, ...panel.levels.map(([, at]) => at)],
+      false, 0.06);
     const label = `${panel.title || "A map"}, ${count(all.length, "point")}. Arrow keys go from point to point.`;
-    const { picture, box, x, y } = chart(panel, width, height, ...evened(xEnds, yEnds, width / height), label);
+    const ends = measured ? [xEnds, yEnds] : evened(xEnds, yEnds, width / height);
+    const { picture, box, x, y } = chart({ ...panel, log_x: logX }, width, height, ...ends, label);
     const spots = all.map((one) => [x(one.x), y(one.y)]), r = all.length > 400 ? 3 : 5;
     const dots = all.map(({ group }, at) => svg("circle", { class: "dot", cx: spots[at][0], cy: spots[at][1], r,
       fill: own(Math.max(0, groups.indexOf(group))), "fill-opacity": 0.85 }));
-    const names = placeNames(spots, all.map((one) => shown(one.label)), box);
+    const bars = all.flatMap((one) => (range(one) ? svg("line", { class: "bar", x1: x(one.x), x2: x(one.x),
+      y1: y(one.low), y2: y(one.high), stroke: own(Math.max(0, groups.indexOf(one.group))) }) : []));
+    const levels = panel.levels.flatMap(([name, at]) => [
+      svg("line", { class: "level", x1: box.left, x2: box.right, y1: y(at), y2: y(at) }),
+      svg("text", { class: "quiet", x: box.left + 4, y: y(at) - 5 }, name)]);
+    ruler.font = font(12.5);
+    const taken = panel.levels.map(([name, at]) =>
+      [box.left, y(at) - 18, box.left + 4 + ruler.measureText(name).width, y(at)]);
+    taken.push(...panel.levels.map(([, at]) => [box.left, y(at) - 1, box.right, y(at) + 1]));
+    taken.push(...all.filter(range).map((one) => [x(one.x) - 2, y(one.high), x(one.x) + 2, y(one.low)]));
+    const names = placeNames(spots, all.map((one) => shown(one.label)), box, taken);
     const chosen = svg("g", { class: "guide" });
-    picture.append(...dots, ...names, chosen);
+    picture.append(...levels, ...bars, ...dots, ...names, chosen);
     let cursor = null;
     const move = (at) => {
       cursor = at;
@@ -227,8 +242,8 @@ function evened(xEnds, yEnds, shape) {
 }
 
 // A name goes right of its point, or left, above, below: where it covers no other. Where all is taken it is left out.
-function placeNames(spots, names, box) {
-  const taken = spots.map(([x, y]) => [x - 5, y - 5, x + 5, y + 5]), out = [];
+function placeNames(spots, names, box, also) {
+  const taken = [...spots.map(([x, y]) => [x - 5, y - 5, x + 5, y + 5]), ...also], out = [];
   const inside = ([left, top, right, bottom]) =>
     left >= box.left - 4 && right <= box.right + 22 && top >= 0 && bottom <= box.bottom + 2;
   const apart = (a, b) => a[0] >= b[2] || a[2] <= b[0] || a[1] >= b[3] || a[3] <= b[1];
