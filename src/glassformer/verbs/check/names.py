@@ -1,0 +1,12 @@
+"""What of a run can be checked, known without torch. One more check is a name here and a function in `run.py`."""
+
+NAMES = {
+    "cached": "cached = uncached",
+    "batched": "batched = single",
+    "padded": "padded = unpadded",
+    "looked-at": "looked at = not looked at",
+    "saved": "saved = loaded",
+    "resumed": "resumed = uninterrupted",
+    "exported": "exported = original",
+    "stdin": "file = stdin",
+}
