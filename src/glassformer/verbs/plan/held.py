@@ -1,0 +1,118 @@
+"""How much memory tensors hold while they come and go: of ones that only have a shape, or of real ones."""
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Meter(ABC):
+    """Bytes that are held, and the most of them in each phase."""
+
+    peaks: dict[str, int]
+    phase: str
+
+    @property
+    @abstractmethod
+    def now(self) -> int: ...
+
+    @abstractmethod
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        """They were there before, and count from now on."""
+
+    def begin(self, phase: str) -> None:
+        now = self.now
+        self.phase = phase
+        self.peaks[phase] = max(now, self.peaks.get(phase, 0))
+
+
+class Held(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
+    """Counts all tensors made while it is on; shared memory counts once.
+
+    What a kernel needs for itself while it runs is no tensor, and not seen.
+    """
+
+    def __init__(self, already: Iterable[Tensor] = ()) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peaks = {}
+        self.phase = "start"
+        self._bytes = 0
+        self._there: dict[int, int] = {}
+        self.add(already)
+
+    @property
+    def now(self) -> int:
+        return self._bytes
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self.add(one for one in tree_leaves(out) if isinstance(one, Tensor))
+        return out
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            key = storage._cdata  # of the memory itself, however many tensors look at it
+            if key not in self._there:
+                self._there[key] = storage.nbytes()
+                self._bytes += self._there[key]
+                weakref.finalize(storage, self._gone, key)
+        self.peaks[self.phase] = max(self._bytes, self.peaks.get(self.phase, 0))
+
+    def _gone(self, key: int) -> None:
+        self._bytes -= self._there.pop(key)
+
+
+class Recorded(Meter):
+    """Counts what torch takes of a CPU's memory and gives back, whatever for.
+
+    It leaves the computation as it is: while a mode as above is on, some kernels take other roads.
+    """
+
+    def __init__(self, already: Iterable[Tensor] = ()) -> None:
+        self.peaks = {}
+        self.phase = "start"
+        self._bytes = 0
+        self.add(already)
+
+    def __enter__(self) -> "Recorded":
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    @property
+    def now(self) -> int:
+        self._stop()
+        self._start()
+        return self._bytes
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        sizes = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
+        self._bytes += sum(sizes.values())
+
+    def _start(self) -> None:
+        kinds: Any = torch.autograd
+        how = kinds.ProfilerConfig(
+            kinds.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
+        )  # False, but for memory
+        kinds._enable_profiler_legacy(how)
+
+    def _stop(self) -> None:
+        kinds: Any = torch.autograd
+        for events in kinds._disable_profiler_legacy():
+            for event in events:
+                if event.kind() == "memory_alloc":
+                    self._bytes += event.cpu_memory_usage()
+                    self.peaks[self.phase] = max(self._bytes, self.peaks.get(self.phase, 0))

@@ -1,0 +1,135 @@
+"""Stand-ins for what tensors without numbers cannot do, and for kernels that only a GPU has.
+
+Each gives tensors of the right shape, keeps for the backward pass what the real one keeps, and counts its products.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+KEPT: dict[Any, int] = {torch.lstm: 6, torch.gru: 5, torch.rnn_tanh: 1, torch.rnn_relu: 1}
+"""Numbers that a GPU's recurrent kernel keeps for the backward pass, for each number of a layer's state at a token."""
+
+
+class _Kernel(torch.autograd.Function):
+    """Gives tensors of these shapes; keeps its inputs, if need be its outputs, and so many numbers beside them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, shapes: Sequence[Sequence[int]], beside: tuple[int, torch.dtype], outputs: bool, *inputs: Tensor
+    ) -> tuple[Tensor, ...]:
+        outs = tuple(inputs[0].new_empty(tuple(shape)) for shape in shapes)
+        size, dtype = beside
+        ctx.save_for_backward(*inputs, inputs[0].new_empty(size, dtype=dtype), *(outs if outputs else ()))
+        ctx.count = len(inputs)
+        return outs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, needed = ctx.saved_tensors[: ctx.count], ctx.needs_input_grad[3:]
+        by_inputs = (torch.empty_like(one) if need else None for one, need in zip(inputs, needed, strict=True))
+        return None, None, None, *by_inputs
+
+
+def _kernel(
+    inputs: Sequence[Tensor],
+    shapes: Sequence[Sequence[int]],
+    beside: tuple[int, torch.dtype],
+    *,
+    outputs: bool = True,
+) -> tuple[Tensor, ...]:
+    outs: tuple[Tensor, ...] = _Kernel.apply(shapes, beside, outputs, *inputs)  # type: ignore[no-untyped-call]
+    return outs
+
+
+class Kernels(TorchFunctionMode):
+    """While it is on, calls go to the stand-ins. `gpu`: also those that stand for a GPU's kernels."""
+
+    def __init__(self, *, gpu: bool = False, precision: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.gpu = gpu
+        self.precision = precision
+        """Of matrix products under autocast; None: as the tensors are."""
+        self.products = 0
+        """Multiplications of the stand-ins."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in KEPT:
+            return self._recurrent(func, *args)
+        if func is torch._pack_padded_sequence:
+            return _packed(*args)
+        if func is torch._pad_packed_sequence:
+            return _padded(*args)
+        if func is Tensor.numpy:
+            return np.zeros(args[0].shape, np.int64)
+        if func in (Tensor.__getitem__, Tensor.__setitem__) and _is_mask(args[1]):
+            return _by_mask(*args)
+        if self.gpu and func is F.scaled_dot_product_attention:
+            return self._attend(*args, **kwargs)
+        if self.gpu and func is F.rms_norm:
+            return self._rms_norm(*args, **kwargs)
+        if self.gpu and func is F.layer_norm and self.precision is not None:
+            return func(args[0].float(), *args[1:], **kwargs)
+        return func(*args, **kwargs)
+
+    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, **more: Any) -> Tensor:
+        """In one pass that never holds T×T weights: it keeps a number for each query, to make them again."""
+        inputs = [self._cast(one) for one in (queries, keys, values)]
+        batch, heads, tokens, width = queries.shape
+        self.products += batch * heads * tokens * keys.shape[2] * (width + values.shape[3])
+        laid_out = (batch, tokens, heads, values.shape[3])  # heads side by side, as they are joined next
+        return _kernel(inputs, [laid_out], (batch * heads * tokens, torch.float32))[0].transpose(1, 2)
+
+    def _rms_norm(self, x: Tensor, shape: Sequence[int], weight: Tensor, eps: float | None = None) -> Tensor:
+        """It keeps what it was given, and a number for each vector."""
+        if self.precision is not None:  # autocast has norms in float32
+            x, weight = x.float(), weight.float()
+        vectors = x.numel() // x.shape[-1]
+        return _kernel([x, weight], [x.shape], (vectors, torch.float32), outputs=False)[0]
+
+    def _recurrent(self, func: Any, x: Tensor, *args: Any) -> tuple[Tensor, ...]:
+        """All layers and tokens in one call; of packed texts, the number of texts at each token stands second."""
+        hidden, weights = args[1:3] if isinstance(args[2], list) else args[:2]
+        _, _, both_ways, *_ = (one for one in args if isinstance(one, bool))  # after biases, and training
+        states = [hidden] if isinstance(hidden, Tensor) else list(hidden)
+        layers, out = states[0].shape[0], states[0].shape[-1]
+        tokens = x.numel() // x.shape[-1]
+        self.products += tokens * sum(weight.numel() for weight in weights if weight.dim() == 2)
+        inputs = [self._cast(one) for one in (x, *states, *weights)]
+        shapes = [(*x.shape[:-1], out * (1 + both_ways)), *(state.shape for state in states)]
+        return _kernel(inputs, shapes, (tokens * layers * states[-1].shape[-1] * KEPT[func], inputs[0].dtype))
+
+    def _cast(self, tensor: Tensor) -> Tensor:
+        return tensor if self.precision is None else tensor.to(self.precision)
+
+
+def _packed(x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
+    """As though every text were as long as the longest."""
+    steps = x.transpose(0, 1) if batch_first else x
+    return steps.flatten(0, 1).contiguous(), torch.tensor([steps.shape[1]] * steps.shape[0], device="cpu")
+
+
+def _padded(data: Tensor, sizes: Tensor, batch_first: bool, *more: Any) -> tuple[Tensor, Tensor]:
+    steps = data.view(len(sizes), -1, data.shape[-1])
+    rows = steps.shape[1]
+    return steps.transpose(0, 1).contiguous() if batch_first else steps, torch.tensor([len(sizes)] * rows, device="cpu")
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, Tensor) and index.dtype == torch.bool and index.dim() > 1
+
+
+def _by_mask(x: Tensor, mask: Tensor, value: Tensor | None = None) -> Tensor | None:
+    """x[mask], or x[mask] = value, as though the mask showed everything."""
+    if value is None:
+        return x.flatten(0, mask.dim() - 1).clone()
+    x.copy_(value.view_as(x))
+    return None

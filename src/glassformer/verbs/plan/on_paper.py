@@ -1,0 +1,66 @@
+"""A plan for GPUs that need not be here."""
+
+from functools import partial
+
+import torch
+
+from glassformer.config.errors import SettingError
+from glassformer.models.build import parameter_count
+from glassformer.verbs.plan.found import Plan
+from glassformer.verbs.plan.paper import Paper, scaled
+from glassformer.verbs.plan.parts import parameters_by_part, tied
+from glassformer.verbs.plan.room import SHARE
+from glassformer.verbs.plan.setting_up import Planned
+from glassformer.verbs.plan.step import Needs, Where, needs, pretending, with_rows
+from glassformer.verbs.plan.timing import work_of
+
+
+def on_paper(planned: Planned, gpus: int, memory: float, flops: float) -> Plan:
+    config, training = planned.config, planned.config.training
+    if training.batch_tokens is None and training.batch_size % (gpus * training.accumulate):
+        raise SettingError(
+            f"training.batch_size {training.batch_size} cannot be shared evenly by {gpus} GPUs with "
+            f"training.accumulate {training.accumulate}: a multiple of {gpus * training.accumulate} can"
+        )
+    precision = "bf16" if training.precision == "auto" else training.precision
+    where = Where(torch.device("cuda"), precision, stand_in=True)
+    with pretending(where):
+        model = planned.build(config)
+        parts, count, shared = parameters_by_part(model), parameter_count(model), tied(model)
+    rows = max(1, planned.batch // (gpus * training.accumulate))
+
+    def of(layers: int, some: int) -> Needs:
+        sized = planned.with_blocks(layers) if layers else config
+        piece = with_rows(planned.piece, some)
+        return needs(partial(planned.build, sized), planned.task, piece, training, where)
+
+    length = planned.piece[0].shape[1] if planned.piece[0].dim() > 1 else 1
+    found = scaled(of, planned.blocks or 0, rows, 4 * rows * length * config.model.width)
+    paper = Paper(gpus, memory, rows, found, flops)
+    work = work_of(planned, None)
+    return Plan(
+        config=config,
+        about=planned.about,
+        parameters=count,
+        parts=parts,
+        tied=shared,
+        work=work,
+        needs=None,
+        room=None,
+        fit=None,
+        speed=None,
+        seconds=None if work.all_flops is None else paper.seconds(work.all_flops),
+        notes=_assumed(paper, precision),
+        paper=paper,
+    )
+
+
+def _assumed(paper: Paper, precision: str) -> tuple[str, ...]:
+    return (
+        f"Assumed: weights, gradients and the optimiser's memory in float32, as glassformer has them, matrix products "
+        f"in {precision}; attention in one pass that holds no T×T weights; {paper.rows:,} "
+        f"example{'s' * (paper.rows != 1)} at once on each GPU, of whose memory {1 - SHARE:.0%} stays free; the "
+        "working memory of the update is not counted.",
+        f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and waits for no other.",
+        "Glassformer trains with copies on every GPU (torchrun); sharing is on paper.",
+    )

@@ -1,0 +1,73 @@
+"""`glassformer plan` as a person types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli.plan import _same
+from running import Command
+
+SMALL = ["--model.width", "16", "--model.layers", "1", "--model.context", "16", "--batch-size", "4"]
+
+
+def test_a_plan_in_words(command: Command, files: Path) -> None:
+    code, out, err = command("plan", "good.txt", "--no-probe", "--out", "plan.html", *SMALL)
+    assert code == 0
+    assert out.startswith("A plan: transformer on good.txt (language-model)\n")
+    for part in ("Parameters", "word vectors", "Memory of a step", "optimiser (muon)", "multiplications", "epochs"):
+        assert part in out
+    assert err.splitlines()[-1] == f"next: glassformer train good.txt {' '.join(SMALL)}"
+    assert "A plan: transformer on good.txt" in (files / "plan.html").read_text()
+    assert not (files / "runs").exists()
+
+
+def test_a_plan_in_numbers(command: Command, files: Path) -> None:
+    code, out, _ = command("plan", "good.txt", "--no-probe", "--json", "--out", "plan.json", *SMALL)
+    assert code == 0
+    found = json.loads(out)
+    assert found == json.loads((files / "plan.json").read_text())
+    assert sum(found["parts"].values()) == found["parameters"]
+    assert found["fits"] is True
+    assert found["speed"] is None
+    assert found["work"]["per_update"] == 4 * 16
+    assert found["memory"]["peak"] == max(found["memory"]["peaks"].values())
+
+
+def test_on_paper(command: Command) -> None:
+    words = ["--tokens", "1e9", "--size", "large", "--vocab-size", "50257", "--gpus", "8", "--memory", "1"]
+    code, out, err = command("plan", *words)
+    assert (code, err) == (0, "")
+    assert "8 × 1 GiB, on paper" in out
+    assert "computed again" in out
+    assert "sharing is on paper" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "DATA is missing, or --tokens N instead of it"),
+        (["good.txt", "--tokens", "5"], "--tokens stands for data that nobody has read: give one"),
+        (["good.txt", "--flops", "5"], "--flops goes with --gpus or --tokens"),
+        (["good.txt", "--memory", "0"], "--memory is 0, but must be above 0"),
+        (["--tokens", "1e6", "--gpus", "-2"], "--gpus is -2, but must be above 0"),
+        (["--tokens", "1e6", "--gpus", "two"], "--gpus: invalid int value: 'two'"),
+        (["--tokens", "1e6", "--tokenizer.kind", "char"], "only DATA or --vocab-size says"),
+        (["--tokens", "1e6", "--task", "classification"], "--tokens is for language models"),
+        (["--tokens", "1e6", "--gpus", "3", "--batch-size", "4"], "cannot be shared evenly by 3 GPUs"),
+        (["good.txt", "--model.widht", "3"], "unknown option --model.widht; did you mean --model.width?"),
+        (["nowhere.txt"], "nowhere.txt"),
+        (["good.txt", "--out", "plan.gif"], "--out plan.gif: its name should end in"),
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_bad_input_is_one_line(command: Command, words: list[str], told: str) -> None:
+    code, out, err = command("plan", *words)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_the_training_that_follows() -> None:
+    words = ["a b.txt", "--memory", "3", "--json", "--steps", "5", "--out=plan.html", "--no-probe", "--size", "nano"]
+    assert _same(words) == "'a b.txt' --steps 5 --size nano"
