@@ -1,0 +1,171 @@
+"""What is searched where nobody says: around where each model's settings start. Torch-free."""
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any
+
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import IMAGE, LABELLING, LANGUAGE_MODEL, RECURRENT, TABLE, TRANSLATION
+from glassformer.config.resolve import BUDGETS, WORDS, Config
+from glassformer.trials.tuning.space import Dimension
+
+SIZED = ("model.layers", "model.heads", "model.width")
+"""What a size that was asked for decides."""
+FACTOR = 8
+"""The learning rate is searched from so much below its start to so much above."""
+POOLS = {
+    "average": ("mean", "sum", "max"),
+    "transformer": ("mean", "max", "attention", "first"),
+    **dict.fromkeys(("window", "cnn"), ("max", "mean", "attention")),
+    **dict.fromkeys(RECURRENT, ("max", "mean", "attention", "last")),
+}
+HEAD = {"model.head_layers": (1, 2)}
+
+
+def default_space(config: Config, fixed: Collection[str]) -> list[Dimension]:
+    """For a model on this data, as `config` would train it; what is `fixed` is not searched."""
+    usable = [dimension for dimension in _all(config, fixed) if _searched(dimension, config, fixed)]
+    if not usable:
+        raise SettingError(f"every setting of {config.model.encoder} that could be searched is given: leave one open")
+    return [_with_start(dimension, config) for dimension in usable]
+
+
+def _searched(dimension: Dimension, config: Config, fixed: Collection[str]) -> bool:
+    if dimension.key in fixed or (dimension.key in SIZED and "model.size" in fixed):
+        return False
+    if dimension.when:
+        return all(key not in fixed or config.get(key) in values for key, values in dimension.when.items())
+    return config.idle(dimension.key) is None
+
+
+def _with_start(dimension: Dimension, config: Config) -> Dimension:
+    """With the value that the setting starts from among its values."""
+    start = config.get(dimension.key)
+    if not dimension.values or dimension.when or dimension.holds(start):
+        return dimension
+    values = [*dimension.values, start]
+    numbers = all(isinstance(value, int | float) for value in values)
+    return replace(dimension, values=tuple(sorted(values) if numbers else values))
+
+
+def _all(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+    yield from _training(config, fixed)
+    yield from _words(config, fixed)
+    yield from _shape(config, fixed)
+    if config.task in LABELLING:
+        yield from _head(config)
+    if config.data.kind == IMAGE:
+        yield choice("data.shift", 0, 1, 2)
+
+
+# --- how it is trained ---
+
+
+def _training(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+    training = config.training
+    lr = training.lr or 1e-3
+    yield Dimension("training.lr", low=_round(lr / FACTOR), high=_round(lr * FACTOR), log=True)
+    if config.model.encoder == "transformer" or config.model.decoder == "transformer":
+        yield choice("training.optimizer", "muon", "adamw")
+    if training.weight_decay > 0:
+        low, high = min(1e-3, training.weight_decay), max(0.3, training.weight_decay)
+        yield Dimension("training.weight_decay", low=low, high=high, log=True)
+    else:
+        yield choice("training.weight_decay", 0.0, 0.001, 0.01, 0.1)
+    open_budget = not any(budget in fixed for budget in BUDGETS)
+    if open_budget and training.epochs is not None:
+        yield Dimension("training.epochs", low=training.epochs / 2, high=2 * training.epochs, log=True)
+    if training.steps is None:  # of a number of updates, a larger batch would only be a longer training
+        yield choice("training.batch_size", 16, 32, 64, 128)
+    yield choice("training.label_smoothing", 0.0, 0.05, 0.1)
+    yield choice("training.average", None, 50, 200)
+
+
+# --- what it reads ---
+
+
+def _words(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+    if config.data.kind not in WORDS or config.task == LANGUAGE_MODEL:  # whose loss is that of a token
+        return
+    if config.task == TRANSLATION:
+        if config.tokenizer.kind == "bpe":
+            yield choice("tokenizer.vocab_size", 2000, 4000, 8000)
+        return
+    if config.tokenizer.file is None and "tokenizer.file" not in fixed:
+        if config.model.encoder == "bag":
+            yield choice("tokenizer.kind", "word", "char")
+        word = {"tokenizer.kind": ("word",)}
+        if "tokenizer.kind" not in fixed or config.tokenizer.kind == "word":
+            yield choice("tokenizer.min_count", 1, 2, 3, when=word)
+    if config.model.encoder == "bag":
+        yield choice("model.ngrams", 1, 2, 3, when={"tokenizer.kind": ("word", "bpe")})
+        spelled = {"tokenizer.kind": ("char",)}
+        yield choice("model.ngrams", 3, 4, 5, 6, when=spelled)
+        yield Dimension("model.words", low=0, high=3, whole=True, when=spelled)
+        yield choice("model.buckets", 2**18, 2**20, when=spelled)
+        yield choice("model.weighting", "tfidf", "counts")
+    yield Dimension("model.word_dropout", low=0.0, high=0.5, step=0.1)
+
+
+# --- how it is built ---
+
+
+def _shape(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+    model, encoder, kind = config.model, config.model.encoder, config.data.kind
+    yield Dimension("model.dropout", low=0.0, high=0.6, step=0.05)
+    if encoder in ("bag", "linear", "mlp"):
+        return
+    widths = [model.width] if _given("model.width", fixed) else _widths(model.width)
+    attends = "transformer" in (encoder, model.decoder)
+    if attends and _given("model.heads", fixed):
+        widths = [width for width in widths if width % (2 * model.heads) == 0]
+    if len(widths) > 1:
+        yield choice("model.width", *widths)
+    deep = 3 if encoder in RECURRENT else 4
+    if config.task == LANGUAGE_MODEL or encoder == "transformer":
+        deep = max(deep, model.layers + 2)
+    yield Dimension("model.layers", low=1, high=max(deep, model.layers), whole=True)
+    if attends:
+        heads = [heads for heads in sorted({2, 4, 8, model.heads}) if all(width % (2 * heads) == 0 for width in widths)]
+        if len(heads) > 1 and model.heads in heads:
+            yield choice("model.heads", *heads)
+    if encoder == "cnn":
+        yield choice("model.kernel", *((3, 5) if kind == IMAGE else (2, 3, 4, 5)))
+        yield choice("model.dilation", 1, 2)
+    if encoder == "window":
+        yield choice("model.window", 3, 5, 8) if config.task in LABELLING else choice("model.window", 8, 16, 32)
+    if encoder in RECURRENT and config.task in LABELLING:
+        yield choice("model.bidirectional", False, True)
+    if encoder in RECURRENT and config.task == TRANSLATION:
+        yield choice("model.attention", "additive", "scaled", "dot")
+
+
+def _head(config: Config) -> Iterator[Dimension]:
+    encoder, kind = config.model.encoder, config.data.kind
+    pools = ("flatten", "mean", "max") if encoder == "cnn" and kind == IMAGE else POOLS.get(encoder, ())
+    if pools and kind != TABLE:
+        yield choice("model.pool", *pools)
+    yield choice("model.head_layers", *((1, 2) if encoder == "mlp" else (0, 1)))
+    used = config.idle("model.head_layers") is None
+    if used:
+        yield choice("model.head_hidden", *sorted({64, 128, 256, config.model.head_hidden}), when=HEAD)
+
+
+def choice(key: str, *values: Any, when: dict[str, tuple[Any, ...]] | None = None) -> Dimension:
+    return Dimension(key, values=values, when=when or {})
+
+
+def _given(key: str, fixed: Collection[str]) -> bool:
+    return key in fixed or "model.size" in fixed
+
+
+def _widths(start: int) -> list[int]:
+    """Half of it, it, and double, in steps of 16 where that is possible."""
+    grain = 16 if start % 16 == 0 else 8
+    return sorted({max(grain, round(start * factor / grain) * grain) for factor in (0.5, 1.0, 2.0)} | {start})
+
+
+def _round(number: float) -> float:
+    """To two digits, which is how a person would write it."""
+    return round(number, 1 - math.floor(math.log10(number)))

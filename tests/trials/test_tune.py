@@ -1,0 +1,393 @@
+"""Real small searches: what is tried, kept, chosen and said of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import glassformer as gf
+from glassformer.config.errors import DataError, Misuse, RunError, SettingError, TrainingFailed
+from glassformer.runs.run import Run
+from glassformer.tasks.classification import Classification
+from glassformer.trials.tuning import one
+from glassformer.trials.tuning.kept import open_study, say_network, where_kept
+from glassformer.trials.tuning.optional import optuna
+from glassformer.trials.tuning.result import Tuned
+from glassformer.trials.tuning.search import Search
+from glassformer.verbs.train import Trained, train
+from running import StopAfter
+from tables import opinions, write_table
+
+DATA = "opinions:rows=120"
+QUICK: dict[str, Any] = {"model": "average", "steps": 3, "training.batch_size": 8, "model.width": 8}
+SPACE = {
+    "training.lr": {"low": 1e-4, "high": 1e-1, "log": True},
+    "model.dropout": [0.0, 0.5],
+    "model.pool": ["mean", "max"],
+}
+
+
+def search(out: Path, trials: int, **more: Any) -> Tuned:
+    return gf.tune(DATA, out=out, trials=trials, **{"space": SPACE, "final": False, **QUICK, **more})
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in ("draw_curves", "draw_confusion", "leave_report"):
+        monkeypatch.setattr(f"glassformer.verbs.train.{draw}", lambda *args, **more: None)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
+    """Five trials at one go."""
+    return search(tmp_path_factory.mktemp("whole") / "search", 5)
+
+
+class Pretended:
+    """Trainings that only pretend: their score is a function of their settings."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **scores: Any) -> None:
+        self.told: list[dict[str, Any]] = []
+        monkeypatch.setattr(one, "train", self)
+
+    def __call__(self, *, out: Path, listen: Any, **settings: Any) -> Trained:
+        self.told.append(settings)
+        score = self.score(settings)
+        listen.primary = "accuracy"
+        return Trained(
+            run=str(out), task="", model="", parameters=1, steps=1, seconds=1.0, reason="finished",
+            validation={"accuracy": score, "loss": 1.0}, words="", best={},
+        )  # fmt: skip
+
+    def score(self, settings: dict[str, Any]) -> float:
+        return 1 - abs(settings.get("training.lr", 2e-3) - 0.01) + 0.001 * settings["training.seed"]
+
+
+def test_the_first_trial_is_what_train_would_do(found: Tuned, tmp_path: Path) -> None:
+    first = found.trials[0]
+    assert found.start == first
+    plain = train(DATA, out=tmp_path / "plain", draft=True, **QUICK)
+    assert first.value == plain.validation["accuracy"]
+    assert found.best.value == max(trial.value for trial in found.trials if trial.value is not None)
+    assert found.best.value >= first.value
+
+
+def test_what_it_leaves(found: Tuned) -> None:
+    out = Path(found.out)
+    assert [trial.number for trial in found.trials] == [0, 1, 2, 3, 4]
+    assert [path.name for path in (out / "trials").iterdir()] == [str(found.best.number)]
+    assert not (out / "best").exists()
+    assert found.run is None
+    card = Run.open(out / "trials" / str(found.best.number)).card()
+    assert card["validation"]["accuracy"] == found.best.value
+    assert "test" not in card
+    numbers = json.loads((out / "tune.json").read_text())
+    assert numbers["best"]["settings"] == found.best.settings
+    assert len(numbers["trials"]) == 5
+    assert "training.lr" in (out / "tune.html").read_text()
+    assert "The best of 5 validation scores is optimistic" in found.words
+    found.view().save(out.parent / "tune.svg")
+    assert {panel.title for panel in found.view().panels} >= {"The best settings", "Trials", "Score by trial"}
+
+
+def test_the_recipe_trains_the_same_model(found: Tuned, tmp_path: Path) -> None:
+    again = train(DATA, config=found.recipe, out=tmp_path / "again", draft=True)
+    assert again.validation["accuracy"] == found.best.value
+    assert again.validation == Run.open(Path(found.out) / "trials" / str(found.best.number)).card()["validation"]
+    recipe = yaml.safe_load(Path(found.recipe).read_text())
+    assert recipe["model"]["encoder"] == "average"
+    assert recipe["training"]["steps"] == 3
+    assert recipe["training"]["lr"] == found.best.settings["training.lr"]
+    train(config=found.recipe, out=tmp_path / "alone", draft=True)  # it says where the data is, too
+
+
+def test_a_search_goes_on_where_it_stopped(found: Tuned, tmp_path: Path) -> None:
+    said: list[str] = []
+    search(tmp_path / "search", 2)
+    again = search(tmp_path / "search", 5, say=said.append)
+    assert any("2 trials so far" in line for line in said)
+    assert [trial.settings for trial in again.trials] == [trial.settings for trial in found.trials]
+    assert [trial.value for trial in again.trials] == [trial.value for trial in found.trials]
+    said.clear()
+    search(tmp_path / "search", 5, say=said.append)
+    assert not any(line.startswith("trial ") for line in said)
+
+
+def test_the_same_command_finds_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Pretended(monkeypatch)
+    first = gf.tune(DATA, trials=1, space=SPACE, final=False, **QUICK)
+    assert first.out == "runs/tune-opinions-average-1"
+    assert len(gf.tune(DATA, trials=2, space=SPACE, final=False, **QUICK).trials) == 2
+    other = gf.tune(DATA, trials=1, space=SPACE, final=False, **{**QUICK, "steps": 4})
+    assert other.out == "runs/tune-opinions-average-2"
+
+
+def test_another_search_in_the_same_place_is_refused(found: Tuned) -> None:
+    with pytest.raises(Misuse, match=r"holds another search: --training.steps was 3, and now is 4; name another --out"):
+        search(Path(found.out), 5, steps=4)
+    with pytest.raises(Misuse, match=r"was another one: --training.steps was 3, and now is 4"):
+        search(Path(found.out).parent / "other", 5, steps=4, storage=Path(found.out) / "study.db")
+
+
+def test_the_test_part_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    evaluate = Classification.evaluate
+
+    def watched(self: Classification, model: Any, part: str, **more: Any) -> Any:
+        looked.append(part)
+        return evaluate(self, model, part, **more)
+
+    monkeypatch.setattr(Classification, "evaluate", watched)
+    held = {"data.test_fraction": 0.2}
+    tuned = search(tmp_path / "search", 3, final=True, **held)
+    assert looked.count("test") == 1
+    assert looked[-1] == "test"
+    assert tuned.run is not None
+    card = Run.open(tuned.run).card()
+    assert card["test"] == tuned.test
+    assert card["validation"]["accuracy"] == tuned.best.value
+    assert f"Test: accuracy {card['test']['accuracy']:.4f}" in tuned.words
+    again = search(tmp_path / "search", 3, final=True, **held)
+    assert looked.count("test") == 1
+    assert (again.test, again.looks) == (tuned.test, 1)
+
+
+def test_models_are_chosen_among(tmp_path: Path) -> None:
+    tuned = gf.tune(DATA, out=tmp_path / "search", model="bag,cnn", trials=5, final=False, steps=2, lr=0.01)
+    models = [trial.settings["model"] for trial in tuned.trials]
+    assert models[:2] == ["bag", "cnn"]  # each as it starts
+    for trial in tuned.trials[2:]:
+        assert ("model.kernel" in trial.settings) == (trial.settings["model"] == "cnn")
+        assert ("model.weighting" in trial.settings) == (trial.settings["model"] == "bag")
+    assert tuned.model == tuned.best.settings["model"]
+    rows = next(panel for panel in tuned.view().panels if panel.title == "model").to_dict()["rows"]
+    assert sum(row[1] for row in rows) == sum(trial.state == "complete" for trial in tuned.trials)
+    train(DATA, config=tuned.recipe, out=tmp_path / "again", draft=True)
+
+
+def test_a_score_is_the_mean_over_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretended = Pretended(monkeypatch)
+    tuned = search(tmp_path / "search", 2, seeds=3, seed=5)
+    assert [told["training.seed"] for told in pretended.told] == [5, 6, 7, 5, 6, 7]
+    assert tuned.trials[0].value == pytest.approx(1 - abs(2e-3 * 2 - 0.01) + 0.006)
+    assert "mean over 3 seeds" in tuned.words
+
+
+def test_which_settings_mattered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Pretended(monkeypatch)
+    tuned = search(tmp_path / "search", 20)
+    shares = tuned.mattered
+    assert next(iter(shares)) == "training.lr"
+    assert shares["training.lr"] > 0.6
+    assert sum(shares.values()) == pytest.approx(1)
+    assert search(tmp_path / "few", 3).mattered == {}
+
+
+def test_nothing_is_trained_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretended = Pretended(monkeypatch)
+    tuned = search(tmp_path / "search", 9, space={"model.dropout": [0.0, 0.5]})
+    assert len(tuned.trials) == 9
+    assert len(pretended.told) <= 3  # as it starts, and the two of the space
+    assert any("as trial" in trial.why for trial in tuned.trials)
+
+
+def test_a_start_outside_the_space_is_tried_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretended = Pretended(monkeypatch)
+    tuned = search(tmp_path / "search", 3, space={"training.lr": {"low": 0.5, "high": 0.9}})
+    assert "training.lr" not in pretended.told[0]
+    assert tuned.best.number == 0
+    assert [0.5 <= told["training.lr"] <= 0.9 for told in pretended.told[1:]] == [True, True]
+
+
+def test_hopeless_trials_are_stopped_early(tmp_path: Path) -> None:
+    """Half of the rates of this space are so small that nothing is learned."""
+    table = write_table(tmp_path / "opinions.csv", opinions(120))
+    bad = {"training.lr": {"low": 1e-6, "high": 0.5, "log": True}}
+    plain = {"model": "average", "model.width": 16, "model.head_layers": 0, "dropout": 0.0, "model.word_dropout": 0.0}
+    how = {"data.validation_fraction": 0.4, "training.validate_every": 2, "training.batch_size": 32, "steps": 8}
+    tuned = gf.tune(table, out=tmp_path / "search", trials=12, space=bad, final=False, **plain, **how)
+    early = [trial for trial in tuned.trials if trial.state == "pruned"]
+    assert early
+    assert all("worse than half of the others at validation" in trial.why for trial in early)
+    assert all(trial.value < tuned.best.value for trial in early)
+    assert f"{len(early)} of them stopped early" in tuned.words
+    assert tuned.trials[0].state == "complete"
+
+
+def test_every_trial_can_be_trained_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("optuna.Trial.should_prune", lambda trial: True)
+    assert [trial.state for trial in search(tmp_path / "a", 2).trials] == ["complete", "pruned"]
+    assert [trial.state for trial in search(tmp_path / "b", 2, prune=False).trials] == ["complete", "complete"]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (TrainingFailed("the loss became nan at step 3"), "the loss became nan at step 3"),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), "out of memory"),
+        (SettingError("model.a and model.b cannot be"), "model.a and model.b cannot be"),
+    ],
+)
+def test_a_trial_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str) -> None:
+    class Failing(Pretended):
+        def score(self, settings: dict[str, Any]) -> float:
+            if len(self.told) == 2:
+                raise error
+            return super().score(settings)
+
+    Failing(monkeypatch)
+    said: list[str] = []
+    tuned = search(tmp_path / "search", 4, say=said.append)
+    assert [trial.state == "complete" for trial in tuned.trials] == [True, False, True, True]
+    assert tuned.trials[1].why == why
+    assert any(line.startswith("trial 1: ") and why in line for line in said)
+
+
+def test_what_would_fail_every_time_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Pretended):
+        error: Exception = DataError("there is nothing to learn from")
+
+        def score(self, settings: dict[str, Any]) -> float:
+            raise self.error
+
+    Failing(monkeypatch)
+    with pytest.raises(DataError, match="there is nothing to learn from"):
+        search(tmp_path / "data", 4)
+    Failing.error = TrainingFailed("not finite")
+    with pytest.raises(RunError, match="none of the first 5 trials came to a score; the last: not finite"):
+        search(tmp_path / "failed", 9)
+
+
+def test_ctrl_c_gives_the_trial_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(one.Watch):
+        stopper = StopAfter(2)
+
+        def __call__(self, event: Any) -> None:
+            super().__call__(event)
+            if self.trial.number == 1:
+                self.stopper(event)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one, "Watch", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            search(tmp_path / "search", 3)
+    tuned = search(tmp_path / "search", 3)
+    assert [trial.number for trial in tuned.trials] == [0, 2, 3]
+    assert all(trial.state == "complete" for trial in tuned.trials)
+    with_study = _study(tmp_path / "search")
+    assert with_study.trials[1].params == with_study.trials[2].params
+
+
+def test_minutes_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Pretended(monkeypatch)
+    tuned = search(tmp_path / "search", trials=None, minutes=1e-9)  # type: ignore[arg-type]
+    assert len(tuned.trials) == 1  # the first is not cut short
+
+
+def _study(out: Path) -> "optuna.Study":
+    storage = where_kept(None, out)
+    name = optuna.get_all_study_names(storage)[0]
+    return optuna.load_study(study_name=name, storage=storage)
+
+
+@pytest.mark.parametrize("name", ["shared.db", "shared.log"])
+def test_where_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Two folders, as on two machines, and one study."""
+    Pretended(monkeypatch)
+    first = search(tmp_path / "here", 2, storage=tmp_path / name, study="mine")
+    second = search(tmp_path / "there", 4, storage=tmp_path / name, study="mine")
+    assert (len(first.trials), len(second.trials)) == (2, 4)
+    assert (tmp_path / name).is_file()
+    assert not (tmp_path / "here" / "study.db").exists()
+
+
+def test_storages_that_cannot_be(tmp_path: Path, found: Tuned) -> None:
+    with pytest.raises(Misuse, match=r"--storage trials.txt: a file ends in .db \(SQLite\) or .log"):
+        search(tmp_path / "a", 1, storage="trials.txt")
+    with pytest.raises(Misuse, match="cannot be used"):
+        search(tmp_path / "b", 1, storage="nonsense://somebody:secret@host/db")
+    (tmp_path / "torn.db").write_text("this is no database, but long enough to be taken for one" * 9)
+    with pytest.raises(Misuse, match=r"torn.db cannot be used: .*not a database"):
+        search(tmp_path / "c", 1, storage=tmp_path / "torn.db")
+
+
+def test_a_password_is_not_said(tmp_path: Path) -> None:
+    with pytest.raises(Misuse) as error:
+        search(tmp_path / "b", 1, storage="nonsense://somebody:secret@host/db")
+    assert "secret" not in str(error.value)
+
+
+def test_network_disks_are_warned_of(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"root / ext4 rw 0 0\nserver {tmp_path}/net nfs4 rw 0 0\n")
+    said: list[str] = []
+    say_network(f"sqlite:///{tmp_path}/here/a.db", said.append, mounts)
+    assert said == []
+    say_network(f"sqlite:///{tmp_path}/net/a.db", said.append, mounts)
+    assert "on a network disk (nfs4)" in said[0]
+
+
+def test_a_search_is_the_same_in_another_process(found: Tuned, tmp_path: Path) -> None:
+    plan = Search(
+        task="classification",
+        settings={"data.path": "/here/a.csv", "training.steps": 3},
+        spaces={"bag": list(found.space)},
+        starts={"bag": {"training.lr": 0.01, "model.dropout": 0.5, "model.pool": "mean"}},
+    )
+    again = Search.from_dict(json.loads(json.dumps(plan.to_dict())))
+    assert again == plan
+    with open_study(f"sqlite:///{tmp_path}/a.db", "x", plan), open_study(f"sqlite:///{tmp_path}/a.db", "x", again):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"trials": 0}, "--trials is 0, but must be at least 1"),
+        ({"minutes": -1}, "--minutes is -1, but must be above 0"),
+        ({"jobs": 0}, "--jobs is 0"),
+        ({"seeds": 0}, "--seeds is 0"),
+        ({"model": "average,bga"}, "unknown model 'bga'; did you mean bag?"),
+        ({"model": "bag,bag"}, "names a model twice"),
+        ({"space": {"model.kernel": [2, 3]}}, "space: model.kernel is not used by average; it belongs to cnn"),
+        ({"space": {"model.width": [4, 8]}}, "every setting in it is given as well"),
+        ({"space": {"training.epochs": [1, 2]}}, "every setting in it is given as well"),  # by --steps
+        ({"task": "language-model", "model": "lstm", "space": {"tokenizer.vocab_size": [300, 400]}},
+         "losses per token could not be compared"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(tmp_path: Path, more: dict[str, Any], told: str) -> None:
+    with pytest.raises(Misuse) as error:
+        search(tmp_path / "search", **{"trials": 2, **more})
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "search").exists()
+
+
+def test_without_optuna(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("glassformer.trials.tuning")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(Misuse, match=r"tune needs optuna: pip install 'glassformer\[tune\]'"):
+        gf.tune(DATA, out=tmp_path / "search")
+
+
+def test_a_score_over_folds(tmp_path: Path) -> None:
+    """The mean of trainings with another fold held out each; the recipe knows nothing of folds."""
+    tuned = gf.tune("opinions:rows=120", model="bag", trials=1, folds=2, final=False, out=tmp_path / "t", steps=2)
+    assert tuned.best.settings
+    alone = [
+        gf.train("opinions:rows=120", model="bag", steps=2, out=tmp_path / f"f{fold}", draft=True,
+                 **{"data.folds": 2, "data.fold": fold}).validation["accuracy"]
+        for fold in (0, 1)
+    ]  # fmt: skip
+    assert tuned.best.value == pytest.approx(sum(alone) / 2)
+    assert "mean over 2 folds" in tuned.words
+    assert "fold" not in Path(tuned.recipe).read_text()
+    with pytest.raises(SettingError, match="take the place of --seeds"):
+        gf.tune("opinions:rows=120", model="bag", folds=2, seeds=2, out=tmp_path / "u")

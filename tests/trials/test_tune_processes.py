@@ -1,0 +1,114 @@
+"""Several real processes on one search, and one that is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glassformer as gf
+from glassformer.config.errors import RunError
+from glassformer.config.say import silent
+from glassformer.runs.files import write_json
+from glassformer.trials.tuning import jobs as processes
+from glassformer.trials.tuning.kept import where_kept
+from glassformer.trials.tuning.one import PROCESS, is_gone, this_process
+from glassformer.trials.tuning.optional import optuna
+from glassformer.trials.tuning.search import Search, plan_search
+from glassformer.trials.tuning.work import counted, take_back_lost
+from running import begin, finish, wait_for
+
+DATA = "opinions:rows=120"
+HOW: dict[str, Any] = {"model": "average", "training.batch_size": 8, "model.width": 8}
+SPACE = {"training.lr": {"low": 1e-4, "high": 1e-1, "log": True}, "model.dropout": {"low": 0.0, "high": 0.6}}
+NAME = "opinions-average"
+
+
+def study_in(out: Path) -> "optuna.Study":
+    return optuna.load_study(study_name=NAME, storage=where_kept(None, out))
+
+
+def test_two_processes_share_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    said: list[str] = []
+    out = tmp_path / "search"
+    tuned = gf.tune(DATA, out=out, trials=4, jobs=2, space=SPACE, final=False, steps=60, say=said.append, **HOW)
+    assert [trial.state for trial in tuned.trials] == ["complete"] * 4
+    assert len([line for line in said if line.startswith("trial ")]) == 4
+    workers = {trial.user_attrs[PROCESS][1] for trial in study_in(out).trials if PROCESS in trial.user_attrs}
+    assert len(workers) == 2
+    assert os.getpid() not in workers
+    rates = [trial.settings["training.lr"] for trial in tuned.trials]
+    assert len(set(rates)) == 4  # they do not draw the same
+    assert [path.name for path in (out / "trials").iterdir()] == [str(tuned.best.number)]
+    assert not list(out.glob(".job-*"))
+
+
+def test_an_error_in_a_process_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(orders: Path, job: int, jobs: int, log: Path, search: Search) -> "subprocess.Popen[bytes]":
+        with log.open("wb") as errors:
+            code = "import sys; print('glassformer: nothing is held out', file=sys.stderr); sys.exit(2)"
+            return subprocess.Popen([sys.executable, "-c", code], stderr=errors)
+
+    monkeypatch.setattr(processes, "_begin", failing)
+    with pytest.raises(RunError, match=r"^nothing is held out$"):
+        gf.tune(DATA, out=tmp_path / "search", trials=2, jobs=2, space=SPACE, steps=3, **HOW)
+
+
+def test_a_process_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    search = plan_search(DATA, ["average"], {"data.validation_fraction": 0.0}, config=None, space=SPACE, seeds=1,
+                         prune=True, say=silent)  # fmt: skip
+    orders = {"where": where_kept(None, tmp_path), "name": NAME, "trials": 1, "until": None}
+    path = tmp_path / "orders.json"
+    write_json(path, {**orders, "folder": str(tmp_path / "trials"), "search": search.to_dict()})
+    assert processes.main([str(path), "0", str(os.getppid())]) == 2
+    assert capsys.readouterr().err.startswith("glassformer: nothing is held out")
+
+
+def test_a_process_stops_when_its_parent_is_gone(tmp_path: Path) -> None:
+    search = plan_search(DATA, ["average"], {"steps": 3}, config=None, space=SPACE, seeds=1, prune=True, say=silent)
+    orders = {"where": where_kept(None, tmp_path), "name": NAME, "trials": 1, "until": None}
+    path = tmp_path / "orders.json"
+    write_json(path, {**orders, "folder": str(tmp_path / "trials"), "search": search.to_dict()})
+    assert processes.main([str(path), "0", "1234567"]) == 0
+    assert study_in(tmp_path).trials[0].state == optuna.trial.TrialState.WAITING
+
+
+def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
+    out = tmp_path / "search"
+    space = tmp_path / "space.yaml"
+    space.write_text("training.lr: {low: 1e-4, high: 1e-1, log: true}\nmodel.dropout: {low: 0.0, high: 0.6}\n")
+    words = ["tune", DATA, "--space", str(space), "--out", str(out), "--no-final", "--model", "average",
+             "--training.batch_size", "8", "--model.width", "8", "--steps", "100000"]  # fmt: skip
+    process = begin(*words, "--trials", "2")
+    wait_for(lambda: (out / "trials" / "0" / "metrics.jsonl").exists(), process)
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    study = study_in(out)
+    assert study.trials[0].state == optuna.trial.TrialState.RUNNING
+    said: list[str] = []
+    take_back_lost(study, said.append)
+    assert said == ["trial 0: its process is gone, so it is tried again"]
+    lost, again = study.trials
+    assert lost.state == optuna.trial.TrialState.FAIL
+    assert again.state == optuna.trial.TrialState.WAITING
+    assert again.system_attrs["fixed_params"] == lost.params != {}
+    assert again.user_attrs["start"] == "average"
+    assert counted(study) == []  # it does not count, and another takes its place
+    take_back_lost(study, said.append)
+    assert len(study.trials) == 2
+
+
+def test_whether_a_process_is_gone() -> None:
+    host, number, began, seen = this_process()
+    assert not is_gone([host, number, began, seen])
+    assert is_gone([host, number, "another time", seen])  # its number was given to another
+    assert not is_gone(["elsewhere", number, began, time.time()])
+    assert is_gone(["elsewhere", number, began, time.time() - 3600])
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait()
+    assert is_gone([host, child.pid, "1", seen])
