@@ -13,9 +13,16 @@ if TYPE_CHECKING:
     from glassformer.encoders.registry import register_encoder as register_encoder
     from glassformer.inside.capture import capture as capture
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
+    from glassformer.trials.compare import compare as compare
+    from glassformer.trials.folds import cross_validate as cross_validate
+    from glassformer.trials.tune import tune as tune
+    from glassformer.verbs.check.run import check as check
+    from glassformer.verbs.doctor.run import doctor as doctor
+    from glassformer.verbs.errors import errors as errors
     from glassformer.verbs.evaluate import evaluate as evaluate
     from glassformer.verbs.load import load as load
     from glassformer.verbs.look import look as look
+    from glassformer.verbs.plan.run import plan as plan
     from glassformer.verbs.report import report as report
     from glassformer.verbs.scaling.measure import scaling as scaling
     from glassformer.verbs.train import train as train
@@ -26,13 +33,20 @@ _PUBLIC = {
     "GlassformerError": "glassformer.config.errors",
     "Tokenizer": "glassformer.text.tokenizer",
     "capture": "glassformer.inside.capture",
+    "check": "glassformer.verbs.check.run",
+    "compare": "glassformer.trials.compare",
+    "cross_validate": "glassformer.trials.folds",
+    "doctor": "glassformer.verbs.doctor.run",
+    "errors": "glassformer.verbs.errors",
     "evaluate": "glassformer.verbs.evaluate",
     "load": "glassformer.verbs.load",
     "look": "glassformer.verbs.look",
+    "plan": "glassformer.verbs.plan.run",
     "register_encoder": "glassformer.encoders.registry",
     "report": "glassformer.verbs.report",
     "scaling": "glassformer.verbs.scaling.measure",
     "train": "glassformer.verbs.train",
+    "tune": "glassformer.trials.tune",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -130,4 +130,6 @@ def test_demo_runs(command: Command, files: Path) -> None:
     assert code == 0, err
     assert "bits per byte" in out
     assert "demo/" in out.splitlines()[-1]
-    assert (files / "demo" / "transformer" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert (files / "demo" / "writer" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert "Side by side" in (files / "demo" / "report.html").read_text()
+    assert (files / "demo" / "compare" / "comparison.csv").read_text().count("\n") > 4

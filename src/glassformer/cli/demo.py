@@ -7,22 +7,19 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
+    from glassformer.inside.view import View
     from glassformer.verbs.train import Trained
 
+RUNGS = ("bag", "lstm", "transformer")
+"""Of the ladder, compared on opinions."""
+JOBS = 2
 WRITING: dict[str, Any] = {
     "tokenizer.vocab_size": 2048,
     "model.context": 96,
     "training.batch_size": 16,
     "training.samples": False,
 }
-WRITERS = {"a Transformer": "transformer", "an LSTM of like size": "lstm"}
 PROMPT = "Return the"
-READERS: dict[str, dict[str, Any]] = {
-    "a bag of words": {"model": "bag", "epochs": 5},
-    "a Transformer": {"model": "transformer", "model.width": 64},
-}
-
-
 DATES = (
     "le 14 juillet 1989",
     "Freitag, 9. November 1989",
@@ -36,6 +33,7 @@ STORY = "carl met olga behind the house . in summer he sails ."
 STORY_UPDATES = 800
 DATE_UPDATES = 1400
 """For each minute that was asked for: what it takes on two cores that have nothing else to do, and what dates need."""
+REPORT = "report.html"
 
 
 class Stopped(Exception):
@@ -43,7 +41,8 @@ class Stopped(Exception):
 
 
 def run(words: list[str]) -> int:
-    parser = Parser("demo", "", "The main job on the embedded data: six models, their numbers, and what they say.",
+    parser = Parser("demo", "", "The main job on the embedded data: a short ladder of classifiers side by side, a "
+                    "translator of dates, two language models, what each of them learned, and one report of it all.",
                     "glassformer demo --minutes 1 --out runs/demo")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=1.0, metavar="X", help="of training for each (default 1)")
     parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)")
@@ -54,19 +53,22 @@ def run(words: list[str]) -> int:
     from rich.text import Text
 
     from glassformer.cli.show import results, say
+    from glassformer.inside.view import Views
 
+    out, minutes = Path(options.out), options.minutes
     try:
-        _write(Path(options.out), options.minutes)
-        _judge(Path(options.out), options.minutes)
-        _translate(Path(options.out), options.minutes)
-        _look_inside(Path(options.out), options.minutes)
+        views = [
+            _compare(out, minutes),
+            *_translate(out, minutes),
+            _write(out, minutes),
+            _look_inside(out, minutes),
+        ]
     except Stopped:
         return 1
-    results.print(Text(f"\nThe runs, with curves, model card and weights: {options.out}/"))
-    results.print(
-        Text(f"The report of each is a page of its own, such as {options.out}/opinions-transformer/report.html")
-    )
-    say(f'next: glassformer generate {options.out}/transformer "Create a" --probabilities')
+    Views("What the demo found", views, about="Trained on embedded data").save(out / REPORT)
+    results.print(Text(f"\nAll of it on one page: {out / REPORT}"))
+    results.print(Text(f"The runs, with curves, model cards, weights and a report each: {out}/"))
+    say(f'next: glassformer generate {out / "writer"} "Create a" --probabilities')
     return 0
 
 
@@ -84,65 +86,75 @@ def _train(data: str, out: Path, **settings: Any) -> "Trained":
     return trained
 
 
-def _write(out: Path, minutes: float) -> None:
-    """Two language models go on from the same words."""
+def _compare(out: Path, minutes: float) -> "View":
+    """Classifiers side by side, and what each says of sentences with the same words in another order."""
     from rich.text import Text
 
+    from glassformer.cli.board import Board
     from glassformer.cli.show import results, say, table
-    from glassformer.verbs.load import load_writer
-
-    shown = table("model", "parameters", "updates", "loss", "perplexity", "bits per byte")
-    writings = {}
-    for name, encoder in WRITERS.items():
-        say(f"{name}, {minutes:g} minutes, on the docstrings of this Python's library")
-        trained = _train("docstrings", out / encoder, **WRITING, model=encoder, minutes=minutes)
-        metrics = trained.validation
-        shown.add_row(name, f"{trained.parameters:,}", f"{trained.steps:,}", f"{metrics['loss']:.3f}",
-                      f"{metrics['perplexity']:.1f}", f"{metrics['bits_per_byte']:.3f}")  # fmt: skip
-        writings[name] = load_writer(trained.run).generate(PROMPT, tokens=60, temperature=0.7)
-    results.print(Text("\nOn the modules held out:", style="bold"))
-    results.print(shown)
-    for name, text in writings.items():
-        results.print(Text(f"\n{name} goes on from “{PROMPT}”:", style="bold"))
-        results.print(Text(f"{PROMPT}{text}".strip()))
-
-
-def _judge(out: Path, minutes: float) -> None:
-    """Two classifiers on sentences with the same words in another order."""
-    from rich.text import Text
-
-    from glassformer.cli.show import results, say, table
+    from glassformer.cli.show_view import show_view
     from glassformer.data.opinions import ORDER_PAIRS
+    from glassformer.trials.compare import compare
     from glassformer.verbs.load import LoadedPredictor, load
 
-    shown = table("model", "parameters", "updates", "accuracy", "macro F1")
+    say("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer side by side")
+    folder = out / "compare"
+    with Board() as board:
+        found = compare(
+            "opinions",
+            models=RUNGS,
+            seeds=1,
+            minutes=minutes,
+            jobs=JOBS,
+            out=folder,
+            overwrite=True,
+            listen=board,
+            say=board.say,
+        )
+    view = found.view()
+    show_view(view)
     answers = {}
     sentences = [sentence for pair in ORDER_PAIRS for sentence, _ in pair]
-    for name, settings in READERS.items():
-        say(f"{name} on restaurant opinions")
-        budget = {} if "epochs" in settings else {"minutes": minutes}
-        trained = _train("opinions", out / f"opinions-{settings['model']}", **settings, **budget)
-        assert trained.test is not None
-        shown.add_row(name, f"{trained.parameters:,}", f"{trained.steps:,}", f"{trained.test['accuracy']:.3f}",
-                      f"{trained.test['macro_f1']:.3f}")  # fmt: skip
-        loaded = load(trained.run)
-        assert isinstance(loaded, LoadedPredictor)
-        answers[name] = [prediction.label for prediction in loaded.predict(sentences)]
-    results.print(Text("\nOn opinions with sentence patterns and nouns that were held out:", style="bold"))
-    results.print(shown)
-    results.print(Text("\nThe same words, and only their order tells which is which:", style="bold"))
+    for row in found.rows:
+        if row.is_trained and row.outcomes:
+            loaded = load(folder / str(row.outcomes[0].run))
+            assert isinstance(loaded, LoadedPredictor)
+            answers[row.label] = [prediction.label for prediction in loaded.predict(sentences)]
+    results.print(Text("The same words, and only their order tells which is which:", style="bold"))
     pairs = table("sentence", "is", *answers)
     for number, (sentence, label) in enumerate(one for pair in ORDER_PAIRS for one in pair):
         verdicts = [f"{said[number]} {'✓' if said[number] == label else '✗'}" for said in answers.values()]
         pairs.add_row(Text(sentence), label, *verdicts, end_section=number % 2 == 1)
     results.print(pairs)
+    return view
 
 
-def _translate(out: Path, minutes: float) -> None:
+def _write(out: Path, minutes: float) -> "View":
+    """A language model goes on from a few words."""
+    from rich.text import Text
+
+    from glassformer.cli.show import results, say
+    from glassformer.inside.panels import Words
+    from glassformer.inside.view import View
+    from glassformer.verbs.load import load_writer
+
+    say(f"a Transformer, {minutes:g} minutes, on the docstrings of this Python's library")
+    trained = _train("docstrings", out / "writer", **WRITING, model="transformer", minutes=minutes)
+    text = f"{PROMPT}{load_writer(trained.run).generate(PROMPT, tokens=60, temperature=0.7)}".strip()
+    note = f"{trained.parameters:,} parameters, {trained.steps:,} updates; on the modules held out: {trained.words}."
+    results.print(Text("\nA language model of docstrings", style="bold"))
+    results.print(Text(f"{note}\nIt goes on from “{PROMPT}”:"))
+    results.print(Text(text))
+    return View("A language model of docstrings", [Words(title=f"It goes on from “{PROMPT}”", text=text)], note=note)
+
+
+def _translate(out: Path, minutes: float) -> "list[View]":
     """Dates of many languages into one, and a picture of where the translator looks."""
     from rich.text import Text
 
     from glassformer.cli.show import results, say, table
+    from glassformer.inside.panels import Table
+    from glassformer.inside.view import View
     from glassformer.verbs.load import load_translator
     from glassformer.verbs.look import look
 
@@ -150,20 +162,25 @@ def _translate(out: Path, minutes: float) -> None:
     trained = _train("dates", out / "dates", model="lstm", steps=max(1, round(DATE_UPDATES * minutes)))
     assert trained.test is not None
     loaded = load_translator(trained.run)
+    exact = f"{trained.test['exact_match']:.1%} exact"
     results.print(Text("\nDates of years that were held out, written as people write them:", style="bold"))
-    results.print(
-        f"{trained.parameters:,} parameters, {trained.steps:,} updates; {trained.test['exact_match']:.1%} exact"
-    )
+    results.print(f"{trained.parameters:,} parameters, {trained.steps:,} updates; {exact}")
     shown = table("a date", "translated")
-    for translation in loaded.translate(DATES):
-        shown.add_row(Text(translation.source), Text(translation.text))
+    rows = [(translation.source, translation.text) for translation in loaded.translate(DATES)]
+    for row in rows:
+        shown.add_row(*map(Text, row))
     results.print(shown)
     picture = out / "alignment.png"
-    look(loaded, ALIGNED, view="alignment").save(picture)
+    alignment = look(loaded, ALIGNED, view="alignment")
+    assert isinstance(alignment, View)
+    alignment.save(picture)
     results.print(Text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}"))
+    dates = Table(columns=["a date", "translated"], rows=rows)
+    note = f"{trained.parameters:,} parameters, {trained.steps:,} updates; on years held out: {exact}."
+    return [View("A translator of dates", [dates], note=note), alignment]
 
 
-def _look_inside(out: Path, minutes: float) -> None:
+def _look_inside(out: Path, minutes: float) -> "View":
     """A head that finds whom a pronoun means, and pages to look around in."""
     from rich.text import Text
 
@@ -188,3 +205,4 @@ def _look_inside(out: Path, minutes: float) -> None:
     for name, seen in pages.items():
         seen.save(out / name)
     results.print(Text(f"Pages to look around in: {', '.join(str(out / name) for name in pages)}"))
+    return found

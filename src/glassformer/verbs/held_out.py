@@ -15,7 +15,8 @@ from glassformer.data.labelled import LabelledCorpus
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import Run
-from glassformer.tasks.answers import Classes
+from glassformer.tasks.answers import Classes, Labels
+from glassformer.tasks.base import Task
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.translation import Translating
@@ -47,7 +48,7 @@ def examples_held_out(
     elif isinstance(task, Translating):
         assert tokenizer is not None
         assert isinstance(model, Seq2Seq)
-        pairs, target = task.parts["validation"], prepared.target_tokenizer or tokenizer
+        pairs, target = task.parts[_held_part(task)], prepared.target_tokenizer or tokenizer
         translator = LoadedTranslator(model, tokenizer, run, config, None, target)
         for row in _few(np.flatnonzero(np.maximum(pairs.source.lengths, pairs.target.lengths) <= most), count):
             yield given(translator, pairs.sources[row], target=pairs.targets[row])
@@ -56,7 +57,8 @@ def examples_held_out(
         assert prepared.answers is not None
         assert isinstance(prepared.corpus, LabelledCorpus)
         predictor = LoadedPredictor(model, tokenizer, run, config, prepared.features, prepared.answers)
-        part, inputs = prepared.corpus.parts["validation"], task.parts["validation"]
+        held = _held_part(task)
+        part, inputs = prepared.corpus.parts[held], task.parts[held]
         short = np.flatnonzero(inputs.lengths <= most)
         if len(short) < count:  # of images, lengths count pixels
             short = np.sort(np.argsort(inputs.lengths, kind="stable")[:count])
@@ -66,11 +68,20 @@ def examples_held_out(
                 yield example
 
 
+def _held_part(task: Task) -> str:
+    """The validation part; of a refit, which has learned from that too, the test part."""
+    assert isinstance(task, LanguageModelling | Translating | Labelling)
+    found = next((name for name in ("validation", "test") if name in task.parts), None)
+    if found is None:
+        raise DataError("this run has learned from all its rows (a refit): nothing of them is held out; give a text")
+    return found
+
+
 def _beginnings(
     model: LanguageModel, task: LanguageModelling, tokenizer: Tokenizer, most: int, count: int
 ) -> Iterator[Given]:
     """Of documents, as far as they can be shown."""
-    ids = task.parts["validation"].ids[:SEARCHED]
+    ids = task.parts[_held_part(task)].ids[:SEARCHED]
     starts = np.arange(0, len(ids), most) if task.start is None else np.flatnonzero(ids == task.start)
     for start in _few(starts if len(starts) else np.zeros(1, np.int64), count):
         chosen: list[int] = ids[start : start + most].tolist()
@@ -102,11 +113,13 @@ def prepare_again(run: Run) -> Prepared:
 
 def examples_of(loaded: AnyLoaded, count: int, say: Say) -> list[Given]:
     """Some examples of the validation part, spread over it."""
+    prepared = prepare_again(loaded.run)
+    part = _held_part(prepared.task)
     found = list(
         examples_held_out(
             loaded.run,
             loaded.config,
-            prepare_again(loaded.run),
+            prepared,
             loaded.model,
             count=count,
             most=MOST_TOKENS,
@@ -114,8 +127,8 @@ def examples_of(loaded: AnyLoaded, count: int, say: Say) -> list[Given]:
         )
     )
     if not found:
-        raise DataError(f"no example of the validation part has {MOST_TOKENS} tokens or fewer: give a text")
-    say(f"{len(found)} examples of the validation part")
+        raise DataError(f"no example of the {part} part has {MOST_TOKENS} tokens or fewer: give a text")
+    say(f"{len(found)} examples of the {part} part")
     return found
 
 
@@ -130,13 +143,14 @@ def loss_on(
     model = loaded.model
     if not examples:
         prepared = prepare_again(loaded.run)
-        say("the loss is that of the validation part")
+        part = _held_part(prepared.task)
+        say(f"the loss is that of the {part} part")
 
         def validate() -> float:
             with torch.no_grad():
-                return prepared.task.evaluate(model, "validation", most=MOST_JUDGED).metrics["loss"]
+                return prepared.task.evaluate(model, part, most=MOST_JUDGED).metrics["loss"]
 
-        return validate, f"validation loss, {prepared.task.unit}"
+        return validate, f"{part} loss, {prepared.task.unit}"
     with torch.no_grad():
         right = [_right(loaded, example, answer) for example in examples]
 
@@ -155,6 +169,8 @@ def _right(loaded: AnyLoaded, example: Given, answer: str | None) -> Tensor:
     if answer is not None:
         return learned_answer(loaded, answer)
     scores = loaded.model(*example.inputs).float().cpu()
+    if isinstance(loaded.answers, Labels):
+        return (scores > 0).float()
     return loaded.answers.probabilities(scores).argmax(-1) if isinstance(loaded.answers, Classes) else scores[:, 0]
 
 
@@ -162,6 +178,8 @@ def _loss(loaded: AnyLoaded, example: Given, right: Tensor) -> Tensor:
     scores = loaded.model(*example.inputs).float().cpu()
     if not isinstance(loaded, LoadedPredictor):
         return F.cross_entropy(scores[0, : len(right)], right)
+    if isinstance(loaded.answers, Labels):
+        return F.binary_cross_entropy_with_logits(scores, right)
     if isinstance(loaded.answers, Classes):
         return -loaded.answers.probabilities(scores)[0, right[0]].log()
     return (scores[0, 0] - right[0]).square()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from glassformer.bricks.recurrent import Recurrent
+from glassformer.config.presets import MULTILABEL
 from glassformer.config.views import VIEWS
 from glassformer.encoders.convolutional import CnnEncoder
 from glassformer.inside.attention import sizes_of
@@ -70,7 +71,8 @@ NEEDS: dict[str, Callable[[AnyLoaded], bool]] = {
     "next": lambda loaded: isinstance(loaded, LoadedWriter),
     "states": _has_states,
     "pooling": lambda loaded: isinstance(loaded.model, Reader | BagReader),
-    "numbers": lambda loaded: isinstance(loaded.model, OURS),
+    "numbers": lambda loaded: isinstance(loaded.model, OURS) and loaded.config.task != MULTILABEL,
+    "step": lambda loaded: loaded.config.task != MULTILABEL,
     "roles": lambda loaded: _has_stack(loaded, OF_ONE_TEXT),
     "links": lambda loaded: loaded.tokenizer is not None and _has_stack(loaded, OF_WHAT_IS_READ),
     "worth": lambda loaded: bool(sizes_of(loaded.model)),

@@ -90,6 +90,9 @@ def _answer(asked: Asked) -> tuple[int | None, str, float | None]:
     loaded = asked.loaded
     if isinstance(loaded, LoadedPredictor):
         said = loaded.predict(asked.text)
+        if said.labels is not None and said.probabilities is not None:  # the likeliest is explained
+            name = max(said.probabilities, key=said.probabilities.__getitem__)
+            return list(said.probabilities).index(name), name, said.probabilities[name]
         if said.label is None or not isinstance(loaded.answers, Classes):
             return None, f"{said.value:.4g}", None
         return loaded.answers.names.index(said.label), said.label, said.probability
@@ -125,7 +128,10 @@ def _side(asked: Asked, loaded: AnyLoaded, text: Example) -> Side:
     elif isinstance(loaded, LoadedPredictor):
         found = loaded.predict(text)
         answers = found.probabilities or {}
-        said = f"{found.value:.6g}" if found.label is None else f"{found.label} ({found.probability:.3f})"
+        if found.labels is not None:
+            said = "; ".join(found.labels) or "(none)"
+        else:
+            said = f"{found.value:.6g}" if found.label is None else f"{found.label} ({found.probability:.3f})"
     else:
         never = [id for id in loaded.tokenizer.specials if id != loaded.tokenizer.end]
         likely = next_of(loaded.model, example.inputs, most=LIKELIEST, never=never)

@@ -1,0 +1,1 @@
+"""Many runs: which model, which settings, how much data."""

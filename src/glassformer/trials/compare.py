@@ -1,0 +1,195 @@
+"""`compare`: which model suits this data, and is the Transformer worth it?"""
+
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.config.errors import Misuse, TrainingFailed
+from glassformer.config.resolve import flatten
+from glassformer.config.say import Say, silent
+from glassformer.runs.run import Run
+from glassformer.trials.outcome import TRAINED, Cell, Outcome
+from glassformer.trials.results.comparison import Comparison, summarise
+from glassformer.trials.running.engine import Engine, Happened, Hears
+from glassformer.trials.running.folder import Folder, id_of
+from glassformer.trials.running.ladder import names_of
+from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, Asked, Question, ask
+from glassformer.trials.running.vary import Varied, listed, varied_by
+from glassformer.verbs.card import use_of
+from glassformer.verbs.given_settings import read_config, whole_path
+
+SPARE = 20.0
+"""A table is written anew only after so many times as long as writing the last one took."""
+
+
+def compare(
+    data: str | Path | None = None,
+    *,
+    models: str | Sequence[str] | None = None,
+    seeds: int | None = None,
+    folds: int | None = None,
+    vary: str | Iterable[str] | Varied | None = None,
+    ablate: bool = False,
+    fractions: str | Sequence[float] | None = None,
+    sizes: str | Sequence[str] | None = None,
+    parameters: int | None = None,
+    jobs: int = 1,
+    runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    floors: bool = True,
+    references: bool = True,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    config: str | Path | None = None,
+    listen: Hears = silent,
+    say: Say = silent,
+    **settings: Any,
+) -> Comparison:
+    """Train the models of the ladder on the same data, with the same split, tokens and budget, and judge them on the
+    same examples; beside them floors, which learn nothing, and references, another library's models.
+
+    `models`: names as `train` takes them. `seeds` trainings of each (3), or one for each of `folds`. `vary` tries
+    settings with several values ({"model.heads": [1, 2, 4]}), `fractions` parts of the training data, `sizes` models of
+    these sizes, `ablate` the Transformer with its parts taken out one by one. `parameters`: each model is made so wide
+    that it has about so many. `jobs` trainings at once. `runs`: trained before, judged on the same examples. `settings`
+    are those of `train`, `steps`, `epochs` or `minutes` among them. What is in `out` already is not trained again.
+    """
+    said = _settings(data, config, settings)
+    model = said.pop("model.encoder", None)
+    if model is not None and models is not None:
+        raise Misuse("--model and --models: give one of them")
+    named: str | Sequence[str] | None = model if models is None else models
+    if jobs < 1:
+        raise Misuse(f"--jobs is {jobs}, but must be at least 1")
+    if folds is not None and seeds is not None:
+        raise Misuse("--seeds and --folds: each fold is trained once, give one of them")
+    asked = Asked(
+        models=() if named is None else names_of(named),
+        varied=_varied(vary, fractions, sizes),
+        ablate=ablate,
+        seeds=SEEDS if seeds is None else seeds,
+        folds=folds,
+        parameters=parameters,
+        floors=floors,
+        references=references,
+        runs=_runs(runs),
+    )
+    question = ask(said, asked, say)
+    where = str(said.get("data.path") or said.get("data.source_file"))
+    ids = [id_of(cell) for cell in question.cells]
+    folder = Folder.choose(out, where, question.same, ids)
+    with contextlib.closing(folder.lock(say)) as lock:
+        folder.open(question.same, ids, overwrite=overwrite)
+        threads = max(1, torch.get_num_threads() // jobs)
+        engine = Engine(folder, question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=listen)
+        table = _Table(folder, question, Path(where).name)
+        waiting = _waiting(folder, question.cells, listen)
+        say(_plan(question, folder, len(waiting), jobs, threads))
+        try:
+            with contextlib.closing(engine.run(waiting)) as outcomes:
+                for outcome in outcomes:
+                    table.add(outcome)
+        except KeyboardInterrupt:
+            table.save()
+            say(f"stopped; what is done is kept in {folder.path}, and the same command goes on from there")
+            raise
+        found = table.save()
+        folder.finish()
+    if found is None:
+        raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
+    say(f"all of it: {folder.path / 'comparison.html'}")
+    if (best := next((row for row in (found.recommended, found.best) if row and row.is_trained), None)) is not None:
+        run = folder.path / str(best.outcomes[0].run)
+        say(f"next: {use_of(run, Run.open(run).config())}")
+    return found
+
+
+def _settings(data: str | Path | None, config: str | Path | None, settings: dict[str, Any]) -> dict[str, Any]:
+    """By dotted key, with paths that lead from anywhere; the model by the name that was typed."""
+    flags = dict(settings)
+    named = {key: flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)}
+    from_file = flatten(read_config(config) if config else {})
+    said = {**from_file, **flatten(flags), **({} if data is None else {"data.path": str(data)})}
+    if (name := next(iter(named.values()), None)) is not None:
+        said["model.encoder"] = name
+    return {key: whole_path(key, value) for key, value in said.items()}
+
+
+def _varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
+    varied = varied_by(vary)
+    for key, flag, values in ((FRACTION, "fractions", fractions), (SIZE, "sizes", sizes)):
+        if values is None:
+            continue
+        if key in varied:
+            raise Misuse(f"--{flag} and --vary {key} are the same: give one of them")
+        varied |= varied_by({key: listed(flag, values)})
+    return varied
+
+
+def _runs(runs: Any) -> tuple[str, ...]:
+    """As folders that lead from anywhere."""
+    several = runs.split(",") if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
+    return tuple(dict.fromkeys(str(Run.open(run).path.resolve()) for run in several))
+
+
+def _waiting(folder: Folder, cells: list[Cell], listen: Hears) -> list[Cell]:
+    """What is still to be done; what failed is tried again."""
+    waiting = []
+    for cell in cells:
+        outcome = folder.outcome(cell)
+        if outcome is not None and outcome.error is None:
+            score = outcome.metrics[outcome.primary]
+            listen(Happened(cell=cell, what="found", done=1.0, score=score, name=outcome.primary))
+        else:
+            waiting.append(cell)
+            listen(Happened(cell=cell, what="waiting"))
+    return waiting
+
+
+def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: int) -> str:
+    trained = [cell for cell in question.cells if cell.kind == TRAINED]
+    rows, repeats = len({cell.row for cell in trained}), question.asked.repeats
+    what = "fold" if question.asked.folds else "seed"
+    again = len(question.cells) - waiting
+    return (
+        f"{rows} model{'s' * (rows != 1)}, {repeats} {what}{'s' * (repeats != 1)} each, {question.budget}"
+        + (f"; {again} of {len(question.cells)} are there already" if again else "")
+        + (f"; {jobs} at once, {threads} thread{'s' * (threads != 1)} each: times depend on it" if jobs > 1 else "")
+        + f"; in {shlex.quote(str(folder.path))}"
+    )
+
+
+class _Table:
+    """What is known so far, written after every cell, so that a comparison that is killed has a table too."""
+
+    def __init__(self, folder: Folder, question: Question, data: str) -> None:
+        self.folder = folder
+        self.question = question
+        self.data = data
+        self.written = -1e9
+        self.took = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        if time.monotonic() - self.written > SPARE * self.took:
+            self.save()
+
+    def save(self) -> Comparison | None:
+        began = time.monotonic()
+        outcomes = self.folder.outcomes(self.question.cells)
+        if not outcomes:
+            return None
+        found = summarise(
+            outcomes,
+            title=f"{self.question.shared.config.task} on {self.data}",
+            budget=self.question.budget,
+            mode=self.question.asked.mode,
+            notes=self.question.shared.notes,
+        )
+        found.save(self.folder.path)
+        self.written, self.took = time.monotonic(), time.monotonic() - began
+        return found

@@ -1,0 +1,44 @@
+"""Floors and references, judged as a model is: by the task itself, on the same examples."""
+
+from glassformer.config.errors import SettingError
+from glassformer.config.names import unknown
+from glassformer.config.resolve import Config
+from glassformer.tasks.base import Evaluation
+from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.translation import Translating
+from glassformer.trials.floors.copying import judge_copies
+from glassformer.trials.floors.labels import constant_scores
+from glassformer.trials.floors.language import judge_ngrams, judge_unigrams
+from glassformer.trials.floors.names import UNIGRAM, floors_of, references_of
+from glassformer.trials.floors.scikit import fit_and_score
+from glassformer.verbs.prepare import Prepared
+
+
+def judge_floor(name: str, config: Config, prepared: Prepared, part: str) -> tuple[Evaluation, int]:
+    """The floor on a part, and how many numbers it learned or counted."""
+    _known("floor", name, floors_of(config.task, config.data.kind))
+    task = prepared.task
+    if isinstance(task, LanguageModelling):
+        assert prepared.tokenizer is not None
+        size = prepared.tokenizer.vocab_size
+        return judge_unigrams(task, part, size) if name == UNIGRAM else judge_ngrams(task, part, size)
+    if isinstance(task, Translating):
+        return judge_copies(task, part), 0
+    assert isinstance(task, Labelling)
+    scores, learned = constant_scores(name, task, len(task.parts[part]))
+    return task.judge(task.parts[part], scores), learned
+
+
+def judge_reference(name: str, config: Config, prepared: Prepared, part: str) -> tuple[Evaluation, int, float]:
+    """The reference on a part, the numbers that it learned, and the seconds that this took."""
+    _known("reference", name, references_of(config.task, config.data.kind))
+    task = prepared.task
+    assert isinstance(task, Labelling)
+    scores, learned, seconds = fit_and_score(name, task, part)
+    return task.judge(task.parts[part], scores), learned, seconds
+
+
+def _known(what: str, name: str, names: dict[str, str]) -> None:
+    if name not in names:
+        raise SettingError(unknown(f"{what} for this task", name, names))

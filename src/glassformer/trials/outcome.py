@@ -1,0 +1,79 @@
+"""What is tried, and what it came to: one cell of a comparison, as the process that trains it reads and writes it."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from glassformer.runs.files import read_json, write_json
+
+TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
+KINDS = (TRAINED, FLOOR, REFERENCE, GIVEN)
+"""A model that is trained; what learns nothing (or only counts); another library's model; a run that was there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One training of a comparison: a row of its table, with one seed (or one fold)."""
+
+    name: str
+    """Of the row: lstm, majority class."""
+    kind: str = TRAINED
+    settings: dict[str, Any] = field(default_factory=dict)
+    """By dotted key, the data and the seed among them: what `train` takes. Of a given run, how to evaluate it."""
+    varied: dict[str, Any] = field(default_factory=dict)
+    """What tells this row from others of its name, by dotted key: {"model.heads": 2}, {"data.train_fraction": 0.1}."""
+    repeat: int = 0
+    """Which of the seeds or folds."""
+
+    @property
+    def row(self) -> str:
+        """The same for all seeds."""
+        return json.dumps([self.name, self.varied], sort_keys=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a cell came to."""
+
+    cell: Cell
+    error: str | None = None
+    """One line, where it failed; then the rest is empty."""
+    part: str = ""
+    """What it was judged on: test, or validation where there is no test part."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    primary: str = ""
+    lower_is_better: bool = False
+    scores: list[float] = field(default_factory=list)
+    """One for each example of that part, the higher the better."""
+    weights: list[float] | None = None
+    """How much each example counts in the primary metric (tokens of a window); None: all alike."""
+    examples: str = ""
+    """A digest of these examples in their order: only outcomes with the same one can be paired."""
+    parameters: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    """Of training, validations left out."""
+    per_example: float | None = None
+    """Seconds that one example alone takes in use: read, scored; translated; of a language model, a token written."""
+    memory: int | None = None
+    """Bytes at the most while it was trained, beyond what an idle process holds; on a GPU, CUDA's peak."""
+    tokenizer: str | None = None
+    """The hash of its tokenizer, where it reads words."""
+    run: str | None = None
+    """Its folder, as seen from the comparison's."""
+    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    """Validations on the way: updates, seconds, the primary metric."""
+    threads: int = 0
+    """It was trained with: times depend on it, and sums to the last bit."""
+    note: str = ""
+    """What a reader of its row should know: that it may have seen the examples it is judged on."""
+
+    def write(self, path: Path) -> None:
+        write_json(path, asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        value = read_json(path)
+        curve = [tuple(point) for point in value["curve"]]
+        return cls(**{**value, "cell": Cell(**value["cell"]), "curve": curve})

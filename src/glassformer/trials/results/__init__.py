@@ -1,0 +1,1 @@
+"""From what the cells came to, to a table, pictures and sentences."""

@@ -1,0 +1,67 @@
+"""Whether one row is better than another, or had luck: on the very same examples."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.measures.paired import Difference, difference
+from glassformer.trials.outcome import Outcome
+from glassformer.trials.results.rows import SURE, Row
+
+UNITS = {
+    "accuracy": "accuracy",
+    "loss": "nats per token",
+    "rmse": "RMSE",
+    "chrf": "chrF, mean of the sentences",
+    "micro_f1": "F1, mean of the examples",
+}
+"""What the scores of examples average to, by primary metric."""
+
+
+def compared(one: Row, other: Row) -> Difference | None:
+    """By how much one is better than the other; None: they were not judged on the same examples."""
+    if not one.outcomes or not other.outcomes or one.metric != one.outcomes[0].primary:
+        return None
+    pair = _alike(one, other)
+    if pair is None:
+        return None
+    found = difference(*pair)
+    if one.metric != "rmse":
+        return found
+    # a² − b² = (a − b)(a + b): from squared errors to the unit of the data
+    both = one.score + other.score or 1.0
+    return Difference(found.value / both, found.low / both, found.high / both, found.p, found.seeds)
+
+
+def beyond(found: Difference | None) -> bool:
+    """Whether it is better, and not by chance."""
+    return found is not None and found.low > 0
+
+
+Pair = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]
+
+
+def _alike(one: Row, other: Row) -> Pair | None:
+    """Scores of both on the same examples, a row for each seed, and the examples' weights."""
+    digests = {outcome.examples for row in (one, other) for outcome in row.outcomes}
+    if len(digests) == 1:
+        return _stacked(one), _stacked(other), _weights(one.outcomes[:1])
+    # folds: each seed has examples of its own, which together are one long list
+    mine, theirs = ({outcome.cell.repeat: outcome for outcome in row.outcomes} for row in (one, other))
+    both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
+    if not both:
+        return None
+    lists = [np.concatenate([np.array(of[seed].scores) for seed in both])[None] for of in (mine, theirs)]
+    return lists[0], lists[1], _weights([mine[seed] for seed in both])
+
+
+def _stacked(row: Row) -> NDArray[np.float64]:
+    """S×N. What no chance has a part in would be the same a second time."""
+    scores = np.array([outcome.scores for outcome in row.outcomes], float)
+    return np.repeat(scores, 2, 0) if row.kind in SURE and len(scores) == 1 else scores
+
+
+def _weights(outcomes: Sequence[Outcome]) -> NDArray[np.float64] | None:
+    given = [outcome.weights for outcome in outcomes]
+    return np.concatenate([np.array(one) for one in given if one is not None]) if all(given) else None

@@ -1,0 +1,82 @@
+"""Numbers as far as they are known: 0.868 ± 0.010, and no digit more."""
+
+import math
+
+DIGITS = 3
+"""Of a number whose uncertainty nobody knows."""
+
+
+def decimals_of(error: float) -> int | None:
+    """Decimals that an error of this size leaves: two digits of it where it begins with 1 or 2, else one."""
+    if not (math.isfinite(error) and error > 0):
+        return None
+    exponent = math.floor(math.log10(error))
+    return -exponent + (error / 10**exponent < 2.95)
+
+
+def rounded(value: float, decimals: int | None) -> str:
+    """With so many decimals; None: with three digits. Below 0: tens, hundreds."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "−∞" if value < 0 else "?"
+    if decimals is None:
+        decimals = DIGITS - 1 - math.floor(math.log10(abs(value))) if value else 0
+        decimals = max(decimals, 0)
+    told = f"{abs(round(value, decimals)):,.{max(decimals, 0)}f}"
+    return f"−{told}" if round(value, decimals) < 0 else told
+
+
+def with_error(value: float, half: float | None, decimals: int | None = None) -> str:
+    """A value and the half of its interval; without one, the value alone, with as many decimals as its neighbours."""
+    if half is None or not math.isfinite(half) or half == 0:
+        return rounded(value, decimals)
+    decimals = decimals_of(half)
+    return f"{rounded(value, decimals)} ± {rounded(half, decimals)}"
+
+
+def from_to(value: float, low: float, high: float) -> str:
+    """A value and the ends of its interval: 0.021 (0.010 to 0.032)."""
+    decimals = decimals_of((high - low) / 2)
+    if decimals is not None and any(end and not round(end, decimals) for end in (low, high)):
+        decimals += 1  # on which side of 0 an end lies must be seen
+    return f"{rounded(value, decimals)} ({rounded(low, decimals)} to {rounded(high, decimals)})"
+
+
+def duration(seconds: float | None) -> str:
+    """As one says it: 0.8 ms, 1.4 s, 12 min, 2.5 h."""
+    if seconds is None:
+        return ""
+    for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= size * (2 if unit in ("h", "min") else 1):
+            return f"{_two(seconds / size)} {unit}"
+    return "0 s" if seconds == 0 else f"{_two(seconds / 1e-6)} µs"
+
+
+def amount(number: float | None) -> str:
+    """900, 12k, 3.4M."""
+    if number is None:
+        return ""
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if number >= size * (10 if letter == "k" else 1):
+            return f"{_two(number / size)}{letter}"
+    return f"{number:,.0f}"
+
+
+def memory(size: int | None) -> str:
+    if size is None:
+        return ""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
+        if size >= unit:
+            return f"{_two(size / unit)} {name}"
+    return f"{size / 2**10:.0f} KiB"
+
+
+def times(more: float, less: float) -> str:
+    """How many times as much: 3.4, 12, 250."""
+    return _two(more / less) if less > 0 else "many"
+
+
+def _two(number: float) -> str:
+    """Two digits."""
+    if number >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.0f}" if number >= 9.95 else f"{number:.1f}"

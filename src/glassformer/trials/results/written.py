@@ -1,0 +1,108 @@
+"""A comparison as plain files: a table for a report, and one for programs."""
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from glassformer.inside.curves import named
+from glassformer.trials.results.rounding import amount, duration, from_to, memory, with_error
+from glassformer.trials.results.rows import Row
+
+if TYPE_CHECKING:
+    from glassformer.trials.results.comparison import Comparison
+
+
+def columns_of(comparison: "Comparison") -> list[str]:
+    first = next((row for row in comparison.rows if row.outcomes), None)
+    of = "whole" if comparison.mode == "ablation" else "best"
+    metric = named(first.metric) if first else "score"
+    return [
+        "model",
+        metric,
+        f"behind the {of}",
+        "remarks",
+        "parameters",
+        "training",
+        "one example",
+        "memory",
+        "updates",
+    ]
+
+
+def cells_of(comparison: "Comparison") -> list[list[str]]:
+    """The table as it is read: numbers as far as they are known."""
+    rows = []
+    for row, behind in zip(comparison.rows, comparison.behind, strict=True):
+        apart = "" if behind is None else from_to(behind.value, behind.low, behind.high)
+        if not row.outcomes:
+            rows.append([row.label, "", "", ", ".join(row.marks), *[""] * 5])
+            continue
+        rows.append(
+            [
+                row.label,
+                with_error(row.score, row.half, row.decimals),
+                apart,
+                ", ".join(row.marks),
+                amount(row.parameters) if row.parameters else "",
+                duration(row.seconds) if row.seconds else "",
+                duration(row.per_example),
+                memory(row.memory),
+                _updates(row),
+            ]
+        )
+    return rows
+
+
+def shown_columns(comparison: "Comparison") -> tuple[list[str], list[list[str]]]:
+    """Without columns that are empty in every row."""
+    names, rows = columns_of(comparison), cells_of(comparison)
+    kept = [place for place in range(len(names)) if any(row[place] for row in rows)]
+    return [names[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
+def _updates(row: Row) -> str:
+    few, many = row.updates
+    return "" if not many else f"{many:,}" if few == many else f"{few:,}–{many:,}"
+
+
+def as_markdown(comparison: "Comparison") -> str:
+    names, rows = shown_columns(comparison)
+    lines = [f"## {comparison.title}", ""]
+    lines += [f"Trained for {comparison.budget}.", ""] if comparison.budget else []
+    lines.append(_line(names))
+    lines.append(_line("---" if name in ("model", "remarks") else "---:" for name in names))
+    lines += [_line(row) for row in rows]
+    lines += ["", *(f"- {word}" for word in comparison.words)]
+    lines += ["", *(f"_{note}_  " for note in comparison.notes)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(cells: Any) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def as_csv(comparison: "Comparison") -> str:
+    keys = list(dict.fromkeys(key for row in comparison.rows for key in row.varied))
+    metrics = list(dict.fromkeys(name for row in comparison.rows for name in row.metrics))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        [
+            "name", "kind", *keys, "score", "low", "high", "seeds", "failed", "behind", "behind_low", "behind_high",
+            "p", "parameters", "seconds", "seconds_per_example", "memory", "updates",
+            *(f"mean_{name}" for name in metrics), "remarks",
+        ]
+    )  # fmt: skip
+    for row, behind in zip(comparison.rows, comparison.behind, strict=True):
+        ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
+        apart = (None,) * 4 if behind is None else (behind.value, behind.low, behind.high, behind.p)
+        known = bool(row.outcomes)
+        costs = (row.parameters, row.seconds, row.per_example, row.memory, row.updates[1]) if known else (None,) * 5
+        writer.writerow(
+            [
+                row.name, row.kind, *(row.varied.get(key) for key in keys), row.score if known else None, *ends,
+                len(row.outcomes), len(row.errors), *apart, *costs, *(row.metrics.get(name) for name in metrics),
+                "; ".join(row.marks),
+            ]
+        )  # fmt: skip
+    return out.getvalue()

@@ -1,0 +1,197 @@
+"""Trainings in processes of their own, some at a time: a crash, or a kill by the system, is the end of one of them."""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from glassformer.trials.outcome import Cell, Outcome
+from glassformer.trials.running.folder import LOG, OUTCOME, Folder
+
+GRACE = 60.0
+"""Seconds that trainings have to save where they stand when they are stopped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Happened:
+    """Something happened to one of the cells."""
+
+    cell: Cell
+    what: str
+    """waiting, found (it was done before), begun, started, stepped, validated, judging, done, failed."""
+    done: float = 0.0
+    """How far its training is, 0 to 1."""
+    step: int = 0
+    score: float | None = None
+    """The primary metric: of a validation, or at the end."""
+    name: str = ""
+    """Of that metric."""
+    error: str | None = None
+
+
+Hears = Callable[[Happened], None]
+
+
+@dataclass
+class _Job:
+    cell: Cell
+    folder: Path
+    process: "subprocess.Popen[str]"
+    log: IO[bytes]
+    done: float = 0.0
+
+
+class Engine:
+    """Does cells. `threads`: of each process."""
+
+    def __init__(self, folder: Folder, part: str, *, jobs: int, threads: int, lock: IO[str], hear: Hears) -> None:
+        self.folder = folder
+        self.part = part
+        self.jobs = jobs
+        self.threads = threads
+        self.lock = lock
+        self.hear = hear
+        self.running: list[_Job] = []
+        self.lines: queue.Queue[tuple[_Job, str | None]] = queue.Queue()
+
+    def run(self, cells: Sequence[Cell]) -> Generator[Outcome]:
+        """What each cell came to, as soon as it is done. However this is left, no process stays behind."""
+        waiting = list(cells)
+        try:
+            with _terminated():
+                while waiting or self.running:
+                    while waiting and len(self.running) < self.jobs:
+                        self._begin(waiting.pop(0))
+                    job, line = self._next()
+                    if job is None:
+                        continue
+                    if line is not None:
+                        self._tell(job, line)
+                    else:
+                        yield self._end(job)
+        finally:
+            self._stop()
+
+    def _next(self) -> tuple[_Job | None, str | None]:
+        try:
+            return self.lines.get(timeout=0.5)  # so that Ctrl-C is heard on every system
+        except queue.Empty:
+            return None, None
+
+    def _begin(self, cell: Cell) -> None:
+        folder = self.folder.begin(cell, self.part, self.threads)
+        threads = str(self.threads)
+        log = (folder / LOG).open("ab")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "glassformer.trials.running.cell", str(folder)],
+            stdin=subprocess.PIPE,  # held open as long as this process lives
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+            start_new_session=True,  # Ctrl-C is for us, and we pass it on
+            pass_fds=(self.lock.fileno(),),  # so the folder stays locked until the last of them is gone
+        )
+        job = _Job(cell, folder, process, log)
+        self.running.append(job)
+        threading.Thread(target=self._read, args=(job,), daemon=True).start()
+        self.hear(Happened(cell=cell, what="begun"))
+
+    def _read(self, job: _Job) -> None:
+        """In a thread of its own: its lines, and None at their end."""
+        assert job.process.stdout is not None
+        with contextlib.suppress(ValueError):  # closed while we read
+            for line in job.process.stdout:
+                self.lines.put((job, line))
+        self.lines.put((job, None))
+
+    def _tell(self, job: _Job, line: str) -> None:
+        try:
+            event: dict[str, Any] = json.loads(line)
+        except ValueError:
+            return
+        job.done = float(event.get("done", job.done))
+        self.hear(
+            Happened(
+                cell=job.cell,
+                what=str(event["event"]),
+                done=job.done,
+                step=int(event.get("step", 0)),
+                score=event.get("score"),
+                name=str(event.get("name", "")),
+            )
+        )
+
+    def _end(self, job: _Job) -> Outcome:
+        code = job.process.wait()
+        self._close(job)
+        outcome = self.folder.outcome(job.cell)
+        if outcome is None:
+            outcome = Outcome(cell=job.cell, error=_why(code, job.folder), threads=self.threads)
+            outcome.write(job.folder / OUTCOME)
+        if outcome.error is not None:
+            self.hear(Happened(cell=job.cell, what="failed", error=outcome.error))
+        else:
+            score = outcome.metrics[outcome.primary]
+            self.hear(Happened(cell=job.cell, what="done", done=1.0, score=score, name=outcome.primary))
+        return outcome
+
+    def _close(self, job: _Job) -> None:
+        self.running.remove(job)
+        job.log.close()
+        for pipe in (job.process.stdin, job.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _stop(self) -> None:
+        """Ask what still runs to save and stop; what does not is killed, and a second Ctrl-C kills at once."""
+        for job in self.running:
+            job.process.terminate()
+        give_up = time.monotonic() + GRACE
+        for job in list(self.running):
+            try:
+                job.process.wait(max(0.1, give_up - time.monotonic()))
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+                job.process.kill()
+                job.process.wait()
+            self._close(job)
+
+
+def _why(code: int, folder: Path) -> str:
+    """Why a process ended without an outcome, in one line."""
+    if code == -signal.SIGKILL:
+        return (
+            "it was killed by the system, most likely for want of memory: lower --batch-size, --model.context or "
+            "--size, or train fewer at once (--jobs)"
+        )
+    if code < 0:
+        return f"it was ended by signal {-code} ({signal.Signals(-code).name}; see {folder / LOG})"
+    return f"it ended with code {code} and no result (see {folder / LOG})"
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM is like Ctrl-C: trainings are stopped, and what is done is kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

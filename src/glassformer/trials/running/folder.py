@@ -1,0 +1,191 @@
+"""The folder of a comparison: what it asks, and a folder for each training with what it came to."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from glassformer.config.errors import GlassformerError, Misuse, RunError
+from glassformer.config.say import Say
+from glassformer.runs.files import read_json, write_json, writing
+from glassformer.runs.run import RUNS, Run
+from glassformer.trials.outcome import Cell, Outcome
+
+QUESTION, CELL, OUTCOME, LOG, LOCK = "question.json", "cell.json", "outcome.json", "log.txt", ".lock"
+PATIENCE = 90.0
+"""Seconds to wait for the trainings of a comparison that was killed: they save where they stand."""
+
+
+def id_of(cell: Cell) -> str:
+    """A name for a cell's folder: readable, and never that of another."""
+    varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in cell.varied.items()]
+    words = "-".join([cell.name.replace(":", "-").replace(" ", "-"), *varied])
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", words).strip("-.")
+    if varied or plain != words:
+        plain = f"{plain[-60:].strip('-.')}-{hashlib.sha256(f'{cell.kind} {cell.row}'.encode()).hexdigest()[:6]}"
+    return f"{plain}-{cell.repeat}"
+
+
+class Folder:
+    """OUT: question.json, cells/<id>/ (cell.json, run/, log.txt, outcome.json), and the table once there is one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def choose(
+        cls, out: "str | os.PathLike[str] | None", data: str, same: dict[str, Any], asked: list[str]
+    ) -> "Folder":
+        """The folder that is asked for; else that of the same comparison, where one was stopped; else a new one."""
+        if out is not None:
+            return cls(Path(out))
+        free = Run.next_name(data, "x")
+        stem = free.name.removesuffix("-x-1").rsplit("-x-", 1)[0]
+        number = 1
+        while (path := RUNS / f"compare-{stem}-{number}").exists():
+            there = cls(path)._question()
+            if there and not there.get("finished") and (there["same"], there["asked"]) == (_plain(same), asked):
+                return cls(path)
+            number += 1
+        return cls(path)
+
+    def open(self, same: dict[str, Any], asked: list[str], *, overwrite: bool) -> None:
+        """Make it, or see that what is there belongs to the same question."""
+        path = self.path
+        if path.is_file():
+            raise Misuse(f"--out {path} is a file: name a folder for the comparison")
+        there = self._question()
+        if there is None and path.is_dir() and any(entry.name != LOCK for entry in path.iterdir()):
+            raise Misuse(f"--out {path} is not empty and holds no comparison: name another --out")
+        if there is not None and overwrite:
+            with writing(path):
+                shutil.rmtree(path / "cells", ignore_errors=True)
+                (path / QUESTION).unlink()
+            there = None
+        if there is not None and (changed := _changed(there.get("same", {}), _plain(same))):
+            raise Misuse(
+                f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
+            )
+        with writing(path):
+            (path / "cells").mkdir(parents=True, exist_ok=True)
+        before = [] if there is None else there["asked"]
+        write_json(path / QUESTION, {"same": same, "asked": list(dict.fromkeys([*before, *asked])), "finished": False})
+
+    def finish(self) -> None:
+        write_json(self.path / QUESTION, {**read_json(self.path / QUESTION), "finished": True})
+
+    def _question(self) -> dict[str, Any] | None:
+        return read_json(self.path / QUESTION) if (self.path / QUESTION).is_file() else None
+
+    # --- its cells ---
+
+    def of(self, cell: Cell) -> Path:
+        return self.path / "cells" / id_of(cell)
+
+    def begin(self, cell: Cell, part: str, threads: int) -> Path:
+        """A cell's folder as the process that does it finds it; a half-trained run in it stays."""
+        folder = self.of(cell)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / OUTCOME).unlink(missing_ok=True)
+        there = folder / CELL
+        if there.is_file() and read_json(there).get("cell") != _plain(asdict(cell)):
+            raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
+        write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
+        return folder
+
+    def outcome(self, cell: Cell) -> Outcome | None:
+        """What a cell came to, if it is done, and was this very one."""
+        path = self.of(cell) / OUTCOME
+        if not path.is_file():
+            return None
+        try:
+            found = Outcome.read(path)
+        except (GlassformerError, TypeError, KeyError):  # another version's
+            return None
+        return found if _plain(asdict(found.cell)) == _plain(asdict(cell)) else None
+
+    def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
+        """Of these cells in their order, and then of those that were asked for before: what is done."""
+        mine = [outcome for cell in cells if (outcome := self.outcome(cell)) is not None]
+        ids = {id_of(cell) for cell in cells}
+        others = []
+        for folder in sorted((self.path / "cells").iterdir()):
+            if folder.name not in ids and (folder / OUTCOME).is_file():
+                try:
+                    others.append(Outcome.read(folder / OUTCOME))
+                except (GlassformerError, TypeError, KeyError):
+                    continue
+        return [*mine, *others]
+
+    # --- one at a time ---
+
+    def lock(self, say: Say) -> IO[str]:
+        """Held by the comparison and by its trainings, so that nobody else writes here; those of a comparison that was
+        killed are waited for.
+        """
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / LOCK).open("a+", encoding="utf-8")
+        began = time.monotonic()
+        while not _locked(file):
+            file.seek(0)
+            if _is_alive(file.read()) or time.monotonic() - began > PATIENCE:
+                file.close()
+                raise Misuse(f"another comparison is at work in {self.path}: wait for it, or name another --out")
+            if time.monotonic() - began < 0.1:
+                say("waiting for the trainings of the comparison that was stopped: they save where they stand")
+            time.sleep(0.1)
+        file.seek(0)
+        file.truncate()
+        file.write(str(os.getpid()))
+        file.flush()
+        return file
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """As it comes back from a file."""
+    return json.loads(json.dumps(value))
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """The first thing in which two questions differ, in words; None: nothing."""
+    for name in ("data", "mode", "part"):
+        if before.get(name) != now.get(name):
+            return "other data" if name == "data" else f"another {name} ({before.get(name)}, not {now.get(name)})"
+    flat = [
+        {**one.get("settings", {}), "--folds": one.get("folds"), "--parameters": one.get("parameters")}
+        for one in (before, now)
+    ]
+    for key in sorted({*flat[0], *flat[1]}):
+        if flat[0].get(key) != flat[1].get(key) or (key in flat[0]) != (key in flat[1]):
+            return f"another {key} ({flat[0].get(key)}, not {flat[1].get(key)})"
+    return None

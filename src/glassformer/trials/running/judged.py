@@ -1,0 +1,81 @@
+"""A trained model, judged on a part of the data, and timed in use."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Iterator
+
+import torch
+
+from glassformer.config.resolve import Config
+from glassformer.config.say import silent
+from glassformer.data.labelled import Labelled
+from glassformer.data.part import Part
+from glassformer.data.store import pack
+from glassformer.data.translations import Pairs
+from glassformer.decoding.generate import generate
+from glassformer.decoding.sampling import Sampling
+from glassformer.decoding.translate import Search
+from glassformer.tasks.base import Evaluation
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.verbs.examples import labelling_task
+from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.verbs.predict import judge
+from glassformer.verbs.prepare import pair_examples_of, translating_task
+
+AnyPart = Part | Labelled | Pairs
+WARM_UP, TIMED, LONGEST = 3, 50, 3.0
+"""Examples that are not timed, examples that are, and seconds after which it is enough."""
+
+
+@torch.inference_mode()
+def judged(loaded: AnyLoaded, part: AnyPart) -> Evaluation:
+    """A model on a part of its own data, or of other data of the same kind."""
+    config: Config = loaded.config
+    if isinstance(loaded, LoadedWriter):
+        assert isinstance(part, Part)
+        tokens = pack(part, loaded.tokenizer, silent)
+        windows = LanguageModelling({part.name: tokens}, context=loaded.model.context, start=loaded.tokenizer.start)
+        return windows.evaluate(loaded.model, part.name)
+    if isinstance(loaded, LoadedTranslator):
+        assert isinstance(part, Pairs)
+        pairs = pair_examples_of(part, loaded.tokenizer, loaded.target_tokenizer, config)
+        translating = translating_task(config, {part.name: pairs}, loaded.target_tokenizer)
+        return translating.evaluate(loaded.model, part.name, how=Search())
+    assert isinstance(part, Labelled)
+    examples = loaded.features.inputs(part, loaded.answers.learned(part.labels))
+    return labelling_task(config, {part.name: examples}, loaded.answers).evaluate(loaded.model, part.name)
+
+
+@torch.inference_mode()
+def in_use(loaded: AnyLoaded, part: AnyPart) -> float | None:
+    """Seconds that one example alone takes, from raw text to answer: the median of some; of a language model, a token
+    written.
+    """
+    times: list[float] = []
+    began = last = time.perf_counter()
+    for _ in itertools.islice(_uses(loaded, part), WARM_UP + TIMED):
+        now = time.perf_counter()
+        times.append(now - last)
+        if now - began > LONGEST:
+            break
+        last = time.perf_counter()
+    return statistics.median(times[WARM_UP:] or times) if times else None
+
+
+def _uses(loaded: AnyLoaded, part: AnyPart) -> Iterator[object]:
+    """Each step of it is one use."""
+    if isinstance(loaded, LoadedWriter):
+        start = loaded.tokenizer.start
+        prompt = [0 if start is None else start]
+        never = list(loaded.tokenizer.specials)
+        yield from generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=never)
+    elif isinstance(loaded, LoadedTranslator):
+        assert isinstance(part, Pairs)
+        yield from (loaded.translate(source) for source in itertools.cycle(part.sources))
+    else:
+        assert isinstance(loaded, LoadedPredictor)
+        assert isinstance(part, Labelled)
+        for row in itertools.cycle(range(len(part))):
+            one = part.some("given", [row])
+            yield judge(loaded.model, loaded.features, loaded.answers, loaded.config, one, silent)

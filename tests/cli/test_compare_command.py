@@ -1,0 +1,106 @@
+"""`glassformer compare` as a person uses it."""
+
+import json
+import shutil
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from glassformer.cli.board import Board
+from glassformer.trials.outcome import Cell
+from glassformer.trials.running.engine import Happened
+from running import Command
+
+QUICK = ("compare", "iris", "--models", "linear", "--seeds", "1", "--steps", "3", "--no-floors", "--no-references")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the one comparison of these tests is kept, once it is made."""
+    return tmp_path_factory.mktemp("compared")
+
+
+def test_a_table_and_what_follows_from_it(command: Command, tmp_path: Path, compared: Path) -> None:
+    code, out, err = command(*QUICK)
+    assert code == 0
+    assert "linear" in out
+    assert "Side by side" in out
+    assert "20% of the data is held out for the test" in err
+    assert "1 model, 1 seed each, 3 updates each; in runs/compare-iris-1" in err
+    assert "linear: training" in err
+    assert "linear: accuracy 0." in err
+    assert "next: glassformer predict runs/compare-iris-1/cells/linear-0/run" in err
+    assert (tmp_path / "runs/compare-iris-1/comparison.html").is_file()
+    shutil.copytree(tmp_path / "runs", compared / "runs")
+
+
+def test_a_second_time_nothing_is_trained(command: Command, tmp_path: Path, compared: Path) -> None:
+    shutil.copytree(compared / "runs", tmp_path / "runs")
+    code, out, err = command(*QUICK, "--out", "runs/compare-iris-1", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert [row["name"] for row in found["rows"]] == ["linear"]
+    assert found["mode"] == "ladder"
+    assert "1 of 1 are there already" in err
+    assert "linear: accuracy 0." in err
+    assert "(done before)" in err
+    assert "linear: training" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "DATA is missing (see glassformer compare --help)"),
+        (["iris", "--models", "lsmt"], "--models: unknown model 'lsmt'; did you mean lstm?"),
+        (["iris", "--model", "lstm", "--models", "gru"], "--model and --models: give one of them"),
+        (["iris", "--seeds", "0"], "--seeds is 0, but must be at least 1"),
+        (["iris", "--seeds", "2", "--folds", "2"], "--seeds and --folds: each fold is trained once"),
+        (["iris", "--jobs", "0"], "--jobs is 0, but must be at least 1"),
+        (["iris", "--vary", "model.heads"], "--vary wants a setting and its values"),
+        (["iris", "--vary", "data.train_fraction=1", "--fractions", "1"], "--fractions and --vary data.train_fraction"),
+        (["iris", "--fractions", "0.1,much"], "data.train_fraction wants a number, not 'much'"),
+        (["iris", "--ablate", "--sizes", "nano"], "--ablate takes parts out one by one"),
+        (["iris", "--runs", "nowhere"], "no run at nowhere"),
+        (["nowhere.csv"], "nowhere.csv"),
+        (["iris", "--model.heads", "2", "--models", "linear"], "model.heads is not used by linear"),
+        (["iris", "--model", "5"], "unknown model '5'"),
+        (["docstrings", "--folds", "1"], "--folds is 1"),
+    ],
+)
+def test_bad_input_is_one_line(command: Command, tmp_path: Path, words: list[str], told: str) -> None:
+    code, out, err = command("compare", *words)
+    assert (code, out) == (2, "")
+    *_, last = err.strip().splitlines()
+    assert told in last
+    assert last.startswith("glassformer: ")
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def happened(what: str, repeat: int = 0, **more: object) -> Happened:
+    return Happened(cell=Cell(name="lstm", varied={"model.width": 8}, repeat=repeat), what=what, **more)  # type: ignore[arg-type]
+
+
+def test_the_board_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board()
+    said: list[str] = []
+    monkeypatch.setattr("glassformer.cli.board.say", lambda text: said.append(text) if ":" not in text else None)
+    for event in (happened("waiting"), happened("waiting", 1), happened("found", done=1.0, score=0.5, name="accuracy")):
+        board(event)
+    assert " ".join(shown(board).split()) == "lstm, model.width 8 waiting 1 of 2 50% accuracy 0.5"
+    board(happened("started", 1))
+    board(happened("stepped", 1, done=0.5))
+    assert shown(board).split()[3:8] == ["training", "1", "of", "2", "75%"]
+    board.say("on the way")
+    board(happened("failed", 1, error="too large"))
+    board.say("next: …")
+    assert (said, board.after) == (["on the way"], ["next: …"])
+    assert shown(board).split()[3:8] == ["failed", "2", "of", "2", "100%"]
+
+
+def shown(board: Board) -> str:
+    console = Console(file=StringIO(), width=120)
+    console.print(board.table())
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue().splitlines()[-1]

@@ -1,0 +1,219 @@
+"""A comparison with real processes: its rows, what is kept, and what a crash, a kill or Ctrl-C leaves."""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.config.errors import Misuse
+from glassformer.runs.files import read_json
+from glassformer.runs.run import Run
+from glassformer.trials.compare import compare
+from glassformer.trials.outcome import TRAINED, Cell, Outcome
+from glassformer.trials.results.comparison import Comparison
+from glassformer.trials.running.engine import Engine, Happened
+from glassformer.trials.running.folder import LOCK, Folder
+from glassformer.trials.running.work import work
+from glassformer.verbs.load import load
+from running import begin, steps_saved, wait_for
+
+IRIS: dict[str, Any] = {"seeds": 1, "steps": 3, "references": False}
+MODELS = "linear,bag"
+LONG: dict[str, Any] = {
+    "models": "rnn",
+    "seeds": 1,
+    "floors": False,
+    "training.steps": 500,
+    "model.layers": 1,
+    "model.width": 8,
+    "model.context": 16,
+    "training.batch_size": 2,
+    "training.samples": False,
+    "training.validate_every": 50,
+}
+DATA = "copy:rows=200"
+
+
+@pytest.fixture(scope="module")
+def iris(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, list[Happened]]:
+    """A floor, a model, and one that cannot read tables; two at once. No test may change it."""
+    out = tmp_path_factory.mktemp("compared") / "iris"
+    heard: list[Happened] = []
+    return out, compare("iris", models=MODELS, jobs=2, out=out, listen=heard.append, **IRIS), heard
+
+
+def outcomes_of(out: Path) -> dict[str, Outcome]:
+    return {path.parent.name: Outcome.read(path) for path in sorted(out.glob("cells/*/outcome.json"))}
+
+
+def test_rows_files_and_runs(iris: tuple[Path, Comparison, list[Happened]]) -> None:
+    out, found, _ = iris
+    rows = {row["name"]: row for row in found.to_dict()["rows"]}
+    assert set(rows) == {"majority class", "linear", "bag"}
+    assert rows["linear"]["score"] is not None
+    assert rows["bag"]["errors"] == ["bag does not read tables; one of transformer, linear, mlp does (--model)"]
+    for ending in ("json", "csv", "md", "html"):
+        assert (out / f"comparison.{ending}").is_file()
+    assert read_json(out / "comparison.json")["rows"] == found.to_dict()["rows"]
+    assert load(out / rows["linear"]["runs"][0]).parameters == rows["linear"]["parameters"]
+    assert {outcome.threads for outcome in outcomes_of(out).values()} == {1}
+    assert read_json(out / "question.json")["finished"] is True
+    assert any("20% of the data is held out for the test" in note for note in found.notes)
+
+
+def test_what_happens_is_heard(iris: tuple[Path, Comparison, list[Happened]]) -> None:
+    _, _, heard = iris
+    linear = [event.what for event in heard if event.cell.name == "linear" and event.what != "stepped"]
+    assert linear == ["waiting", "begun", "started", *["validated"] * 3, "judging", "done"]
+    bag = [event for event in heard if event.cell.name == "bag"]
+    assert [event.what for event in bag] == ["waiting", "begun", "failed"]
+    assert "bag does not read tables" in (bag[-1].error or "")
+    begun = [event.cell.name for event in heard if event.what in ("begun", "done", "failed")]
+    assert set(begun[:2]) == {"majority class", "linear"}  # two at once
+
+
+class Asked:
+    """Instead of the engine: what it would have been given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cells: list[Cell] = []
+        monkeypatch.setattr(Engine, "run", lambda engine, cells: self.take(cells))
+
+    def take(self, cells: Sequence[Cell]) -> Iterator[Outcome]:
+        self.cells = list(cells)
+        yield from ()
+
+    @property
+    def names(self) -> list[tuple[str, int]]:
+        return [(cell.name, cell.repeat) for cell in self.cells]
+
+
+def test_what_is_done_is_not_trained_again(
+    iris: tuple[Path, Comparison, list[Happened]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, first, _ = iris
+    asked = Asked(monkeypatch)
+    again = compare("iris", models=MODELS, out=out, **IRIS)
+    assert asked.names == [("bag", 0)]  # what failed is tried again
+    assert again.to_dict() == first.to_dict()
+    more = compare("iris", models="linear,mlp", out=out, **{**IRIS, "seeds": 2})
+    assert asked.names == [("mlp", 0), ("linear", 1), ("mlp", 1)]
+    assert {row.name for row in more.rows} == {"majority class", "linear", "bag"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"steps": 4}, "with another training.steps (3, not 4)"),
+        ({"data": "iris", "model.dropout": 0.1, "models": "mlp"}, "with another model.dropout (None, not 0.1)"),
+        ({"data.split_seed": 1}, "with another data.split_seed"),
+        ({"data": "digits", "models": "linear"}, "with other data"),
+        ({"vary": "training.lr=0.1,0.2"}, "with another mode (ladder, not vary)"),
+        ({"parameters": 50, "models": "mlp"}, "with another --parameters (None, not 50)"),
+    ],
+)
+def test_another_question_needs_another_folder(
+    iris: tuple[Path, Comparison, list[Happened]], changes: dict[str, Any], told: str
+) -> None:
+    out = iris[0]
+    settings = {**IRIS, "models": "linear", **changes}
+    with pytest.raises(Misuse) as error:
+        compare(settings.pop("data", "iris"), out=out, **settings)
+    assert told in str(error.value)
+    assert "name another --out, or replace it with --overwrite" in str(error.value)
+
+
+def test_the_folder_of_a_comparison_that_was_stopped_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    same, ids = {"data": "a", "settings": {"training.steps": 3}}, ["lstm-0"]
+    first = Folder.choose(None, "/some/iris.csv", same, ids)
+    assert first.path == Path("runs/compare-iris-1")
+    first.open(same, ids, overwrite=False)
+    assert Folder.choose(None, "/some/iris.csv", same, ids).path == first.path
+    assert Folder.choose(None, "/some/iris.csv", same, ["rnn-0"]).path == Path("runs/compare-iris-2")
+    assert Folder.choose(None, "/some/iris.csv", {**same, "data": "b"}, ids).path == Path("runs/compare-iris-2")
+    first.finish()
+    assert Folder.choose(None, "/some/iris.csv", same, ids).path == Path("runs/compare-iris-2")
+
+
+def test_folders_that_are_something_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    for name, told in (("file", "is a file"), ("full", "is not empty and holds no comparison")):
+        with pytest.raises(Misuse, match=told):
+            Folder(tmp_path / name).open({}, [], overwrite=True)
+    assert (tmp_path / "full" / "thesis.txt").read_text() == "mine"
+
+
+def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
+    first = Folder(tmp_path).lock([].append)
+    with pytest.raises(Misuse, match="another comparison is at work"):
+        Folder(tmp_path).lock([].append)
+    first.close()
+    Folder(tmp_path).lock([].append).close()
+
+
+def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    (cell,) = [Cell(name="lstm", settings={"data.path": DATA, "model.encoder": "lstm", "training.steps": 9})]
+    with folder.lock([].append) as lock:
+        folder.open({}, [], overwrite=False)
+
+        def kill(event: Happened) -> None:
+            if event.what == "begun":
+                os.kill(engine.running[0].process.pid, signal.SIGKILL)
+
+        engine = Engine(folder, "test", jobs=1, threads=1, lock=lock, hear=kill)
+        (outcome,) = engine.run([cell])
+    assert outcome.error is not None
+    assert outcome.error.startswith("it was killed by the system, most likely for want of memory")
+    assert folder.outcome(cell) == outcome
+
+
+@pytest.mark.slow
+def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path) -> None:
+    """Ctrl-C, then the kill of the whole comparison, then to the end: bit for bit as if nothing had happened."""
+    out = tmp_path / "out"
+
+    def stop(event: Happened) -> None:
+        if event.what == "stepped":
+            raise KeyboardInterrupt
+
+    heard: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        compare(DATA, out=out, listen=stop, say=heard.append, **LONG)
+    assert "the same command goes on from there" in heard[-1]
+    run = out / "cells" / "rnn-0" / "run"
+    (stopped,) = steps_saved(run)
+    assert 0 < stopped < 500
+    assert outcomes_of(out) == {}
+
+    flags = {key: value for key, value in LONG.items() if "." in key}
+    words = [word for key, value in flags.items() for word in (f"--{key}", str(value).lower())]
+    process = begin("compare", DATA, "--out", str(out), "--models", "rnn", "--seeds", "1", "--no-floors", *words)
+    wait_for(lambda: steps_saved(run)[-1] > stopped, process)
+    process.kill()
+    process.communicate()
+    Folder(out).lock([].append).close()  # free only when the orphan has saved and gone
+    assert Run(run).card()["status"] == "interrupted"
+    assert stopped < steps_saved(run)[-1] < 500
+    assert outcomes_of(out) == {}
+
+    found = compare(DATA, out=out, **LONG)
+    assert (out / LOCK).read_text() == str(os.getpid())
+    (outcome,) = outcomes_of(out).values()
+    assert Path(out / "cells" / "rnn-0" / "log.txt").read_text() == ""
+    (tmp_path / "truth").mkdir()
+    assert outcome.cell.kind == TRAINED
+    truth = work(outcome.cell, tmp_path / "truth", "test", lambda **event: None)
+    assert truth is not None
+    assert outcome.scores == truth.scores
+    assert outcome.metrics == truth.metrics
+    assert found.rows[0].values == [truth.metrics[truth.primary]]
+    assert [(step, score) for step, _, score in outcome.curve] == [(step, score) for step, _, score in truth.curve]

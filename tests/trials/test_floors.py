@@ -1,0 +1,213 @@
+"""Floors and references: always the same answer, the source itself, scikit-learn; judged by the task's own code."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.config.errors import GlassformerError, SettingError
+from glassformer.config.presets import IMAGE, KINDS, LABELLING, TABLE, TASKS, TEXT
+from glassformer.config.resolve import Config
+from glassformer.config.say import silent
+from glassformer.trials.floors.judge import judge_floor, judge_reference
+from glassformer.trials.floors.names import (
+    BOOSTING,
+    COPY,
+    EACH,
+    LINEAR,
+    MAJORITY,
+    MEAN,
+    PAIRS,
+    SET,
+    TFIDF,
+    floors_of,
+    references_of,
+)
+from glassformer.trials.running.scores import example_scores
+from glassformer.verbs.prepare import Prepared, prepare, settle
+from kinds import rows_of, write_rows
+
+Made = tuple[Config, Prepared]
+
+
+def made(data: str, **more: Any) -> Made:
+    settings = {
+        "data.path": data,
+        "data.test_fraction": 0.2,
+        **{key.replace("__", "."): value for key, value in more.items()},
+    }
+    config, table = settle({}, settings, silent)
+    return config, prepare(config, silent, table=table)
+
+
+@pytest.fixture(scope="module")
+def opinions() -> Made:
+    return made("opinions:rows=400")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table with categories, and one class more frequent than the other."""
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    return str(write_rows(path, [row for row in rows_of(300) if row["size"] == "S" or float(row["height"]) > 9]))
+
+
+@pytest.fixture(scope="module")
+def tags(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Texts with several labels, which their words tell; most have `a`, many none."""
+    chance = np.random.default_rng(0)
+    lines = []
+    for _ in range(300):
+        labels = [name for name, share in (("a", 0.6), ("b", 0.3), ("c", 0.2)) if chance.random() < share]
+        words = [f"word{name}" for name in labels] + [f"other{chance.integers(9)}" for _ in range(4)]
+        lines.append({"text": " ".join(words), "label": ";".join(labels)})
+    path = write_rows(tmp_path_factory.mktemp("tags") / "tags.csv", lines)
+    return made(str(path), task="multilabel", text="text", data__text="text", data__label="label")
+
+
+def test_every_task_has_a_floor() -> None:
+    for task in TASKS:
+        for kind in KINDS:
+            assert floors_of(task, kind)
+            assert bool(references_of(task, kind)) == (task in LABELLING and kind in (TEXT, TABLE))
+    assert not references_of("classification", IMAGE)
+
+
+def test_the_largest_class(rows: str) -> None:
+    config, prepared = made(rows, label="size", data__label="size", data__kind="table")
+    found, learned = judge_floor(MAJORITY, config, prepared, "test")
+    labels = prepared.corpus.parts["train"].labels  # type: ignore[union-attr]
+    largest = max(set(labels), key=labels.count)
+    assert {record["predicted"] for record in found.records} == {largest}
+    truth = prepared.corpus.parts["test"].labels  # type: ignore[union-attr]
+    assert found.metrics["accuracy"] == truth.count(largest) / len(truth) == found.metrics["majority"]
+    share = labels.count(largest) / len(labels)
+    expected = -np.mean([np.log(share if one == largest else 1 - share) for one in truth])
+    assert found.metrics["loss"] == pytest.approx(expected, rel=1e-5)
+    assert learned == 1
+
+
+def test_several_classes() -> None:
+    config, prepared = made("iris")
+    found, learned = judge_floor(MAJORITY, config, prepared, "validation")
+    assert len({record["predicted"] for record in found.records}) == 1
+    assert learned == 3
+
+
+def test_the_mean(rows: str) -> None:
+    config, prepared = made(rows, task="regression", data__label="weight", data__kind="table")
+    found, learned = judge_floor(MEAN, config, prepared, "test")
+    train, test = ([float(one) for one in prepared.corpus.parts[name].labels] for name in ("train", "test"))  # type: ignore[union-attr]
+    (said,) = {record["predicted"] for record in found.records}
+    assert said == pytest.approx(np.mean(train), rel=1e-4)
+    assert found.metrics["rmse"] == pytest.approx(np.sqrt(np.mean((np.array(test) - np.mean(train)) ** 2)), rel=1e-4)
+    assert learned == 1
+
+
+def test_sets_of_labels(tags: Made) -> None:
+    config, prepared = tags
+    sets = [tuple(sorted(filter(None, one.split(";")))) for one in map(str, _labels(prepared))]
+    usual, _ = judge_floor(SET, config, prepared, "test")
+    each, learned = judge_floor(EACH, config, prepared, "test")
+    assert {tuple(record["predicted"]) for record in usual.records} == {max(set(sets), key=sets.count)}
+    often = [name for name in "abc" if sum(name in one for one in sets) > len(sets) / 2]
+    assert {tuple(record["predicted"]) for record in each.records} == {tuple(often)}
+    assert learned == 3
+    assert each.metrics["loss"] <= usual.metrics["loss"] + 1e-6  # of all constants the best
+
+
+def _labels(prepared: Prepared) -> list[str]:
+    answers = prepared.task.parts["train"].answers  # type: ignore[attr-defined]
+    return [";".join(name for name, there in zip("abc", row, strict=True) if there) for row in answers]
+
+
+def test_copying_the_source() -> None:
+    config, prepared = made("reverse-pairs:rows=100")
+    found, learned = judge_floor(COPY, config, prepared, "test")
+    assert learned == 0
+    assert all(record["output"] == record["source"] for record in found.records)
+    same = [record["source"] == record["target"] for record in found.records]
+    assert found.metrics["exact_match"] == sum(same) / len(same)
+    assert "loss" not in found.metrics
+    assert "nan" not in found.words
+
+
+# --- references ---
+
+
+@pytest.mark.parametrize("name", [TFIDF, PAIRS])
+def test_texts_are_those_of_the_task(opinions: Made, name: str) -> None:
+    """The numbers that scikit-learn itself gives, and the examples that a floor is judged on."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    config, prepared = opinions
+    found, learned, seconds = judge_reference(name, config, prepared, "test")
+    train, test = (prepared.corpus.parts[part] for part in ("train", "test"))
+    words = TfidfVectorizer(ngram_range=(1, 2 if name == PAIRS else 1))
+    model = LogisticRegression(max_iter=1000).fit(words.fit_transform(train.texts), train.labels)  # type: ignore[union-attr]
+    expected = model.predict(words.transform(test.texts))  # type: ignore[union-attr]
+    assert [record["predicted"] for record in found.records] == list(expected)
+    chances = model.predict_proba(words.transform(test.texts)).max(1)  # type: ignore[union-attr]
+    np.testing.assert_allclose([record["probability"] for record in found.records], chances, rtol=1e-4)
+    assert learned == len(words.vocabulary_) + 1
+    assert seconds > 0
+    floor, _ = judge_floor(MAJORITY, config, prepared, "test")
+    assert example_scores(found, config.task)[2] == example_scores(floor, config.task)[2]
+
+
+def test_only_the_part_that_is_learned_from() -> None:
+    """With a tenth of the data there are fewer words to know."""
+    whole, part = (
+        judge_reference(TFIDF, *made("opinions:rows=400", data__train_fraction=share), "test")[1]
+        for share in (1.0, 0.1)
+    )
+    assert part < whole
+
+
+@pytest.mark.parametrize("name", [LINEAR, BOOSTING])
+def test_tables_with_categories(rows: str, name: str) -> None:
+    config, prepared = made(rows, data__label="size", data__kind="table")
+    found, learned, _ = judge_reference(name, config, prepared, "test")
+    assert found.metrics["accuracy"] > found.metrics["majority"] + 0.1
+    assert learned > 0
+    config, prepared = made(rows, task="regression", data__label="weight", data__kind="table")
+    floor, _ = judge_floor(MEAN, config, prepared, "test")
+    assert judge_reference(name, config, prepared, "test")[0].metrics["rmse"] < 1.3 * floor.metrics["rmse"]
+
+
+def test_several_classes_of_a_table() -> None:
+    config, prepared = made("iris")
+    for name in references_of(config.task, config.data.kind):
+        assert judge_reference(name, config, prepared, "test")[0].metrics["accuracy"] > 0.85
+
+
+def test_labels_one_against_the_rest(tags: Made) -> None:
+    config, prepared = tags
+    found, learned, _ = judge_reference(TFIDF, config, prepared, "test")
+    assert found.metrics["micro_f1"] > 0.95
+    assert learned == 3 * (12 + 1)
+
+
+def test_without_scikit_learn_it_says_how_to_get_it(opinions: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(GlassformerError, match=r"pip install 'glassformer\[samples\]'"):
+        judge_reference(TFIDF, *opinions, "test")
+
+
+def test_unknown_names(opinions: Made) -> None:
+    with pytest.raises(SettingError, match="did you mean majority class"):
+        judge_floor("majority clas", *opinions, "test")
+    with pytest.raises(SettingError, match="unknown reference"):
+        judge_reference(LINEAR, *opinions, "test")
+
+
+def test_names_need_no_torch() -> None:
+    import subprocess
+
+    code = "import sys; import glassformer.trials.floors.names; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -1,0 +1,271 @@
+"""From outcomes to a comparison: what it says in each case, of models whose true quality is known."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulated import failed, outcomes_of
+
+from glassformer.measures.intervals import mean_interval, share_interval
+from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Outcome
+from glassformer.trials.results.comparison import BEST, LEVEL, USE, Comparison, summarise
+
+TFIDF = "scikit-learn's TF-IDF of words with logistic regression"
+
+
+def floor(accuracy: float = 0.5) -> list[Outcome]:
+    return outcomes_of("majority class", accuracy, kind=FLOOR, seeds=1, seconds=0.0, steps=0)
+
+
+def reference(accuracy: float, seconds: float = 2.0) -> list[Outcome]:
+    return outcomes_of("sklearn:tfidf", accuracy, kind=REFERENCE, seeds=1, seconds=seconds, steps=0)
+
+
+def of(*groups: list[Outcome]) -> Comparison:
+    return summarise([one for group in groups for one in group], title="a comparison", budget="100 updates each")
+
+
+def said(comparison: Comparison) -> str:
+    return " ".join(comparison.words)
+
+
+def marks(comparison: Comparison) -> dict[str, list[str]]:
+    return {row.label: list(row.marks) for row in comparison.rows}
+
+
+def test_a_clear_winner() -> None:
+    found = of(floor(), outcomes_of("lstm", 0.80), outcomes_of("transformer", 0.88, seconds=40.0))
+    assert [row.name for row in found.rows] == ["transformer", "lstm", "majority class"]
+    assert found.words[0] == "Best of the trained models: transformer (accuracy 0.880 ± 0.005, 3 seeds)."
+    assert found.words[1].startswith("It beats the next, lstm, beyond chance: by 0.080 (0.0")
+    assert "It beats the best floor, majority class (0.500), by 0.380 (" in said(found)
+    assert "Use transformer: nothing that trains faster is within chance of it." in found.words
+    assert "Is the Transformer worth it? Yes: 0.080 (" in said(found)
+    assert "and the Transformer takes 4.0 times as long to train." in said(found)
+    assert marks(found) == {"transformer": [BEST, USE], "lstm": [], "majority class": ["floor"]}
+    assert found.best is found.rows[0] is found.recommended
+    behind = found.behind[1]
+    assert behind is not None
+    assert behind.low < 0.08 < behind.high
+    assert behind.value == pytest.approx(0.08)
+    assert behind.seeds
+
+
+def test_a_tie_goes_to_the_cheaper() -> None:
+    found = of(floor(), outcomes_of("bag:tfidf", 0.860, seconds=3.0), outcomes_of("transformer", 0.862, seconds=180.0))
+    assert "That is not beyond chance: bag:tfidf is as good as far as these examples and seeds tell" in found.words[1]
+    assert "Use bag:tfidf: it is behind transformer by 0.002 (−0.0" in said(found)
+    assert "which may be chance, and trains in 3.0 s instead of 3.0 min." in said(found)
+    assert "Is the Transformer worth it? Not by these numbers: bag:tfidf is as good within chance" in said(found)
+    assert "60 times as long" in said(found)
+    assert found.recommended is not None
+    assert found.recommended.name == "bag:tfidf"
+    assert marks(found)["bag:tfidf"] == [LEVEL, USE]
+
+
+def test_the_transformer_is_worse() -> None:
+    found = of(outcomes_of("bag:tfidf", 0.90), outcomes_of("transformer", 0.80))
+    assert "Is the Transformer worth it? Not here: bag:tfidf is better, by 0.100 (" in said(found)
+
+
+def test_a_transformer_that_costs_nothing() -> None:
+    found = of(outcomes_of("lstm", 0.860, seconds=50.0), outcomes_of("transformer", 0.862, seconds=20.0))
+    assert "It costs nothing: lstm is as good within chance, and trains no faster." in said(found)
+
+
+@pytest.mark.parametrize(("accuracy", "words"), [
+    (0.90, f"{TFIDF} (0.900; it trains in 2.0 s, lstm in 90 s) is better than all that was trained here, by 0.050 ("),
+    (0.851, f"{TFIDF} (0.851; it trains in 2.0 s, lstm in 90 s) is ahead by 0.001 (−0.0"),
+    (0.848, f"{TFIDF} (0.848; it trains in 2.0 s, lstm in 90 s) is as good, within chance: use it."),
+    (0.70, f"It beats {TFIDF} (0.700), by 0.150 ("),
+], ids=["wins", "is ahead", "ties", "loses"])  # fmt: skip
+def test_the_reference(accuracy: float, words: str) -> None:
+    found = of(floor(), outcomes_of("lstm", 0.85, seconds=90.0), reference(accuracy))
+    assert words in said(found)
+    assert found.recommended is not None
+    assert (found.recommended.kind == REFERENCE) == (accuracy > 0.8)
+    assert ("use it" in said(found)) == (accuracy > 0.8)
+
+
+def test_a_trained_model_that_is_cheaper_than_the_reference_is_used() -> None:
+    found = of(outcomes_of("bag:tfidf", 0.85, seconds=0.5), reference(0.851))
+    assert "Use bag:tfidf: it is behind sklearn:tfidf by 0.00" in said(found)
+    assert "use it" not in said(found)
+
+
+def test_what_does_not_beat_the_floor_is_not_recommended() -> None:
+    found = of(floor(0.5), outcomes_of("lstm", 0.501))
+    assert "It does not beat beyond chance the best floor, majority class" in said(found)
+    assert "nothing was learned here that is worth a model" in said(found)
+    assert found.recommended is None
+    assert "It does not beat the best floor, majority class" in said(of(floor(0.6), outcomes_of("lstm", 0.5)))
+
+
+def test_one_seed() -> None:
+    found = of(outcomes_of("lstm", 0.80, seeds=1), outcomes_of("cnn", 0.70, seeds=1))
+    assert "One seed each: that another seed would have given other scores is not counted here" in said(found)
+    assert any("interval over the examples; one seed" in note for note in found.notes)
+    expected = share_interval(800, 1000)
+    interval = found.rows[0].interval
+    assert interval is not None
+    assert (interval.low, interval.high) == (expected.low, expected.high)
+    assert found.behind[1] is not None
+    assert not found.behind[1].seeds
+    assert "3 seeds" not in said(found)
+
+
+def test_several_seeds_have_students_interval() -> None:
+    group = outcomes_of("lstm", 0.80, spread=0.01)
+    found = of(group, floor())
+    interval, expected = found.rows[0].interval, mean_interval([0.79, 0.80, 0.81])
+    assert interval is not None
+    assert expected is not None
+    assert (interval.low, interval.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert found.rows[1].interval is None  # fitted again, a floor is the same
+    assert any("over 3 seeds (Student's t)" in note for note in found.notes)
+
+
+def test_all_failed() -> None:
+    found = of(failed("lstm", "no memory"), failed("cnn", "a bad setting"), floor())
+    assert found.words[0] == "Nothing was trained to the end, so there is nothing to compare."
+    assert "lstm failed: no memory." in found.words
+    assert found.recommended is None
+    nothing = of(failed("lstm", "no memory"))
+    assert nothing.best is None
+    assert math.isnan(nothing.rows[0].score)
+    nothing.to_dict()
+
+
+def test_some_seeds_failed() -> None:
+    group = [*outcomes_of("lstm", 0.8, seeds=2), failed("lstm", "no memory")[2]]
+    found = of(group, outcomes_of("cnn", 0.7))
+    assert marks(found)["lstm"] == [BEST, USE, "1 of 3 seeds failed"]
+    assert "lstm: 1 of 3 seeds failed: no memory." in found.words
+    assert len(found.rows[0].values) == 2
+
+
+def test_one_model_only() -> None:
+    found = of(outcomes_of("lstm", 0.8))
+    assert "It is the only model that was trained to the end: there is no other to compare it with." in found.words
+    assert "Use" not in said(found)
+
+
+def test_other_examples_cannot_be_paired() -> None:
+    found = of(outcomes_of("lstm", 0.8), outcomes_of("cnn", 0.7, examples="others"))
+    assert "Whether that is luck cannot be told: cnn was not judged on the same examples." in found.words
+    assert found.behind == [None, None]
+    assert marks(found)["cnn"] == []
+
+
+def test_folds_are_paired_one_by_one() -> None:
+    """Each fold has examples of its own; together they are one list."""
+
+    def folded(name: str, accuracy: float) -> list[Outcome]:
+        return [
+            replace(one, examples=f"fold {fold}", cell=replace(one.cell, settings={"data.fold": fold}))
+            for fold, one in enumerate(outcomes_of(name, accuracy))
+        ]
+
+    found = of(folded("lstm", 0.85), folded("cnn", 0.75))
+    assert found.behind[1] is not None
+    assert found.behind[1].value == pytest.approx(0.10)
+    assert not found.behind[1].seeds
+    assert "3 folds" in found.words[0]
+    assert any("folds share what they learn from" in note for note in found.notes)
+    part = of(folded("lstm", 0.85)[:2], folded("cnn", 0.75)[1:])
+    assert part.behind[1] is not None  # the fold that both have
+    assert part.behind[1] != found.behind[1]
+
+
+def test_lower_is_better() -> None:
+    def text(name: str, loss: float, tokenizer: str = "one") -> list[Outcome]:
+        chance = np.random.default_rng(len(name))
+        return [
+            Outcome(
+                cell=one.cell,
+                part="test",
+                metrics={"loss": loss + 0.001 * seed, "bits_per_byte": loss / 2},
+                primary="loss",
+                lower_is_better=True,
+                scores=(-loss - 0.001 * seed + chance.normal(0, 0.01, 50)).tolist(),
+                weights=[10.0] * 49 + [3.0],
+                examples="same",
+                seconds=5.0,
+                tokenizer=tokenizer,
+            )
+            for seed, one in enumerate(outcomes_of(name, 0.5))
+        ]
+
+    found = of(text("lstm", 2.0), text("rnn", 2.5))
+    assert [row.name for row in found.rows] == ["lstm", "rnn"]
+    assert "by 0.5004 (" in found.words[1]
+    assert "nats per token" in found.words[1]
+    assert "One tokenizer for all." in found.notes
+    assert any("50 windows of text of the test part; the lower, the better" in note for note in found.notes)
+    mixed = of(text("lstm", 2.0), text("rnn", 2.5, "two"))
+    assert mixed.rows[0].metric == "bits_per_byte"
+    assert mixed.behind == [None, None]
+    assert any("2 different tokenizers: the loss per token does not compare" in note for note in mixed.notes)
+
+
+def test_squared_errors_become_differences_of_rmse() -> None:
+    def numbers(name: str, rmse: float) -> Outcome:
+        errors = np.random.default_rng(len(name)).choice([-1, 1], 400) * rmse * np.tile([0.5, math.sqrt(1.75)], 200)
+        return Outcome(
+            cell=outcomes_of(name, 0.5)[0].cell,
+            part="test",
+            metrics={"rmse": float(np.sqrt(np.mean(errors**2)))},
+            primary="rmse",
+            lower_is_better=True,
+            scores=(-(errors**2)).tolist(),
+            examples="same",
+            seconds=1.0,
+        )
+
+    found = of([numbers("mlp", 2.0)], [numbers("linear", 3.0)])
+    assert found.behind[1] is not None
+    assert found.behind[1].value == pytest.approx(1.0)
+    interval = found.rows[0].interval
+    assert interval is not None
+    assert interval.high - 2.0 == pytest.approx(1.966 * np.std(np.tile([1.0, 7.0], 200), ddof=1) / 20 / 4, rel=0.01)
+
+
+def test_runs_of_before_and_what_to_know_of_them() -> None:
+    given = [
+        replace(one, note="it may have seen these examples") for one in outcomes_of("runs/a", 0.8, kind=GIVEN, seeds=1)
+    ]
+    assert marks(of(given, outcomes_of("cnn", 0.7)))["runs/a"] == [
+        BEST, USE, "trained before", "it may have seen these examples",
+    ]  # fmt: skip
+
+
+def test_a_budget_that_was_not_used_up() -> None:
+    short = [
+        replace(one, cell=replace(one.cell, settings={"training.steps": 300}), steps=120)
+        for one in outcomes_of("lstm", 0.8)
+    ]
+    assert "stopped after 120 of 300 updates" in marks(of(short, outcomes_of("cnn", 0.7)))["lstm"]
+    uneven = [replace(one, steps=100 + 10 * seed) for seed, one in enumerate(outcomes_of("cnn", 0.7))]
+    assert "100 to 120 updates" in marks(of(uneven))["cnn"]
+
+
+def test_within_chance_is_rarely_wrong() -> None:
+    """Of models that are truly alike, about one in twenty seems apart; of those truly apart, nearly all do."""
+
+    def model(name: str, share: float, seed: int) -> list[Outcome]:
+        chance = np.random.default_rng([seed, *name.encode()])
+        hard = np.random.default_rng(seed).normal(0, 0.1, 300)
+        made = outcomes_of(name, 0.5)
+        right = [
+            (chance.random(300) < np.clip(share + hard + chance.normal(0, 0.01), 0, 1)).astype(float) for _ in made
+        ]
+        return [
+            replace(one, scores=row.tolist(), metrics={"accuracy": float(row.mean())})
+            for one, row in zip(made, right, strict=True)
+        ]
+
+    alike = [of(model("a", 0.8, seed), model("b", 0.8, seed)).behind[1] for seed in range(60)]
+    apart = [of(model("a", 0.8, seed), model("b", 0.6, seed)).behind[1] for seed in range(20)]
+    assert sum(one is not None and one.low > 0 for one in alike) <= 8
+    assert sum(one is not None and one.low > 0 for one in apart) >= 19

@@ -1,0 +1,112 @@
+"""A comparison as files, and numbers that have no more digits than are known."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from simulated import failed, outcomes_of
+
+from glassformer.trials.outcome import FLOOR
+from glassformer.trials.results.comparison import Comparison, summarise
+from glassformer.trials.results.rounding import amount, decimals_of, duration, from_to, memory, rounded, with_error
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    outcomes = [
+        *outcomes_of("transformer", 0.868, seconds=180.0, per_example=0.004, memory=300 * 2**20),
+        *outcomes_of("lstm", 0.861, seconds=20.0),
+        *outcomes_of("majority class", 0.5, kind=FLOOR, seeds=1, seconds=0.0, steps=0, parameters=0),
+        *failed("cnn", "kernel 3 | a bad one"),
+    ]
+    return summarise(outcomes, title="opinions", budget="100 updates each", notes=["A note."])
+
+
+def test_json_holds_everything(comparison: Comparison) -> None:
+    found = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+    assert (found["metric"], found["part"], found["best"]) == ("accuracy", "test", "transformer")
+    first, second, *_, last = found["rows"]
+    assert first["values"] == pytest.approx([0.866, 0.868, 0.870])
+    assert first["seeds"] == [0, 1, 2]
+    assert first["behind"] is None
+    assert set(second["behind"]) == {"value", "low", "high", "p", "seeds"}
+    assert (last["score"], last["errors"][0]) == (None, "kernel 3 | a bad one")
+    assert found["notes"][-1] == "A note."
+    assert found["leader"]["model"] == "transformer"
+    assert found["leader"]["against"]["lstm"] == second["behind"]
+
+
+def test_csv_has_a_line_for_each_row(comparison: Comparison) -> None:
+    rows = list(csv.DictReader(io.StringIO(comparison.csv())))
+    assert [row["name"] for row in rows] == ["transformer", "lstm", "majority class", "cnn"]
+    assert float(rows[0]["score"]) == pytest.approx(0.868)
+    assert float(rows[1]["behind"]) == pytest.approx(0.007)
+    assert float(rows[0]["mean_loss"]) == pytest.approx(0.132)
+    assert (rows[0]["seconds"], rows[0]["memory"], rows[3]["score"]) == ("180.0", str(300 * 2**20), "")
+
+
+def test_markdown(comparison: Comparison) -> None:
+    text = comparison.markdown()
+    header, rule, first, *_ = [line for line in text.splitlines() if line.startswith("|")]
+    assert header.startswith("| model | accuracy | behind the best | remarks | parameters | training |")
+    assert rule.startswith("| --- | ---: |")
+    assert first.startswith("| transformer | 0.868 ± 0.005 |  | best")
+    assert "| majority class | 0.500 |" in text
+    assert "3.0 min" in first
+    assert "- Best of the trained models: transformer" in text
+    assert "- cnn failed: kernel 3 | a bad one." in text
+
+
+def test_files_and_the_page(comparison: Comparison, tmp_path: Path) -> None:
+    comparison.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "comparison.csv", "comparison.html", "comparison.json", "comparison.md",
+    ]  # fmt: skip
+    page = (tmp_path / "comparison.html").read_text()
+    assert "Best of the trained models" in page
+    assert "iframe" in comparison._repr_html_()
+    titles = [panel.title for panel in comparison.view().panels]
+    assert titles == ["What it says", "Side by side", "Score against cost", "How each learned", "Seed by seed"]
+    comparison.view().save(tmp_path / "comparison.png")
+    assert (tmp_path / "comparison.png").stat().st_size > 10_000
+
+
+def test_nothing_at_all_can_be_saved(tmp_path: Path) -> None:
+    summarise(failed("lstm", "no memory"), title="x", budget="").save(tmp_path)
+    assert "lstm failed: no memory." in (tmp_path / "comparison.md").read_text()
+
+
+@pytest.mark.parametrize(("value", "half", "expected"), [
+    (0.86812, 0.0101, "0.868 ± 0.010"),
+    (0.86812, 0.0098, "0.868 ± 0.010"),
+    (0.86812, 0.0299, "0.87 ± 0.03"),
+    (0.86812, 0.05, "0.87 ± 0.05"),
+    (0.86812, 0.00031, "0.8681 ± 0.0003"),
+    (3.14159, 0.26, "3.14 ± 0.26"),
+    (1234.5, 56.0, "1,230 ± 60"),
+    (-0.5, 0.1, "−0.50 ± 0.10"),
+    (0.5, None, "0.500"),
+    (0.5, 0.0, "0.500"),
+    (0.5, float("inf"), "0.500"),
+])  # fmt: skip
+def test_as_many_digits_as_are_known(value: float, half: float | None, expected: str) -> None:
+    assert with_error(value, half) == expected
+
+
+def test_the_ends_of_an_interval_show_their_side_of_0() -> None:
+    assert from_to(0.021, 0.010, 0.032) == "0.021 (0.010 to 0.032)"
+    assert from_to(0.010, 0.0003, 0.0197) == "0.0100 (0.0003 to 0.0197)"
+    assert from_to(0.0054, -0.0002, 0.011) == "0.0054 (−0.0002 to 0.0110)"
+    assert from_to(1.0, -float("inf"), float("inf")) == "1.00 (−∞ to ∞)"
+
+
+def test_amounts() -> None:
+    assert decimals_of(0.0) is None
+    assert rounded(-0.0001, 2) == "0.00"
+    assert [duration(one) for one in (0.0, 3e-5, 0.0042, 1.44, 90.0, 180.0, 9000.0, None)] == [
+        "0 s", "30 µs", "4.2 ms", "1.4 s", "90 s", "3.0 min", "2.5 h", "",
+    ]  # fmt: skip
+    assert [amount(one) for one in (0, 950, 12_345, 3_400_000, 2e9)] == ["0", "950", "12k", "3.4M", "2.0B"]
+    assert [memory(one) for one in (2000, 300 * 2**20, 3 * 2**30, None)] == ["2 KiB", "300 MiB", "3.0 GiB", ""]

@@ -1,0 +1,151 @@
+"""Comparisons in which more than the model differs: parts of the data, sizes, settings, parts left out."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated import failed, outcomes_of
+
+from glassformer.inside.panels import Grid, Lines, Panel, Points
+from glassformer.trials.outcome import FLOOR, Outcome
+from glassformer.trials.results.comparison import Comparison, summarise
+
+FRACTION = "data.train_fraction"
+
+
+def of(mode: str, *groups: list[Outcome]) -> Comparison:
+    outcomes = [one for group in groups for one in group]
+    return summarise(outcomes, title="a comparison", budget="100 updates each", mode=mode)
+
+
+def panel(comparison: Comparison, title: str) -> Panel:
+    (found,) = [one for one in comparison.view().panels if one.title == title]
+    return found
+
+
+def test_parts_of_the_data() -> None:
+    def line(name: str, *scores: float, **more: Any) -> list[Outcome]:
+        return [
+            one
+            for share, score in zip((0.1, 0.3, 1.0), scores, strict=True)
+            for one in outcomes_of(name, score, varied={FRACTION: share}, **more)
+        ]
+
+    found = of(
+        "fractions",
+        line("transformer", 0.70, 0.78, 0.86),
+        line("bag:tfidf", 0.82, 0.83, 0.832),
+        line("majority class", 0.5, 0.5, 0.5, kind=FLOOR, seeds=1),
+    )
+    assert found.words[0].startswith(
+        "transformer: more data still helps: from 30 % to 100 % of the training part it gained 0.080 (0.0"
+    )
+    assert f"Twice the data would bring about {0.08 / np.log2(1 / 0.3):.3f} (" in found.words[0]
+    assert found.words[1].startswith("bag:tfidf: from 30 % to 100 % of the training part nothing was gained beyond")
+    assert found.words[2].startswith("Best of the trained models: transformer (")  # among those with all the data
+    assert not any("10 %" in word for word in found.words)
+    assert found.best is not None
+    assert found.best.label == "transformer, all the data"
+    lines = panel(found, "How much data it takes")
+    assert isinstance(lines, Lines)
+    assert lines.log_x
+    assert [line.name for line in lines.series] == ["transformer", "bag:tfidf", "majority class"]
+    assert all(list(line.x) == [0.1, 0.3, 1.0] for line in lines.series)
+    assert lines.series[0].low is not None
+    curves = panel(found, "How each learned")
+    assert isinstance(curves, Lines)
+    assert len(curves.series) == 2  # those with all the data
+
+
+def test_sizes() -> None:
+    groups = [
+        outcomes_of("transformer", score, varied={"model.size": size}, parameters=parameters)
+        for size, score, parameters in (("small", 0.86, 90_000), ("nano", 0.7, 1000), ("tiny", 0.8, 20_000))
+    ]
+    found = of("sizes", *groups)
+    assert "transformer: a larger model still helps: from 20k to 90k parameters it gained 0.060 (" in found.words[0]
+    lines = panel(found, "How large it must be")
+    assert isinstance(lines, Lines)
+    assert list(lines.series[0].x) == [1000, 20_000, 90_000]
+    assert [row.label for row in found.rows] == ["size=small", "size=tiny", "size=nano"]
+    flat = of("sizes", groups[2], outcomes_of("transformer", 0.801, varied={"model.size": "small"}, parameters=90_000))
+    assert "nothing was gained beyond chance" in flat.words[0]
+
+
+def test_one_setting() -> None:
+    groups = [outcomes_of("transformer", 0.7 + heads / 100, varied={"model.heads": heads}) for heads in (4, 1, 8)]
+    found = of("vary", *groups, failed("transformer", "heads 3 do not divide 32", varied={"model.heads": 3}))
+    lines = panel(found, "Along model.heads")
+    assert isinstance(lines, Lines)
+    assert list(lines.series[0].x) == [1, 4, 8]
+    assert found.rows[-1].label == "heads=3"
+    assert "heads=3 failed: heads 3 do not divide 32." in found.words
+    words = of("vary", *(outcomes_of("cnn", 0.7, varied={"model.norm": norm}) for norm in ("layer", "none")))
+    assert not any(one.title.startswith("Along") for one in words.view().panels)
+
+
+def test_two_settings_are_a_grid() -> None:
+    groups = [
+        outcomes_of("lstm", 0.5 + heads / 100 + width / 1000, varied={"model.heads": heads, "model.width": width})
+        for heads in (2, 1)
+        for width in (64, 8)
+    ]
+    grid = panel(of("vary", *groups[:3]), "lstm: model.heads by model.width")
+    assert isinstance(grid, Grid)
+    assert (grid.rows, grid.columns) == (["1", "2"], ["8", "64"])
+    np.testing.assert_allclose(grid.values, [[np.nan, 0.574], [0.528, 0.584]])
+
+
+def test_parts_left_out() -> None:
+    found = of(
+        "ablation",
+        outcomes_of("transformer", 0.85),
+        outcomes_of("transformer", 0.60, varied={"model.residual": False}),
+        outcomes_of("transformer", 0.80, varied={"model.norm": "none"}),
+        outcomes_of("transformer", 0.851, varied={"model.heads": 1}),
+        outcomes_of("transformer", 0.90, varied={"model.positions": "none"}),
+        outcomes_of("transformer", 0.99, varied={"model.mask": False}),
+        outcomes_of("majority class", 0.5, kind=FLOOR, seeds=1, seconds=0.0),
+        failed("transformer", "no memory", varied={"model.scale": False}),
+    )
+    assert found.words[0] == "The whole model has accuracy 0.850 ± 0.005."
+    assert found.words[1].startswith("The part worth most: with residual=false it is worse by 0.250 (0.2")
+    assert found.words[2].startswith("Also worse beyond chance: norm=none 0.050 (")
+    assert "Not told from chance: heads=1." in found.words
+    assert any(word.startswith("Better without: positions=none, by 0.050 (") for word in found.words)
+    assert "Without the mask it reads the token it is to predict: that score is no honest one." in found.words
+    assert "scale=false failed: no memory." in found.words
+    assert found.recommended is None
+    drawn = panel(found, "What each part was worth")
+    assert isinstance(drawn, Points)
+    assert drawn.labels == ["residual=false", "norm=none", "heads=1", "positions=none", "mask=false"]
+    np.testing.assert_allclose(np.asarray(drawn.points)[:, 1], [0.25, 0.05, -0.001, -0.05, -0.14], atol=1e-9)
+    assert drawn.levels == [("the whole", 0.0)]
+    behind = dict(zip([row.label for row in found.rows], found.behind, strict=True))
+    assert behind["transformer"] is None
+    assert behind["norm=none"] is not None
+    assert behind["norm=none"].value == pytest.approx(0.05)
+
+
+def test_parts_left_out_of_a_model_that_failed() -> None:
+    found = of(
+        "ablation", failed("transformer", "no memory"), outcomes_of("transformer", 0.8, varied={"model.heads": 1})
+    )
+    assert "transformer failed: no memory." in found.words
+    found.view()
+
+
+def test_costs_that_are_alike_are_no_picture() -> None:
+    alike = of("ladder", outcomes_of("lstm", 0.8, seconds=10.0), outcomes_of("cnn", 0.7, seconds=11.0))
+    assert not any(one.title == "Score against cost" for one in alike.view().panels)
+    near = [replace(one, seconds=30.0) for one in outcomes_of("cnn", 0.7)]
+    floors = [
+        outcomes_of(name, score, kind=FLOOR, seeds=1, seconds=0.0) for name, score in (("low", 0.1), ("near", 0.68))
+    ]
+    found = panel(of("ladder", outcomes_of("lstm", 0.8), near, *floors), "Score against cost")
+    assert isinstance(found, Points)
+    assert (found.labels, found.log_x) == (["lstm", "cnn"], True)
+    np.testing.assert_allclose(np.asarray(found.points), [[10, 0.8], [30, 0.7]])
+    assert found.levels == [("near", pytest.approx(0.68))]
+    assert "low, at 0.100, lies beyond the picture" in found.note
