@@ -51,6 +51,11 @@ def data_for(task: str, folder: Path) -> Path:
         file = folder / "text.txt"
         file.write_text("All the world's a stage, and all the men and women merely players. " * 60, encoding="utf-8")
         return file
+    if task == "classification":
+        file = folder / "reviews.csv"
+        rows = [f"part {number} is fine,good\npart {number} is dull,bad" for number in range(20)]
+        file.write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+        return file
     file = folder / "pairs.tsv"
     rows = [f"{number} green bottles\t{number} grüne Flaschen" for number in range(200)]
     file.write_text("\n".join(["source\ttarget", *rows]), encoding="utf-8")
