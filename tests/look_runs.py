@@ -11,6 +11,8 @@ RECURRENT = {"model.width": 16, "steps": 3}
 LETTERS = {"tokenizer.kind": "char", "model.context": 32, "training.samples": False}
 OPINIONS = "opinions:rows=400"
 MIRRORED = "reverse-pairs:rows=200"
+SHORT = {"model.context": 16}
+"""Longer than any pair: a translator that has learned nothing writes to the end."""
 
 Kind = tuple[str, dict[str, Any], str]
 """Data, settings, and an example to look at."""
@@ -33,9 +35,9 @@ RUNS: dict[str, Kind] = {
     "bag": (OPINIONS, {"model": "bag", "steps": 3}, "good, not bad"),
     "classifier": (OPINIONS, {**TINY, "model": "transformer", "model.pool": "attention"}, "good, not bad"),
     "gru-classifier": (OPINIONS, {**RECURRENT, "model": "gru", "model.bidirectional": True}, "good, not bad"),
-    "translator": (MIRRORED, {**TINY, "model": "transformer", "model.decoder_layers": 2}, "abcde"),
-    "lstm-translator": (MIRRORED, {**RECURRENT, "model": "lstm"}, "abcde"),
-    "bottleneck": (MIRRORED, {**RECURRENT, "model": "gru", "model.attention": "none"}, "abcde"),
+    "translator": (MIRRORED, {**TINY, **SHORT, "model": "transformer", "model.decoder_layers": 2}, "abcde"),
+    "lstm-translator": (MIRRORED, {**RECURRENT, **SHORT, "model": "lstm"}, "abcde"),
+    "bottleneck": (MIRRORED, {**RECURRENT, **SHORT, "model": "gru", "model.attention": "none"}, "abcde"),
     "patches": ("PICTURES", {**TINY, "model": "transformer", "model.patch": 4}, ""),
     "cnn-images": ("PICTURES", {"model": "cnn", "model.width": 16, "steps": 3}, ""),
     "pixels": ("PICTURES", {"model": "linear", "steps": 3}, ""),

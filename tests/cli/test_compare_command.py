@@ -88,15 +88,15 @@ def test_the_board_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glassformer.cli.board.say", lambda text: said.append(text) if ":" not in text else None)
     for event in (happened("waiting"), happened("waiting", 1), happened("found", done=1.0, score=0.5, name="accuracy")):
         board(event)
-    assert " ".join(shown(board).split()) == "lstm, model.width 8 waiting 1 of 2 50% accuracy 0.5"
+    assert " ".join(shown(board).split()) == "lstm, width=8 waiting 1 of 2 50% accuracy 0.5"
     board(happened("started", 1))
     board(happened("stepped", 1, done=0.5))
-    assert shown(board).split()[3:8] == ["training", "1", "of", "2", "75%"]
+    assert shown(board).split()[2:7] == ["training", "1", "of", "2", "75%"]
     board.say("on the way")
     board(happened("failed", 1, error="too large"))
     board.say("next: …")
     assert (said, board.after) == (["on the way"], ["next: …"])
-    assert shown(board).split()[3:8] == ["failed", "2", "of", "2", "100%"]
+    assert shown(board).split()[2:7] == ["failed", "2", "of", "2", "100%"]
 
 
 def shown(board: Board) -> str:

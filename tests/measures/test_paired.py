@@ -75,6 +75,28 @@ def test_nothing_varies() -> None:
     assert difference(better[:1, :1], same[:1, :1]) == Difference(1, -math.inf, math.inf, 1.0, False)
 
 
+def test_rounding_is_no_difference() -> None:
+    seeds = np.repeat([[0.1], [0.2], [0.3]], 40, 1)
+    a, b = seeds, seeds[::-1]
+    assert a.mean(0)[0] != b.mean(0)[0]  # the same numbers, added in another order
+    assert difference(a - a.mean() + 0.7, b - b.mean() + 0.7).p == pytest.approx(1.0)
+    assert difference(np.full((1, 40), 0.1 + 0.2), np.full((1, 40), 0.3)).p == 1.0
+
+
+def test_seeds_that_both_models_share_leave_an_interval_of_use() -> None:
+    """What seeds do to single examples is the same in both, and cancels in the difference; each alone has plenty of it.
+    Taken off, it leaves so little that the plain formula has far less than one degree of freedom.
+    """
+    random = np.random.default_rng(0)
+    found = []
+    for _ in range(300):
+        shared = random.normal(0, 1, (2, 30))
+        a, b = (shared + random.normal(0, 0.01, (2, 30)) for _ in range(2))
+        found.append(difference(a, b))
+    assert max(one.high - one.low for one in found) < 20
+    assert np.mean([one.low <= 0 <= one.high for one in found]) >= 0.95
+
+
 def test_scores_on_other_examples() -> None:
     with pytest.raises(ValueError, match=r"\(1, 3\) and \(1, 4\)"):
         difference(np.zeros((1, 3)), np.zeros((1, 4)))

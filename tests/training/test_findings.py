@@ -126,6 +126,22 @@ def test_gradients_alone_can_be_to_blame() -> None:
     assert len(rows_not_finite(model, 1000, lambda row: weight * math.inf)) == MOST_ROWS
 
 
+def test_examples_are_tried_without_cudnn() -> None:
+    """Whose recurrent layers give no gradients but in training."""
+    seen = []
+
+    def compute(row: int) -> torch.Tensor:
+        seen.append(torch.backends.cudnn.enabled)
+        return weight * 1.0
+
+    weight = nn.Parameter(torch.ones(()))
+    model = nn.Module()
+    model.weight = weight
+    assert rows_not_finite(model, 1, compute) == ()
+    assert seen == [False]
+    assert torch.backends.cudnn.enabled
+
+
 def test_the_first_gradient_is_that_of_the_last_module() -> None:
     class Steep(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

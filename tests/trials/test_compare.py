@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, TrainingFailed
 from glassformer.runs.files import read_json
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
@@ -104,6 +104,21 @@ def test_what_is_done_is_not_trained_again(
     assert {row.name for row in more.rows} == {"majority class", "linear", "bag"}
 
 
+def test_flags_win_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "recipe.yaml").write_text("model: {encoder: mlp, dropout: 0.1}\ntraining: {epochs: 2, lr: 0.01}\n")
+    asked = Asked(monkeypatch)
+    how: dict[str, Any] = {"config": tmp_path / "recipe.yaml", **IRIS, "floors": False}
+    for models, names in (("linear,mlp", ["linear", "mlp"]), (None, ["mlp"])):
+        with pytest.raises(TrainingFailed, match="nothing was compared"):
+            compare("iris", models=models, out=tmp_path / "-".join(names), **how)
+        assert [cell.name for cell in asked.cells] == names
+        last = asked.cells[-1].settings
+        assert (last["training.steps"], last["training.lr"], last["model.dropout"]) == (3, 0.01, 0.1)
+        assert "training.epochs" not in last
+    with pytest.raises(Misuse, match="--model and --models: give one of them"):
+        compare("iris", models="linear", model="mlp", out=tmp_path / "both", **how)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -147,8 +162,8 @@ def test_folders_that_are_something_else(tmp_path: Path) -> None:
     (tmp_path / "full" / "thesis.txt").write_text("mine")
     for name, told in (("file", "is a file"), ("full", "is not empty and holds no comparison")):
         with pytest.raises(Misuse, match=told):
-            Folder(tmp_path / name).open({}, [], overwrite=True)
-    assert (tmp_path / "full" / "thesis.txt").read_text() == "mine"
+            compare("iris", models="linear", out=tmp_path / name, overwrite=True, **IRIS)
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]  # not even a lock is left
 
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_run_that_was_there_before(tmp_path: Path) -> None:
     less = Cell(name="same", kind=GIVEN, settings={"data.path": "opinions:rows=160", "run": same.run})
     assert "other data: it may have seen some of these" in done(less, tmp_path / "c").note
     wrong = Cell(name="same", kind=GIVEN, settings={"data.path": "iris", "run": same.run})
-    with pytest.raises(Misuse, match="is a run of classification"):
+    with pytest.raises(Misuse, match=r"is a run of classification \(text\), and classification \(table\) is compared here"):
         done(wrong, tmp_path / "d")
 
 

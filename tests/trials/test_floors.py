@@ -178,6 +178,13 @@ def test_tables_with_categories(rows: str, name: str) -> None:
     assert judge_reference(name, config, prepared, "test")[0].metrics["rmse"] < 1.3 * floor.metrics["rmse"]
 
 
+def test_more_categories_than_boosted_trees_split(tmp_path: Path) -> None:
+    rows = [{"city": f"c{number % 300}", "size": number % 7, "label": "ny"[number % 7 > 3]} for number in range(900)]
+    config, prepared = made(str(write_rows(tmp_path / "many.csv", rows)), data__label="label", data__kind="table")
+    for name in references_of(config.task, config.data.kind):
+        assert judge_reference(name, config, prepared, "test")[0].metrics["accuracy"] > 0.9
+
+
 def test_several_classes_of_a_table() -> None:
     config, prepared = made("iris")
     for name in references_of(config.task, config.data.kind):

@@ -96,6 +96,8 @@ def test_the_ladder_with_its_floors_seed_by_seed() -> None:
     plain = asking("iris", seeds=1, floors=False, references=False)
     assert len(plain.cells) == 3
     assert plain.budget == "each model's usual number of updates"
+    longer = asking("iris", seeds=1, models=("linear",), varied={"training.steps": [3, 5]})
+    assert longer.budget == "as long as each row says"
 
 
 def test_a_table_with_texts_is_read_for_its_columns_by_what_reads_no_texts(tmp_path: Path) -> None:

@@ -206,6 +206,9 @@ def test_lower_is_better() -> None:
     mixed = of(text("lstm", 2.0), text("rnn", 2.5, "two"))
     assert mixed.rows[0].metric == "bits_per_byte"
     assert mixed.behind == [None, None]
+    assert "nothing that trains faster" not in said(mixed)
+    slow = of([replace(one, seconds=9.0) for one in text("lstm", 2.0)], text("rnn", 2.5, "two"))
+    assert "Use lstm: its score is the best; how much of that is chance cannot be told." in slow.words
     assert any("2 different tokenizers: the loss per token does not compare" in note for note in mixed.notes)
 
 
@@ -229,6 +232,40 @@ def test_squared_errors_become_differences_of_rmse() -> None:
     interval = found.rows[0].interval
     assert interval is not None
     assert interval.high - 2.0 == pytest.approx(1.966 * np.std(np.tile([1.0, 7.0], 200), ddof=1) / 20 / 4, rel=0.01)
+
+
+def test_how_far_an_rmse_is_behind_is_the_difference_of_the_scores() -> None:
+    """Also where one seed went astray, and its squares weigh more than all others."""
+
+    def numbers(name: str, *roots: float) -> list[Outcome]:
+        chance = np.random.default_rng(len(name))
+        made = []
+        for one, root in zip(outcomes_of(name, 0.5), roots, strict=True):
+            errors = chance.normal(0, 1, 300)
+            errors *= root / np.sqrt(np.mean(errors**2))
+            given = {"metrics": {"rmse": root}, "primary": "rmse", "lower_is_better": True}
+            made.append(replace(one, scores=(-(errors**2)).tolist(), **given))
+        return made
+
+    found = of(numbers("mlp", 1.0, 1.0, 4.0), numbers("linear", 2.2, 2.2, 2.2))
+    assert [row.name for row in found.rows] == ["mlp", "linear"]
+    behind = found.behind[1]
+    assert behind is not None
+    assert behind.value == pytest.approx(0.2)
+    assert behind.low < 0 < behind.high
+    perfect = of(numbers("mlp", 0.0, 0.0, 0.0), numbers("linear", 2.0, 2.0, 2.0)).behind[1]
+    assert perfect is not None
+    assert perfect.value == pytest.approx(2.0)
+
+
+def test_two_examples_tell_nothing() -> None:
+    """They differ alike, so that there is no spread to judge by: the interval is a point, and p is a half."""
+    found = of(outcomes_of("lstm", 1.0, count=2, spread=0.0), outcomes_of("cnn", 0.0, count=2, spread=0.0))
+    behind = found.behind[1]
+    assert behind is not None
+    assert (behind.low, behind.high, behind.p) == (1.0, 1.0, 0.5)
+    assert "That is not beyond chance: cnn is as good as far as these examples" in said(found)
+    assert LEVEL in marks(found)["cnn"]
 
 
 def test_runs_of_before_and_what_to_know_of_them() -> None:

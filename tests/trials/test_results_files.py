@@ -38,6 +38,19 @@ def test_json_holds_everything(comparison: Comparison) -> None:
     assert found["leader"]["against"]["lstm"] == second["behind"]
 
 
+@pytest.mark.parametrize("mode", ["ladder", "ablation"])
+def test_one_example_has_an_interval_without_ends(mode: str, tmp_path: Path) -> None:
+    whole = outcomes_of("transformer", 1.0, count=1, spread=0.0)
+    part = outcomes_of("transformer", 0.0, count=1, spread=0.0, varied={"model.norm": "none"})
+    found = summarise([*whole, *part], title="one", budget="", mode=mode)
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert [told["rows"][1]["behind"][end] for end in ("value", "low", "high")] == [1.0, None, None]
+    found.save(tmp_path)
+    assert "1.00 (−∞ to ∞)" in (tmp_path / "comparison.md").read_text()
+    assert "Infinity" not in (tmp_path / "comparison.json").read_text()
+    found.view().save(tmp_path / "comparison.png")
+
+
 def test_csv_has_a_line_for_each_row(comparison: Comparison) -> None:
     rows = list(csv.DictReader(io.StringIO(comparison.csv())))
     assert [row["name"] for row in rows] == ["transformer", "lstm", "majority class", "cnn"]

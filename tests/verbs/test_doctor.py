@@ -1,7 +1,10 @@
 """The doctor over real trainings: healthy ones are called so, and each illness is found in one that has it."""
 
 import json
+import math
 import random
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ from glassformer.inside.view import View
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Found
 from glassformer.training.finding import NOTE, Finding
+from glassformer.verbs.doctor.listening import Doctor
 from glassformer.verbs.doctor.measure import dead_shares, head_entropies, stuck_shares, training_loss
+from glassformer.verbs.doctor.patient import patient_of
 from glassformer.verbs.doctor.run import doctor
 from glassformer.verbs.held_out import prepare_again
 from glassformer.verbs.load import load
@@ -23,6 +28,7 @@ from glassformer.verbs.report import report_of
 from kinds import rows_of, write_rows
 from look_runs import RUNS, train_kind
 
+COPY = "copy:rows=400"
 LETTERS = {"tokenizer.kind": "char", "model.context": 32, "training.samples": False, "model": "transformer"}
 SMALL = {"model.width": 16, "model.layers": 2, "model.heads": 2}
 
@@ -38,8 +44,8 @@ def severe(found: Any) -> set[str]:
 @pytest.mark.parametrize(
     ("data", "settings"),
     [
-        ("copy", {**LETTERS, **SMALL, "steps": 60}),
-        ("reverse-pairs:rows=200", {"model": "lstm", "model.width": 16, "steps": 30}),
+        (COPY, {**LETTERS, **SMALL, "steps": 60, "training.validate_every": 20}),
+        ("reverse-pairs:rows=200", {"model": "lstm", "model.width": 16, "model.context": 16, "steps": 30}),
         ("iris", {"model": "mlp", "epochs": 20}),
     ],
     ids=["writer", "translator", "table"],
@@ -55,7 +61,7 @@ def test_a_healthy_training_is_called_so(data: str, settings: dict[str, Any], tm
 
 
 def test_nothing_found_is_said_with_what_was_looked_at(tmp_path: Path) -> None:
-    run = gf.train("copy", out=tmp_path / "run", **{**LETTERS, **SMALL, "steps": 20}).run
+    run = gf.train(COPY, out=tmp_path / "run", **{**LETTERS, **SMALL, "steps": 20}).run
     found = doctor(run)
     assert not found.findings
     assert found.note.startswith("Nothing found")
@@ -70,7 +76,7 @@ def test_nothing_found_is_said_with_what_was_looked_at(tmp_path: Path) -> None:
 def test_a_rate_without_measure_names_layer_step_and_batch(tmp_path: Path) -> None:
     settings = {**LETTERS, **SMALL, "steps": 20, "optimizer": "sgd", "lr": 1e20, "training.warmup": 0}
     with pytest.raises(TrainingFailed) as caught:
-        gf.train("copy", out=tmp_path / "run", **settings)
+        gf.train(COPY, out=tmp_path / "run", **settings)
     found = doctor(tmp_path / "run")
     (broke,) = [finding for finding in found.findings if finding.kind == "not-finite"]
     assert broke.severity == "problem"
@@ -113,15 +119,15 @@ def test_an_example_that_is_to_blame_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_model_that_reads_its_answer(tmp_path: Path) -> None:
-    run = gf.train("copy", out=tmp_path / "run", **{**LETTERS, **SMALL, "steps": 3, "model.mask": False}).run
+    run = gf.train(COPY, out=tmp_path / "run", **{**LETTERS, **SMALL, "steps": 3, "model.mask": False}).run
     (leak,) = [finding for finding in doctor(run).findings if finding.kind == "leak"]
     assert leak.severity == "problem"
     assert leak.advice == "--model.mask true"
 
 
 def test_layers_without_residual_and_norm_learn_nothing(tmp_path: Path) -> None:
-    deep = {"model.layers": 12, "model.residual": False, "model.norm": "none", "model.qk_norm": False}
-    run = gf.train("copy", out=tmp_path / "run", **{**LETTERS, **SMALL, **deep, "steps": 12}).run
+    deep = {"model.layers": 8, "model.residual": False, "model.norm": "none", "model.qk_norm": False, "draft": True}
+    run = gf.train(COPY, out=tmp_path / "run", **{**LETTERS, **SMALL, **deep}, steps=12, validate_every=12).run
     found = doctor(run)
     assert {"vanishing", "dead-units"} <= severe(found)
     (vanished,) = [finding for finding in found.findings if finding.kind == "vanishing"]
@@ -199,9 +205,16 @@ def test_dead_units_by_layer(tmp_path: Path) -> None:
     assert "dead-units" in kinds(doctor(loaded))
 
 
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    """A run of each kind, trained once."""
+    folder = tmp_path_factory.mktemp("kinds")
+    return lambda name: Run(folder / name if (folder / name).exists() else Path(train_kind(name, folder)[0]))
+
+
 @pytest.mark.parametrize("name", ["writer", "translator", "classifier"])
-def test_heads_that_look_at_one_token_or_at_all(name: str, tmp_path: Path) -> None:
-    run = Run(Path(train_kind(name, tmp_path)[0]))
+def test_heads_that_look_at_one_token_or_at_all(name: str, run_of: Callable[[str], Run]) -> None:
+    run = run_of(name)
     loaded, task = load(run), prepare_again(run).task
     attentions = [module for path, module in loaded.model.named_modules() if path.endswith((".attend", ".recall"))]
     for scale, low, high in ((1e-6, 0.999, 1.001), (1e6, 0.0, 0.05)):
@@ -214,8 +227,8 @@ def test_heads_that_look_at_one_token_or_at_all(name: str, tmp_path: Path) -> No
         assert kind in kinds(doctor(loaded))
 
 
-def test_gates_that_are_stuck(tmp_path: Path) -> None:
-    run = Run(Path(train_kind("lstm-writer", tmp_path)[0]))
+def test_gates_that_are_stuck(run_of: Callable[[str], Run]) -> None:
+    run = run_of("lstm-writer")
     loaded, task = load(run), prepare_again(run).task
     free = stuck_shares(loaded.model, task)
     assert free
@@ -243,10 +256,72 @@ def test_the_training_loss_is_without_smoothing_and_weights(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "pairs-of-bytes"])  # which reads for long
-def test_every_kind_of_run_can_be_asked(name: str, tmp_path: Path) -> None:
-    run, _ = train_kind(name, tmp_path)
+def test_every_kind_of_run_can_be_asked(name: str, run_of: Callable[[str], Run]) -> None:
+    run = run_of(name)
     found = doctor(run)
     assert found.missing == ""
     assert all(isinstance(finding, Finding) for finding in found.findings)
-    logged = {line["kind"] for line in Run(Path(run)).read_metrics() if line["event"] == "finding"}
+    logged = {line["kind"] for line in run.read_metrics() if line["event"] == "finding"}
     assert logged == kinds(found)
+
+
+class Convolved(nn.Module):
+    """One ReLU for two layers, over texts of any length; the units of the first lie before the places."""
+
+    def __init__(self, vocab: int, outputs: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocab, 6)
+        self.near = nn.Conv1d(6, 8, 3, padding=1)
+        self.dense = nn.Linear(8, 4)
+        self.out = nn.Linear(4, outputs)
+        self.relu = nn.ReLU()
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        near = self.relu(self.near(self.table(tokens).transpose(1, 2)))
+        return self.out(self.relu(self.dense((near * mask.unsqueeze(1)).amax(2))))
+
+
+def test_dead_units_of_ones_own_model(tmp_path: Path) -> None:
+    rows = [{"text": "word " * (1 + place % 7), "label": "ab"[place % 2]} for place in range(80)]
+    data = write_rows(tmp_path / "rows.csv", rows)
+    run = gf.train(data, out=tmp_path / "run", model=Convolved, steps=2, batch_size=8).run
+    loaded, task = load(run, model=Convolved), prepare_again(Run(Path(run))).task
+    assert isinstance(loaded.model, Convolved)
+    with torch.no_grad():
+        loaded.model.near.bias[:2] = -1e6
+        loaded.model.dense.bias[:3] = -1e6
+        loaded.model.dense.bias[3:] = 1e6
+    shares = dead_shares(loaded.model, task)
+    assert set(shares) == {"near", "dense"}
+    assert shares["near"] >= 0.25
+    assert shares["dense"] == 0.75
+    assert "dead-units" in kinds(doctor(loaded))
+
+
+def test_weights_of_classes_make_no_first_loss(tmp_path: Path) -> None:
+    """A rare class of great weight may stand in the first batch: it alone tells nothing of the first weights."""
+    rows = [
+        {"text": f"word{place % 9} {place}", "label": "rare" if place % 40 == 0 else "usual"} for place in range(400)
+    ]
+    data = write_rows(tmp_path / "rows.csv", rows)
+    settings = {"model": "bag", "steps": 2, "batch_size": 400, "draft": True, "training.class_weights": "balanced"}
+    run = gf.train(data, out=tmp_path / "run", **settings).run
+    patient = patient_of(Run(Path(run)).config(), Run(Path(run)).card())
+    first = {"event": "step", "step": 1, "loss": 4.0, "done": 0.0}
+    assert Doctor(patient).hear(first) == []
+    assert [finding.kind for finding in Doctor(replace(patient, weighted=False)).hear(first)] == ["first-loss"]
+    assert patient.guessing == pytest.approx(math.log(2))  # what validation is judged by: there no class weighs more
+
+
+def test_several_labels_are_judged_by_what_guessing_costs(tmp_path: Path) -> None:
+    rows = [{"text": f"word{place % 9}", "labels": ["red;blue", "blue", ""][place % 3]} for place in range(120)]
+    data = write_rows(tmp_path / "rows.csv", rows)
+    settings = {"task": "multilabel", "model": "bag", "steps": 2, "draft": True}
+    run = gf.train(data, out=tmp_path / "run", **settings).run
+    patient = patient_of(Run(Path(run)).config(), Run(Path(run)).card())
+    assert (patient.primary, patient.lower) == ("micro_f1", False)
+    steps = [line for line in Run(Path(run)).read_metrics() if line["event"] == "step"]
+    assert steps[0]["loss"] == pytest.approx(patient.guessing)
+    found = doctor(run)
+    assert found.missing == ""
+    assert {"first-loss", "leak"}.isdisjoint(kinds(found))

@@ -173,6 +173,8 @@ def test_too_little_held_out() -> None:
     assert too_small([{"tokens": 8, "loss": 8.0 + 0.01 * place} for place in range(9)], "window", 9) is None
     errors = [{"error": error} for error in (1.0, -9.0, 2.0, 0.1)]
     named(too_small(errors, "example", 9), "small-validation", NOTE, "4 examples")
+    several = [{"text": "t", "labels": ["a"], "predicted": [], "loss": loss} for loss in (1.0, 9.0, 2.0)]
+    named(too_small(several, "text", 9), "small-validation", NOTE, "3 texts", "its loss, 4")
     assert too_small([], "text", 9) is None
 
 
@@ -182,6 +184,10 @@ def test_no_better_than_guessing() -> None:
     assert no_better({"accuracy": 0.5, "majority": 0.5}, 10, 0.69, 9) is None  # too few to tell
     named(no_better({"rmse": 1.0, "r2": -0.2}, 100, 1.0, 9), "no-better", WARNING, "-0.200")
     assert no_better({"rmse": 1.0, "r2": 0.2, "loss": 2.0}, 100, 1.0, 9) is None
+    several = {"micro_f1": 0.2, "majority_micro_f1": 0.2, "majority": 0.1, "loss": 0.1}
+    named(no_better(several, 100, 0.69, 9), "no-better", WARNING, "0.200")
+    assert no_better({**several, "micro_f1": 0.3}, 100, 0.69, 9) is None
+    assert no_better(several, 10, 0.69, 9) is None
     named(no_better({"loss": 8.5}, 100, LN_V, 9), "no-better", WARNING, "8.5", "8.32")
     assert no_better({"loss": 3.0}, 100, LN_V, 9) is None
 
@@ -251,7 +257,9 @@ def test_where_numbers_stopped_being_finite(rows: tuple[int, ...], words: str) -
 
 
 def test_a_doctor_who_takes_up_a_log_says_nothing_twice() -> None:
-    patient = Patient(0.1, 1.0, masked=True, primary="loss", guessing=2.0, guess="evenly", numbers=False)
+    patient = Patient(
+        0.1, 1.0, masked=True, primary="loss", guessing=2.0, guess="evenly", numbers=False, weighted=False
+    )
     lines = [
         {"event": "step", "step": step, "loss": 2.0, "done": (step - 1) / 60, "layers": blocks(1e-6, 0.1)}
         for step in range(1, 61)

@@ -165,15 +165,12 @@ class BagOfWords(nn.Module):
         # Σ x² = Σ over features of (count · idf)². Over the occurrences of one, Σ (2 · rank + 1) is count².
         ordered, rank = self._sorted(found, real)
         squares = picked(F.pad(self.idf, (0, 1)), ordered).square() * (2 * rank + 1)
-        lengths = [squares.sum(1, keepdim=True)]
-        if self.words:  # each kind of feature counts as much as the other, however many there are
-            of_words = (squares * (ordered >= self.words_from)).sum(1, keepdim=True)
-            lengths = [lengths[0] - of_words, of_words]
-        least = torch.finfo(weights.dtype).tiny
-        length = lengths[0].clamp(min=least).sqrt()
-        if self.words:
-            length = torch.where(found < self.words_from, length, lengths[1].clamp(min=least).sqrt())
-        return weights / length
+        if not self.words:
+            return weights / _length(squares)
+        # Each kind of feature counts as much as the other, however many there are.
+        of_words = ordered >= self.words_from
+        lengths = _length(squares * ~of_words), _length(squares * of_words)
+        return weights / torch.where(found < self.words_from, *lengths)
 
     def _sorted(
         self, found: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]
@@ -188,6 +185,11 @@ class BagOfWords(nn.Module):
     def _lengths(tokens: int, most: int, least: int = 2) -> range:
         """Of the runs that fit into so many tokens."""
         return range(least, min(most, tokens) + 1)
+
+
+def _length(squares: Float[Tensor, "B F"]) -> Float[Tensor, "B 1"]:
+    """√Σx² of each text, above 0."""
+    return squares.sum(1, keepdim=True).clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
 
 
 class WeightedSums(torch.autograd.Function):

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.show import errors, say
-from glassformer.trials.outcome import Cell
+from glassformer.trials.results.rows import label_of
 from glassformer.trials.running.engine import Happened
 
 STATES = {"begun": "reading", "started": "training", "stepped": "training", "validated": "training"}
@@ -92,7 +92,7 @@ class Board:
             say(text)
 
     def __call__(self, event: Happened) -> None:
-        row = self.rows.setdefault(event.cell.row, _Row(name_of(event.cell)))
+        row = self.rows.setdefault(event.cell.row, _Row(label_of(event.cell.name, event.cell.varied)))
         row.hear(event)
         if errors.is_terminal:
             self._draw()
@@ -131,9 +131,3 @@ class Board:
                 "" if left is None else f"{left // 60:.0f}:{left % 60:02.0f}",
             )
         return made
-
-
-def name_of(cell: Cell) -> str:
-    """A row's name for a person: lstm, model.heads 2."""
-    varied = [f"{key} {str(value).lower() if isinstance(value, bool) else value}" for key, value in cell.varied.items()]
-    return ", ".join([cell.name, *varied])

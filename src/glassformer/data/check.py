@@ -9,8 +9,9 @@ import numpy as np
 
 from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL, REGRESSION, TABLE, TEXT
 from glassformer.data.check_columns import column_findings
-from glassformer.data.columns import Columns, filled_rows, labels_of
+from glassformer.data.columns import Columns
 from glassformer.data.findings import Spread, occurrences_of, spread_of
+from glassformer.data.label_column import filled_rows, labels_of
 from glassformer.data.label_sets import set_of, sets_of
 from glassformer.data.looks import EMPTY, number_in
 from glassformer.data.table import Table

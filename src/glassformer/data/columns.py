@@ -6,24 +6,18 @@ from dataclasses import dataclass
 
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.names import unknown
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MIXED, MULTILABEL, REGRESSION, TABLE, TASKS, TEXT
+from glassformer.config.presets import LANGUAGE_MODEL, MIXED, MULTILABEL, REGRESSION, TABLE, TASKS, TEXT
 from glassformer.config.sections import DataSettings
-from glassformer.data.label_sets import (
-    SET_NAMES,
-    label_columns,
-    list_in,
-    look_like_sets,
-    separator_in,
-    set_of,
-    sets_of,
+from glassformer.data.label_column import (
+    filled_rows,
+    kinds_in_words,
+    label_column,
+    label_in_words,
+    separator_of,
+    task_of,
 )
+from glassformer.data.label_sets import label_columns, list_in, sets_of
 from glassformer.data.looks import (
-    AMOUNT_NAMES,
-    FEW,
-    LABEL_NAMES,
-    are_dates,
-    are_few,
-    are_numbers,
     by_name,
     existing,
     is_id,
@@ -41,8 +35,6 @@ TEXT_NAMES = (
     "utterance", "paragraph", "passage", "description", "headline", "query", "abstract", "article", "story", "sms",
 )  # fmt: skip
 """Well-known names of the text; the first wins over the others."""
-
-CLASS_NAMES = (*LABEL_NAMES, "emotion", "topic", "intent", "genre")
 
 SAMPLE = 100
 """Rows that are looked at to find the text."""
@@ -112,7 +104,7 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
     if settings.kind != TABLE:
         if settings.text is None:
             _refuse_data_as_names(table)
-        others = (*_named_labels(table, settings), *also, image) if settings.text is None else ()
+        others = (*_named_labels(settings), *also, image) if settings.text is None else ()
         sample = {name: values[spread] for name, values in table.columns.items() if name not in others}
         if settings.text is None:
             sample = {name: values for name, values in sample.items() if not _are_lists(values)} or sample
@@ -121,7 +113,7 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
             text = text_column(table.name, sample, settings.text)  # says what is wrong
     if text is None:
         return _without_text(table, settings, task, also, image)
-    label = None if task == LANGUAGE_MODEL else _label_column(table, text, settings, task)
+    label = None if task == LANGUAGE_MODEL else label_column(table, text, settings, task)
     if label is None:
         if task not in (None, LANGUAGE_MODEL):
             raise DataError(
@@ -131,14 +123,14 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
         return Columns(text, None, LANGUAGE_MODEL, why)
     if label == text:
         raise DataError(f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label")
-    task = task or _task(table, text, label)
+    task = task or task_of(table, text, label)
     read = [f"text column '{text}'"]
     if also:
         read.append(f"beside it {', '.join(also)} (--also)")
     if image is not None:
         read.append(f"images named in column '{image}' (--image)")
-    separator = _separator(table, text, label, task, settings)
-    said = f"{_labels_in_words(label)} with {_kinds(table, text, label, task, separator)}"
+    separator = separator_of(table, text, label, task, settings)
+    said = f"{label_in_words(label)} with {kinds_in_words(table, text, label, task, separator)}"
     read.append(f"{said} (--text, --label); task: {task} (--task)")
     why = ", ".join(read)
     taken = label_columns(table.name, label, table.columns)
@@ -165,13 +157,13 @@ def _without_text(
         also, left_out = readable(table, {*label_columns(table.name, label, table.columns), settings.split_by})
     else:
         left_out = []
-    task = task or _task(table, None, label)
-    separator = _separator(table, None, label, task, settings)
+    task = task or task_of(table, None, label)
+    separator = separator_of(table, None, label, task, settings)
     what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
     columns = f"{counted(len(also), 'column')} read (--also)"
     why = (
-        f"{what}, {columns}, {_labels_in_words(label)}{', the last one,' if last else ''} with "
-        f"{_kinds(table, None, label, task, separator)} "
+        f"{what}, {columns}, {label_in_words(label)}{', the last one,' if last else ''} with "
+        f"{kinds_in_words(table, None, label, task, separator)} "
         f"(--label); task: {task} (--task)"
     )
     if left_out:
@@ -179,33 +171,8 @@ def _without_text(
     return Columns(None, label, task, why, TABLE if image is None else MIXED, also, image, separator)
 
 
-def _kinds(table: Table, text: str | None, label: str, task: str, separator: str | None) -> str:
-    """What the labels are, in words."""
-    if task == MULTILABEL:
-        rows = filled_rows(table, text)
-        different = {name for one in sets_of(table, label, rows, separator) for name in set_of(one)}
-        how = f", several of a row parted by '{separator}' (--data.label_separator)" if separator else ""
-        return f"{counted(len(different), 'label')}{how}"
-    values = {value for value in labels_of(table, text, label) if value}
-    return f"{len(values):,} classes" if task == CLASSIFICATION else "numbers"
-
-
-def _separator(table: Table, text: str | None, label: str, task: str, settings: DataSettings) -> str | None:
-    """What parts the labels of a cell: as asked for, or as found."""
-    several = label_columns(table.name, label, table.columns)
-    if task != MULTILABEL or len(several) > 1:
-        return None
-    return settings.label_separator or separator_in(
-        [table.columns[several[0]][row] for row in filled_rows(table, text)]
-    )
-
-
-def _labels_in_words(label: str) -> str:
-    return f"label column '{label}'" if "," not in label else f"label columns {label}"
-
-
-def _named_labels(table: Table, settings: DataSettings) -> list[str]:
-    """The columns that --label names, as far as they are there."""
+def _named_labels(settings: DataSettings) -> list[str]:
+    """What --label may name: one column, or several with commas between them."""
     if settings.label is None:
         return []
     return [settings.label, *(name.strip() for name in settings.label.split(","))]
@@ -221,22 +188,9 @@ def may_hold_labels(table: Table, settings: DataSettings) -> bool:
     """Whether some rows leave it open that there is a label column; asked before a whole corpus is read."""
     try:
         text = text_column(table.name, table.columns, settings.text)
-        return _label_column(table, text, settings, None) is not None
+        return label_column(table, text, settings, None) is not None
     except DataError:  # all rows may tell what some do not
         return True
-
-
-def filled_rows(table: Table, text: str | None) -> list[int]:
-    """The rows that have a text; without a text column, all."""
-    if text is None:
-        return list(range(len(table)))
-    return [row for row, words in enumerate(table.columns[text]) if words.strip()]
-
-
-def labels_of(table: Table, text: str | None, label: str) -> list[str]:
-    """The labels of all rows that have a text, blanks around them dropped; of several columns, those of the first."""
-    values = table.columns[label_columns(table.name, label, table.columns)[0]]
-    return [values[row].strip() for row in filled_rows(table, text)]
 
 
 def check_labels(table: Table, columns: Columns) -> None:
@@ -268,52 +222,3 @@ def _advice(value: str) -> str:
     if number_in(plain := re.sub(r"[^\d,.-]", "", value).replace(",", ".")) is not None:
         return f"write {plain}"
     return "--task classification takes any value"
-
-
-def _label_column(table: Table, text: str, settings: DataSettings, task: str | None) -> str | None:
-    if settings.label is not None:
-        several = label_columns(table.name, settings.label, table.columns)
-        if len(several) > 1 and task not in (None, MULTILABEL):
-            raise DataError(f"{table.name}: --label {settings.label} names several columns: {task} learns one of them")
-        return ",".join(several)
-    taken = (text, settings.split_by, settings.image, *settings.beside)
-    others = {name: values for name, values in table.columns.items() if name not in taken}
-    if task == MULTILABEL and (named := by_name(others, SET_NAMES)):
-        return the_one(table.name, named, "the labels", "--label")
-    found = by_name(others, CLASS_NAMES + AMOUNT_NAMES)
-    if not found and task in (None, MULTILABEL):
-        found = [name for name, values in others.items() if look_like_sets(values)]
-    if not found:
-        shown = {name: values for name, values in others.items() if not is_id(name, values) and not are_dates(values)}
-        numbers = [name for name, values in shown.items() if are_numbers(values)]
-        found = numbers if task == REGRESSION else [name for name, values in shown.items() if are_few(values)]
-        if not found and task is None and len(numbers) == 1:
-            found = numbers
-    return the_one(table.name, found, "the label", "--label") if found else None
-
-
-def _task(table: Table, text: str | None, label: str) -> str:
-    """Numbers are amounts, unless they are whole and few, or count classes from 0 or 1 on; text names classes, or
-    several labels of one row.
-    """
-    values = [value for value in labels_of(table, text, label) if value]
-    if len(label_columns(table.name, label, table.columns)) > 1 or look_like_sets(values):
-        return MULTILABEL
-    different = set(values)
-    numbers = [number for value in different if (number := number_in(value)) is not None]
-    if different and len(numbers) == len(different):
-        whole = sorted(int(number) for number in numbers if number.is_integer())
-        if len(whole) < len(numbers):
-            return REGRESSION
-        in_a_row = whole[0] in (0, 1) and whole == list(range(whole[0], whole[-1] + 1))
-        numbered = label.lower() in CLASS_NAMES and in_a_row and len(values) >= 5 * len(different)
-        few = len(different) <= FEW and len(values) >= 2 * len(different)
-        return CLASSIFICATION if few or numbered else REGRESSION
-    if len(different) > 2 and len(different) > 0.8 * len(values):
-        if len(numbers) > len(different) / 2:  # amounts, with something else among them that will be pointed out
-            return REGRESSION
-        raise DataError(
-            f"{table.name}: column '{label}' has {len(different):,} different values in {len(values):,} rows, a name "
-            "or an id and no label: choose another with --label, or --task language-model to learn the text alone"
-        )
-    return CLASSIFICATION

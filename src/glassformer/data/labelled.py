@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns import Columns, check_labels, filled_rows
+from glassformer.data.columns import Columns, check_labels
 from glassformer.data.groups import digests_of
+from glassformer.data.held_out import asked_for
 from glassformer.data.image_column import read_images
+from glassformer.data.label_column import filled_rows
 from glassformer.data.label_sets import kinds_of_sets, names_in, set_of, sets_in_words, sets_of
 from glassformer.data.looks import existing, number_in
 from glassformer.data.mixing import Numbers
 from glassformer.data.part import digest
 from glassformer.data.parts import (
-    asked_for,
     divided,
     few_rows,
     fingerprint_of,

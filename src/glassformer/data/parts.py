@@ -12,10 +12,10 @@ from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.folds import KEPT, first_share, folds_of
 from glassformer.data.groups import OTHER_DATE, Rows, grouped, held_by_chance, held_by_time, time_of
+from glassformer.data.held_out import PURPOSES, REFITTED
 from glassformer.data.looks import existing
 from glassformer.data.mixing import Numbers
 from glassformer.data.part import digest
-from glassformer.data.split import PURPOSES, REFITTED
 from glassformer.data.table import Table
 from glassformer.data.wording import counted
 
@@ -23,15 +23,6 @@ T = TypeVar("T")
 
 FEW_ROWS = 10
 """A part of fewer rows deserves a warning."""
-
-
-def asked_for(settings: DataSettings) -> tuple[dict[str, str], dict[str, float]]:
-    """The parts that come from files, with these, and those that are split off, with their fractions."""
-    files = {name: path for name in PURPOSES if (path := getattr(settings, name)) is not None}
-    fractions = {name: getattr(settings, f"{name}_fraction") for name in PURPOSES if name not in files}
-    if settings.folds is not None:
-        fractions.pop("validation", None)
-    return files, {name: fraction for name, fraction in fractions.items() if fraction > 0}
 
 
 class Divisible(Protocol):

@@ -11,6 +11,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASSIFICATION, IMAGE
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns import Columns
+from glassformer.data.held_out import asked_for
 from glassformer.data.labelled import (
     Labelled,
     LabelledCorpus,
@@ -23,7 +24,6 @@ from glassformer.data.labelled import (
 from glassformer.data.mixing import Numbers
 from glassformer.data.part import digest
 from glassformer.data.parts import (
-    asked_for,
     divided,
     given_in_words,
     in_order,

@@ -8,16 +8,12 @@ from numpy.typing import NDArray
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.folds import first_share, folds_of
+from glassformer.data.held_out import PURPOSES, REFITTED, asked_for
 from glassformer.data.mixing import mix, number
 from glassformer.data.part import Part, digest, documents_of, stretches, whole
 from glassformer.data.source import Source, open_source
 from glassformer.data.survey import Survey, survey
 from glassformer.data.wording import counted
-
-PURPOSES = {"validation": "for validation", "test": "for the test"}
-"""The parts that can be held out, and how a sentence names them."""
-
-REFITTED = "the validation part is learned from too (data.refit): nothing here tells how good this training is"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +34,7 @@ class Corpus:
 def split(source: Source, settings: DataSettings) -> Corpus:
     """Files that were given are taken as they are; else the end of a single text, or whole documents of several."""
     found = survey(source)
-    files = {name: path for name in PURPOSES if (path := getattr(settings, name)) is not None}
-    fractions = {name: getattr(settings, f"{name}_fraction") for name in PURPOSES if name not in files}
-    fractions = {name: fraction for name, fraction in fractions.items() if fraction > 0}
-    if settings.folds is not None:
-        fractions.pop("validation", None)
+    files, fractions = asked_for(settings)
     if settings.refit and "validation" in files:
         raise DataError(f"a refit cannot join {files['validation']} to {source.name}: put both into one folder")
     if found.filled.sum() == 1:

@@ -7,11 +7,11 @@ from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.groups import digests_of
+from glassformer.data.held_out import asked_for
 from glassformer.data.looks import existing
 from glassformer.data.mixing import Numbers
 from glassformer.data.part import digest
 from glassformer.data.parts import (
-    asked_for,
     divided,
     few_rows,
     fingerprint_of,

@@ -56,10 +56,13 @@ def difference(
         return Difference(value, -math.inf, math.inf, 1.0, seeds)
     parts = [(examples, count - 1), *_of_seeds(a, weights), *_of_seeds(b, weights)]
     variance = sum(part for part, _ in parts)
-    if variance <= (ROUNDING * max(np.abs(a).max(), np.abs(b).max())) ** 2:
+    least = ROUNDING * max(np.abs(a).max(), np.abs(b).max())
+    if variance <= least**2:
         # Every example differs by the same: what remains to ask is how often all signs would agree.
-        return Difference(value, value, value, 1.0 if value == 0 else 2.0 ** (1 - count), seeds)
-    df = variance**2 / sum(part**2 / free for part, free in parts)
+        return Difference(value, value, value, 1.0 if abs(value) <= least else 2.0 ** (1 - count), seeds)
+    # A sum is known at least as well as the part of it that is known least; what is taken off could hide that.
+    fewest = min(free for part, free in parts if part > 0)
+    df = max(fewest, variance**2 / sum(part**2 / free for part, free in parts))
     interval = around(value, variance, df, level)
     return Difference(value, interval.low, interval.high, t_tail(value / math.sqrt(variance), df), seeds)
 

@@ -4,21 +4,18 @@ Batch k, and the random numbers of step k, are functions of the seed and k (and 
 needs saving, and a run that was interrupted, or is spread over other processes, sees the same batches.
 """
 
-import contextlib
 import math
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from typing import NoReturn
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.bricks.losses import l2_penalty
-from glassformer.config.errors import SettingError, TrainingFailed
+from glassformer.config.errors import TrainingFailed
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights
 from glassformer.runs.history import due
@@ -32,6 +29,7 @@ from glassformer.training.interrupt import Interrupt
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import rate_factor, total_steps
+from glassformer.training.sharing import check_shares, exchanging, reseed, share_of
 from glassformer.training.sizes import Scales, Sizes
 from glassformer.training.snapshot import Keeper, Progress, Snapshot
 from glassformer.training.watch import LossWatch
@@ -62,7 +60,7 @@ class Trainer:
         self.listen = listen
         self.processes = processes or Processes()
         self.total = total_steps(settings, task)
-        self._check_shares()
+        check_shares(settings, self.processes)
         self.optimiser = Optimiser(model, settings)
         self.progress = Progress()
         if resume is not None:
@@ -138,18 +136,18 @@ class Trainer:
         """Loss, gradients, update. Gives whether any process was asked to stop."""
         settings, progress = self.settings, self.progress
         began = time.perf_counter()
-        self._reseed()
+        reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         self.model.train()
         batch = self.task.batch(progress.step)
         factor = rate_factor(settings, progress.step, self.done, self.total)
         # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
         share = self.processes.world / max(1, batch.count)
-        pieces = self._pieces(batch)
+        pieces = share_of(batch, settings.accumulate, self.processes)
         if not pieces:  # a small batch, and none of it for this process: it takes part all the same, with no weight
             pieces, share = [batch.rows(0, 1)], 0.0
         for number, piece in enumerate(pieces):
             first, last = number == 0, number + 1 == len(pieces)
-            with self._sharing(last):
+            with exchanging(self.stepper, last=last):
                 with self.precision.autocast():
                     loss = self.loss.through(self.stepper, piece.tensors(self.device), self._say) * share
                 self.watch.add(loss, first=first, last=last)
@@ -166,31 +164,6 @@ class Trainer:
         lr = factor * self.optimiser.lr
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
-
-    def _reseed(self) -> None:
-        """The random numbers of a step follow from the seed, the step and the process."""
-        numbers = np.random.SeedSequence((self.settings.seed, self.progress.step, self.processes.rank))
-        seed = int(numbers.generate_state(1, np.uint64)[0]) >> 1
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would ask every kind of device, 1 ms a step
-        if self.device.type == "cuda":
-            with torch.cuda.device(self.device):
-                torch.cuda.manual_seed(seed)
-        elif self.device.type == "mps":
-            torch.mps.manual_seed(seed)
-
-    def _pieces(self, batch: Batch) -> list[Batch]:
-        """This process's share of the batch, in as many pieces as asked for; none of them empty."""
-        accumulate = self.settings.accumulate
-        parts = self.processes.world * accumulate
-        borders = [batch.size * part // parts for part in range(parts + 1)]
-        mine = list(pairwise(borders))[self.processes.rank * accumulate :][:accumulate]
-        return [batch.rows(first, last) for first, last in mine if first < last]
-
-    def _sharing(self, last: bool) -> contextlib.AbstractContextManager[object]:
-        """Processes exchange gradients once a step: with the last piece."""
-        if last or not isinstance(self.stepper, DistributedDataParallel):
-            return contextlib.nullcontext()
-        return self.stepper.no_sync()
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.
@@ -227,9 +200,10 @@ class Trainer:
         good: it would fail again.
         """
         step, lr = self.progress.step, self.optimiser.lr / 3
-        self._reseed()
+        reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         batch = self.task.batch(step)
-        found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in self._pieces(batch))
+        pieces = share_of(batch, self.settings.accumulate, self.processes)
+        found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in pieces)
         culprit = next(filter(None, found), "none when computed again")
         rows = rows_not_finite(self.model, batch.size, lambda row: self._plain_loss(batch.rows(row, row + 1)))
         broke = Broke(step, what, culprit, step + 1, rows, self.shown(batch, rows[0]) if rows else "", batch.size, lr)
@@ -246,15 +220,6 @@ class Trainer:
             return self.task.loss(self.model, *piece.tensors(self.device))
 
     # --- between steps ---
-
-    def _check_shares(self) -> None:
-        if self.settings.batch_tokens is not None:  # batches are of any number of rows anyway
-            return
-        if self.settings.batch_size % (self.processes.world * self.settings.accumulate):
-            raise SettingError(
-                f"training.batch_size {self.settings.batch_size} cannot be shared evenly by "
-                f"{self.processes.world} processes with training.accumulate {self.settings.accumulate}"
-            )
 
     def _say(self, text: str) -> None:
         self.listen(Noted(text))
@@ -302,8 +267,7 @@ class Trainer:
         """Where nothing is held out to judge weights by, those of this step."""
         with self.average.in_use():
             if self.processes.first:
-                unjudged = Evaluation({}, primary="", lower_is_better=True)
-                self.keeper.best(take_weights(self.model), unjudged, self.progress.step)
+                self.keeper.best(take_weights(self.model), Evaluation({}, "", lower_is_better=True), self.progress.step)
 
     def _judge(self, evaluation: Evaluation, score: float) -> None:
         """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""

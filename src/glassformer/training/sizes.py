@@ -70,7 +70,7 @@ class Scales:
         changes = dict(zip(old, torch._foreach_sub(list(now.values()), list(old.values())), strict=True))
         found = (gradients, self._squares(now), self._squares(changes))
         rows = torch.stack([torch.stack([part[layer] for part in found]) for layer in gradients]).sqrt().tolist()
-        sizes = {layer: Sizes(*(value for value in row)) for layer, row in zip(gradients, rows, strict=True)}
+        sizes = {layer: Sizes(*row) for layer, row in zip(gradients, rows, strict=True)}
         finite = all(value < float("inf") for row in rows for value in row)
         return sizes if finite else None
 

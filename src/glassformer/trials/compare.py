@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from glassformer.config.errors import Misuse, TrainingFailed
-from glassformer.config.resolve import flatten
 from glassformer.config.say import Say, silent
 from glassformer.runs.run import Run
-from glassformer.trials.outcome import TRAINED, Cell, Outcome
+from glassformer.trials.given import given_settings
+from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.running.engine import Engine, Happened, Hears
 from glassformer.trials.running.folder import Folder, id_of
@@ -22,7 +22,6 @@ from glassformer.trials.running.ladder import names_of
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, Asked, Question, ask
 from glassformer.trials.running.vary import Varied, listed, varied_by
 from glassformer.verbs.card import use_of
-from glassformer.verbs.given_settings import read_config, whole_path
 
 SPARE = 20.0
 """A table is written anew only after so many times as long as writing the last one took."""
@@ -59,11 +58,7 @@ def compare(
     that it has about so many. `jobs` trainings at once. `runs`: trained before, judged on the same examples. `settings`
     are those of `train`, `steps`, `epochs` or `minutes` among them. What is in `out` already is not trained again.
     """
-    said = _settings(data, config, settings)
-    model = said.pop("model.encoder", None)
-    if model is not None and models is not None:
-        raise Misuse("--model and --models: give one of them")
-    named: str | Sequence[str] | None = model if models is None else models
+    said, named = _said(data, config, settings, models)
     if jobs < 1:
         raise Misuse(f"--jobs is {jobs}, but must be at least 1")
     if folds is not None and seeds is not None:
@@ -92,8 +87,8 @@ def compare(
         say(_plan(question, folder, len(waiting), jobs, threads))
         try:
             with contextlib.closing(engine.run(waiting)) as outcomes:
-                for outcome in outcomes:
-                    table.add(outcome)
+                for _ in outcomes:
+                    table.grow()
         except KeyboardInterrupt:
             table.save()
             say(f"stopped; what is done is kept in {folder.path}, and the same command goes on from there")
@@ -109,15 +104,20 @@ def compare(
     return found
 
 
-def _settings(data: str | Path | None, config: str | Path | None, settings: dict[str, Any]) -> dict[str, Any]:
-    """By dotted key, with paths that lead from anywhere; the model by the name that was typed."""
+def _said(
+    data: str | Path | None,
+    config: str | Path | None,
+    settings: dict[str, Any],
+    models: str | Sequence[str] | None,
+) -> tuple[dict[str, Any], str | Sequence[str] | None]:
+    """Settings by dotted key; and the models by the names that were typed, or else that of the file."""
     flags = dict(settings)
-    named = {key: flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)}
-    from_file = flatten(read_config(config) if config else {})
-    said = {**from_file, **flatten(flags), **({} if data is None else {"data.path": str(data)})}
-    if (name := next(iter(named.values()), None)) is not None:
-        said["model.encoder"] = name
-    return {key: whole_path(key, value) for key, value in said.items()}
+    typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)]
+    if typed and models is not None:
+        raise Misuse("--model and --models: give one of them")
+    said = given_settings(data, config, flags)
+    of_file = said.pop("model.encoder", None)
+    return said, models if models is not None else next(iter(typed), of_file)
 
 
 def _varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
@@ -133,7 +133,7 @@ def _varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
 
 def _runs(runs: Any) -> tuple[str, ...]:
     """As folders that lead from anywhere."""
-    several = runs.split(",") if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
+    several = listed("runs", runs) if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
     return tuple(dict.fromkeys(str(Run.open(run).path.resolve()) for run in several))
 
 
@@ -165,7 +165,7 @@ def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: 
 
 
 class _Table:
-    """What is known so far, written after every cell, so that a comparison that is killed has a table too."""
+    """What is known so far, written as cells are done, so that a comparison that is killed has a table too."""
 
     def __init__(self, folder: Folder, question: Question, data: str) -> None:
         self.folder = folder
@@ -174,7 +174,7 @@ class _Table:
         self.written = -1e9
         self.took = 0.0
 
-    def add(self, outcome: Outcome) -> None:
+    def grow(self) -> None:
         if time.monotonic() - self.written > SPARE * self.took:
             self.save()
 

@@ -27,10 +27,11 @@ from glassformer.runs.files import read_json, write_json, write_text, writing
 from glassformer.runs.run import CARD, Run
 from glassformer.training.events import Listener, Noted
 from glassformer.training.processes import Processes
+from glassformer.trials.given import given_settings
 from glassformer.trials.pooled import pooled
+from glassformer.trials.strict import strict
 from glassformer.verbs.build import OwnModel
 from glassformer.verbs.evaluate import evaluate
-from glassformer.verbs.given_settings import read_config, whole_path
 from glassformer.verbs.refit import DONE, refitted
 from glassformer.verbs.train import train, train_once
 from glassformer.verbs.trained import Trained
@@ -47,6 +48,7 @@ PRIMARY = {
 }
 """What a fold is judged by; of language models, which may have other tokens in each, what does not depend on them."""
 SHARED = "the folds share most of their training rows, so that the interval is approximate"
+CHOSE = "each fold also chose the weights that it judges, so that scores are a little too good (training.keep last)"
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class CrossValidated:
     """Of the mean, by Student's t over the folds. They share training rows, so that it is approximate."""
     pooled: dict[str, float]
     """Over all rows together, each predicted once by the model that had not seen it."""
+    chose: bool = False
+    """Each fold was also the validation part that chose its weights, so that scores are a little too good."""
     reason: str = "finished"
     """Or interrupted; then the folds are those that were done."""
     refit: Trained | None = field(default=None, repr=False)
@@ -88,17 +92,30 @@ class CrossValidated:
     @property
     def words(self) -> str:
         """In a sentence."""
+        if not self.folds:
+            return "no fold was trained to its end"
         between = "" if self.interval is None else f" (95 %: {self.interval.low:.4f} to {self.interval.high:.4f})"
         whole = ", ".join(f"{name} {value:.4f}" for name, value in self.pooled.items() if isinstance(value, float))
-        return f"{self.primary} {self.mean:.4f}{between} over {len(self.folds)} folds; all rows together: {whole}"
+        chose = " (which also chose the weights)" * self.chose
+        return (
+            f"{self.primary} {self.mean:.4f}{between} over {len(self.folds)} folds{chose}; all rows together: {whole}"
+        )
+
+    @property
+    def note(self) -> str:
+        """How far to trust it."""
+        return f"{SHARED}; {CHOSE}" if self.chose else SHARED
 
     def to_dict(self) -> dict[str, Any]:
         held = {name: value for name, value in asdict(self).items() if name != "refit"}
-        return {**held, "note": SHARED, **({} if self.refit is None else {"refit": self.refit.to_dict()})}
+        refit = {} if self.refit is None else {"refit": self.refit.to_dict()}
+        return strict({**held, "note": self.note, **refit})
 
     def _repr_html_(self) -> str:
         rows = [f"<tr><td>fold {one.fold}</td><td>{one.metrics[self.primary]:.4f}</td></tr>" for one in self.folds]
-        return f"<table><tr><th></th><th>{self.primary}</th></tr>{''.join(rows)}</table><p>{self.words}; {SHARED}</p>"
+        return (
+            f"<table><tr><th></th><th>{self.primary}</th></tr>{''.join(rows)}</table><p>{self.words}; {self.note}</p>"
+        )
 
 
 def cross_validate(
@@ -182,15 +199,13 @@ def _said(
 ) -> dict[str, Any]:
     """Every setting that was given, by dotted key."""
     named = {} if model is None else {"model": model if isinstance(model, str | dict) else OWN}
-    said = {**flatten(read_config(config) if config else {}), **flatten({**settings, **named})}
+    said = given_settings(data, config, {**settings, **named})
     for key in ("data.fold", "data.refit"):
         if key in said:
             raise SettingError(f"{key} is set by the folds themselves: leave it away")
     if folds is not None:
         said |= flatten({"data.folds": folds})
-    if data is not None:
-        said["data.path"] = str(data)
-    return {key: whole_path(key, value) for key, value in said.items()}
+    return said
 
 
 def _place(out: "str | Path | None", said: Mapping[str, Any], model: str | OwnModel | None, *, resume: bool) -> Path:
@@ -216,9 +231,7 @@ def _begun(place: Path, said: Mapping[str, Any], *, resume: bool, overwrite: boo
     if not (place / FOLDS).exists():
         return None
     before = read_json(place / FOLDS)
-    now = dict(said) if said or not resume else before["settings"]
-    if resume:
-        now = {**before["settings"], **now}
+    now = {**before["settings"], **said} if resume else dict(said)
     if now != before["settings"]:
         other = sorted(key for key in {*now, *before["settings"]} if now.get(key) != before["settings"].get(key))
         raise Misuse(
@@ -257,17 +270,19 @@ def _summary(place: Path, count: int, *, reason: str = "finished", refit: Traine
     """Of the folds that are done."""
     folds, held = [], []
     task = model = ""
+    chose = False
     for number in range(count):
         run = Run(place / f"fold-{number}")
         if not (run.path / CARD).exists() or not (run.path / RECORDS).exists():
             continue
         card = run.card()
-        lines = (run.path / RECORDS).read_text(encoding="utf-8").splitlines()
+        lines = (run.path / RECORDS).read_text(encoding="utf-8").split("\n")  # texts may hold other line ends
         task, model = card["task"], card["config"]["model"]["encoder"]
+        chose = card["config"]["training"]["keep"] == "best"
         steps = card["best"]["step"]
         total = max(steps, card.get("total_steps") or card["steps"])
         folds.append(Fold(number, run.path.name, card["validation"], steps, total))
-        held.append({"records": [json.loads(line) for line in lines], "metrics": card["validation"]})
+        held.append({"records": [json.loads(line) for line in lines if line], "metrics": card["validation"]})
     primary = PRIMARY.get(task, "")
     values = [fold.metrics[primary] for fold in folds]
     return CrossValidated(
@@ -280,6 +295,7 @@ def _summary(place: Path, count: int, *, reason: str = "finished", refit: Traine
         mean=sum(values) / len(values) if values else float("nan"),
         interval=mean_interval(values) if values else None,
         pooled=pooled(task, held) if held else {},
+        chose=chose,
         reason=refit.reason if refit is not None else reason,
         refit=refit,
     )

@@ -8,8 +8,9 @@ from typing import Any, Self
 from glassformer.runs.files import read_json, write_json
 
 TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
-KINDS = (TRAINED, FLOOR, REFERENCE, GIVEN)
 """A model that is trained; what learns nothing (or only counts); another library's model; a run that was there."""
+KINDS = {TRAINED: "trained", FLOOR: "floor", REFERENCE: "reference", GIVEN: "trained before"}
+"""In words."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,9 +64,9 @@ def _numbers(records: Records) -> dict[str, float]:
 
 def _tokens(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Of language models, which may cut the text into different tokens: bits over bytes are the fair sum."""
-    nats = [one["loss"] * one["tokens"] for one in metrics]
-    bits = math.fsum(nats) / math.log(2)
-    size = math.fsum(n / math.log(2) / one["bits_per_byte"] for n, one in zip(nats, metrics, strict=True))
+    bits = [one["loss"] * one["tokens"] / math.log(2) for one in metrics]
+    size = math.fsum(n / one["bits_per_byte"] for n, one in zip(bits, metrics, strict=True) if n)
     tokens = sum(one["tokens"] for one in metrics)
-    loss = math.fsum(nats) / tokens
-    return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits_per_byte": bits / size, "tokens": tokens}
+    loss = math.fsum(one["loss"] * one["tokens"] for one in metrics) / tokens
+    per_byte = math.fsum(bits) / size if size else 0.0
+    return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits_per_byte": per_byte, "tokens": tokens}

@@ -132,16 +132,17 @@ def _free_folder(search: "Search") -> Path:
     """runs/tune-<data>-<model>-N: that of the same search, to go on with it, or the first that is free."""
     number = 1
     while (path := RUNS / f"tune-{_stem(search)}-{number}").exists():
-        if (path / SEARCH).is_file() and _same(path, search):
+        if (path / SEARCH).is_file() and _other(path, search) is None:
             return path
         number += 1
     return path
 
 
-def _same(folder: Path, search: "Search") -> bool:
+def _other(folder: Path, search: "Search") -> str | None:
+    """In what the search in a folder is another one; None: it is the same."""
     from glassformer.trials.tuning.search import differs
 
-    return differs(json.loads(json.dumps(search.identity())), read_json(folder / SEARCH)) is None
+    return differs(json.loads(json.dumps(search.identity())), read_json(folder / SEARCH))
 
 
 def _check_folder(folder: Path, search: "Search") -> None:
@@ -149,10 +150,7 @@ def _check_folder(folder: Path, search: "Search") -> None:
         raise Misuse(f"{folder} is a file: name a folder for the search with --out")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / SEARCH).is_file():
         raise Misuse(f"{folder} is not empty and holds no search: name another --out")
-    if (folder / SEARCH).is_file() and not _same(folder, search):
-        from glassformer.trials.tuning.search import differs
-
-        what = differs(json.loads(json.dumps(search.identity())), read_json(folder / SEARCH))
+    if (folder / SEARCH).is_file() and (what := _other(folder, search)) is not None:
         raise Misuse(f"{folder} holds another search: {what}; name another --out")
 
 

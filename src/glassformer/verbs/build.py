@@ -11,11 +11,11 @@ from glassformer.config.presets import OWN, TEXT, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.data.inputs import Features
-from glassformer.models.build import build_language_model, build_reader, build_seq2seq, put_vectors
+from glassformer.models.build import build_language_model, build_reader, build_seq2seq, parameter_count, put_vectors
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.shape import Shape
 from glassformer.tasks.answers import Answers
-from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.labelling import Labelling, device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
 from glassformer.verbs.prepare import Prepared
@@ -85,3 +85,21 @@ def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: S
         ids, vectors = read_vectors(config.model.vectors, words)
         put_vectors(model, ids, vectors)
         say(f"vectors: {len(ids):,} of {len(words):,} words found in {config.model.vectors}")
+
+
+def try_out(model: nn.Module, prepared: Prepared) -> None:
+    """A person's own model on one example, before a run is begun or replaced."""
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise SettingError(f"{type(model).__name__} has no weights to learn")
+    training = model.training
+    with torch.no_grad():
+        prepared.task.loss(model.eval(), *prepared.task.batch(0).rows(0, 1).tensors(device_of(model)))
+    model.train(training)
+
+
+def say_size(model: nn.Module, say: Say) -> None:
+    """How large it is, and whether this machine can hold it: weights, gradients and two moments, 4 bytes each."""
+    count = parameter_count(model)
+    needed = 16 * count / 2**30
+    note = f": about {needed:.0f} GiB with gradients and the optimiser's memory" if needed >= 1 else ""
+    say(f"model: {count:,} parameters{note}")

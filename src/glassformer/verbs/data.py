@@ -22,7 +22,8 @@ from glassformer.tasks.labelling import Chosen
 from glassformer.tasks.language_model import Windows
 from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.prepare import Prepared, divide, pairs_of, prepare
+from glassformer.verbs.pairs import pairs_of
+from glassformer.verbs.prepare import Prepared, divide, prepare
 
 
 @dataclass(frozen=True)

@@ -35,14 +35,9 @@ from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.examples import labelling_task, say_cut
 from glassformer.verbs.load import AnyLoaded, Loaded, LoadedPredictor, LoadedTranslator, LoadedWriter, load
+from glassformer.verbs.pairs import pair_examples_of, pairs_of, say_too_long, translating_task
 from glassformer.verbs.predict import as_learned, needed
-from glassformer.verbs.prepare import (
-    divide,
-    pair_examples_of,
-    pairs_of,
-    say_too_long,
-    translating_task,
-)
+from glassformer.verbs.prepare import divide
 
 
 def evaluate(

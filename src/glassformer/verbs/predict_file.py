@@ -9,7 +9,8 @@ from glassformer.config.errors import Misuse
 from glassformer.config.presets import MIXED, TABLE
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns import SAMPLE, filled_rows, text_column
+from glassformer.data.columns import SAMPLE, text_column
+from glassformer.data.label_column import filled_rows
 from glassformer.data.place import find
 from glassformer.data.reading import check_encoding, numbered_lines, text_blocks
 from glassformer.data.rows import is_table, kind_of

@@ -19,15 +19,11 @@ from glassformer.config.presets import (
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_epochs
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings, ModelSettings
-from glassformer.data.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.columns import SAMPLE, Columns, choose_columns, may_hold_labels
 from glassformer.data.embedded import open_dataset
-from glassformer.data.examples import Examples
 from glassformer.data.features import learn_features
 from glassformer.data.inputs import Features
 from glassformer.data.labelled import LabelledCorpus, split_table
-from glassformer.data.pair_columns import pair_columns
-from glassformer.data.pair_examples import PairExamples, encode_pairs
 from glassformer.data.part import Part
 from glassformer.data.pictured import COLUMNS as PICTURE_COLUMNS
 from glassformer.data.pictured import split_pictures
@@ -37,13 +33,21 @@ from glassformer.data.source import open_source
 from glassformer.data.split import Corpus, split
 from glassformer.data.store import pack
 from glassformer.data.table import Table, holds_table, read_table
-from glassformer.data.translations import PairCorpus, Pairs, split_pairs
+from glassformer.data.translations import PairCorpus, split_pairs
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Task
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.translation import Translating
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.examples import agreed, answers_of, labelling_task, only_classes, say_cut, say_read, words_in
+from glassformer.verbs.pairs import (
+    NO_DATA,
+    find_pairs,
+    is_read_apart,
+    pair_examples_of,
+    pairs_of,
+    say_too_long,
+    translating_task,
+)
 
 
 @dataclass(frozen=True)
@@ -134,58 +138,6 @@ def _columns(table: Table, settings: DataSettings, task: str | None, said: Mappi
     return choose_columns(table, settings, task)
 
 
-def is_read_apart(settings: DataSettings) -> bool:
-    """Whether pairs come from two files, or from a translation memory: then their columns need no names."""
-    return settings.source_file is not None or (settings.path is not None and is_tmx(settings.path))
-
-
-def find_pairs(settings: DataSettings, task: str | None) -> tuple[Table, str, str] | None:
-    """Pairs to translate, with the names of their columns, where that is asked for or plainly what is there."""
-    if task not in (None, TRANSLATION):
-        return None
-    if settings.source_file is not None:
-        assert settings.target_file is not None
-        return read_aligned(settings.source_file, settings.target_file, settings.encoding), "source", "target"
-    if settings.path is None:
-        return None
-    if is_tmx(settings.path):
-        return read_tmx(settings.path, settings.source, settings.target), "source", "target"
-    if not holds_table(settings.path):
-        if task == TRANSLATION or settings.source or settings.target:
-            raise DataError(
-                f"{settings.path} holds no pairs: translation needs a source and a target column (.csv, .tsv, .jsonl, "
-                ".parquet), a .tmx file, or --source-file and --target-file"
-            )
-        return None
-    embedded = find(settings.path) is None
-    there = (
-        open_dataset(settings.path).columns if embedded else read_table(settings.path, settings, most=SAMPLE).columns
-    )
-    names = pair_columns(settings.path, there, settings)
-    if names is None:
-        if task == TRANSLATION:
-            raise DataError(
-                f"{settings.path}: no columns to translate from and to (columns: {', '.join(there)}): "
-                "name them with --source and --target"
-            )
-        return None
-    return read_table(settings.path, settings), *names
-
-
-NO_DATA = "no data: name a text file, a folder, a table, or an embedded data set (`glassformer data` lists them)"
-
-
-def pairs_of(data: DataSettings, table: Table | None = None) -> tuple[Table, str, str]:
-    """Pairs to translate, with the names of their columns. `table`: where it has been read already."""
-    if table is not None:
-        named = ("source", "target") if is_read_apart(data) else (data.source, data.target)
-        return table, str(named[0]), str(named[1])
-    found = find_pairs(data, TRANSLATION)
-    if found is None:
-        raise SettingError(NO_DATA)
-    return found
-
-
 def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | LabelledCorpus | PairCorpus:
     """The data and what is held out of it. `table`: where it has been read already."""
     data = config.data
@@ -229,9 +181,7 @@ def prepare(
         prepared = _for_translation(config, corpus, tokenizer, target_tokenizer, say)
     else:
         if tokenizer is None and corpus.columns.text is not None:
-            texts = corpus.parts["train"].texts
-            size = sum(len(text.encode()) for text in texts)
-            tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=True)
+            tokenizer = _tokenizer_of(corpus.parts["train"].texts, config, say, encoded_next=True)
         prepared = _for_labels(config, corpus, tokenizer, say)
     prepared.task.validates = "validation" in corpus.parts
     return prepared
@@ -269,19 +219,12 @@ def _for_labels(config: Config, corpus: LabelledCorpus, tokenizer: Tokenizer | N
         say_read(features, parts, say)
     if tokenizer is not None:
         texts = {name: words for name, part in parts.items() if (words := words_in(part)) is not None}
-        tokens, unknown = ({name: of(part) for name, part in texts.items()} for of in (_ids_of, _unknown_of))
+        tokens = {name: len(part.ids) for name, part in texts.items()}
+        unknown = {name: part.unknown for name, part in texts.items()}
         _say_tokens(tokenizer, tokens, unknown, say)
         say_cut(parts, config.model.context, say, " (--model.context)")
     task = labelling_task(config, parts, answers)
     return Prepared(corpus, tokenizer, counts, task, answers, features=features)
-
-
-def _ids_of(texts: Examples) -> int:
-    return len(texts.ids)
-
-
-def _unknown_of(texts: Examples) -> int:
-    return texts.unknown
 
 
 def _for_translation(
@@ -309,37 +252,9 @@ def _for_translation(
     return Prepared(corpus, tokenizer, counts, task, target_tokenizer=target_tokenizer)
 
 
-def _tokenizer_of(texts: list[str], config: Config, say: Say) -> Tokenizer:
+def _tokenizer_of(texts: list[str], config: Config, say: Say, *, encoded_next: bool = False) -> Tokenizer:
     size = sum(len(text.encode()) for text in texts)
-    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size)
-
-
-def pair_examples_of(part: Pairs, source: Tokenizer, target: Tokenizer, config: Config) -> PairExamples:
-    return encode_pairs(part, source, target, context=config.model.context, too_long=config.data.too_long)
-
-
-def translating_task(config: Config, parts: dict[str, PairExamples], tokenizer: Tokenizer) -> Translating:
-    """`tokenizer`: that of the targets. Without a training part, a task to evaluate with."""
-    training = config.training
-    assert training.batch_tokens is not None
-    return Translating(
-        parts,
-        tokenizer,
-        context=config.model.context,
-        batch_tokens=training.batch_tokens,
-        seed=training.seed,
-        smoothing=training.label_smoothing,
-    )
-
-
-def say_too_long(parts: dict[str, PairExamples], context: int, say: Say) -> None:
-    for what, count in (
-        ("left out", sum(part.dropped for part in parts.values())),
-        ("cut there", sum(part.cut for part in parts.values())),
-    ):
-        if count:
-            pairs = "1 pair is" if count == 1 else f"{count:,} pairs are"
-            say(f"{pairs} longer than {context:,} tokens and {what} (--model.context, --data.too_long)")
+    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=encoded_next)
 
 
 def _say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int], say: Say) -> None:

@@ -20,7 +20,6 @@ from glassformer.runs import history
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.labelling import device_of
 from glassformer.training.device import choose_device
 from glassformer.training.events import Listener, Noted
 from glassformer.training.keeper import RunKeeper
@@ -28,7 +27,7 @@ from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
-from glassformer.verbs.build import OwnModel, build_model, learn_from_data
+from glassformer.verbs.build import OwnModel, build_model, learn_from_data, say_size, try_out
 from glassformer.verbs.card import model_card, run_card
 from glassformer.verbs.doctor.example import example_of
 from glassformer.verbs.doctor.training import conclude, consult
@@ -143,10 +142,10 @@ def train_once(
             own=own,
         )
         if own is not None:
-            _try_out(built, prepared)
+            try_out(built, prepared)
         if snapshot is None:
             learn_from_data(built, prepared, resolved, say)
-        _say_size(built, say)
+        say_size(built, say)
         processes.wait()  # so that nobody still looks whether the folder is free
         card = run_card(resolved, prepared, built, command)
         if run is not None:  # the best weights are still those, whoever goes on
@@ -257,16 +256,6 @@ def _train(
     )
 
 
-def _try_out(model: nn.Module, prepared: Prepared) -> None:
-    """A person's own model on one example, before a run is begun or replaced."""
-    if not any(weight.requires_grad for weight in model.parameters()):
-        raise SettingError(f"{type(model).__name__} has no weights to learn")
-    training = model.training
-    with torch.no_grad():
-        prepared.task.loss(model.eval(), *prepared.task.batch(0).rows(0, 1).tensors(device_of(model)))
-    model.train(training)
-
-
 def _draw(run: Run, prepared: Prepared, evaluation: Evaluation | None) -> None:
     """How the training went, and of a classifier, what it takes for what."""
     task = prepared.task
@@ -279,14 +268,6 @@ def _draw(run: Run, prepared: Prepared, evaluation: Evaluation | None) -> None:
     )
     if evaluation is not None and "confusion" in evaluation.details:
         draw_confusion(**evaluation.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
-
-
-def _say_size(model: nn.Module, say: Say) -> None:
-    """How large it is, and whether this machine can hold it: weights, gradients and two moments, 4 bytes each."""
-    count = parameter_count(model)
-    needed = 16 * count / 2**30
-    note = f": about {needed:.0f} GiB with gradients and the optimiser's memory" if needed >= 1 else ""
-    say(f"model: {count:,} parameters{note}")
 
 
 def _teller(listen: Listener) -> Say:

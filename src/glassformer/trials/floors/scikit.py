@@ -21,6 +21,8 @@ from glassformer.trials.floors.names import BOOSTING, PAIRS, TFIDF
 MISSING = "scikit-learn is not installed: pip install 'glassformer[samples]'"
 UNSEEN = -50.0
 """The score of a class that no training example has."""
+MOST_CATEGORIES = 255
+"""Boosted trees split no more into sets: a column with more is to them a number."""
 ITERATIONS = 1000
 """At most, of logistic regression: its default of 100 is often too few to arrive."""
 
@@ -38,10 +40,11 @@ def fit_and_score(name: str, task: Labelling, part: str) -> tuple[Float[Tensor, 
     return torch.from_numpy(scores.astype(np.float32)), _size(model), seconds
 
 
-def _model(name: str, task: str, categories: list[bool]) -> Any:
+def _model(name: str, task: str, categories: list[int]) -> Any:
     if name == BOOSTING:
         which = "HistGradientBoostingRegressor" if task == REGRESSION else "HistGradientBoostingClassifier"
-        return getattr(_scikit("ensemble"), which)(categorical_features=categories, random_state=0)
+        few = [0 < count <= MOST_CATEGORIES for count in categories]
+        return getattr(_scikit("ensemble"), which)(categorical_features=few, random_state=0)
     pipeline = _scikit("pipeline").make_pipeline
     head = _head(task)
     if name in (TFIDF, PAIRS):
@@ -67,11 +70,11 @@ def _scikit(module: str) -> Any:
         raise GlassformerError(MISSING) from None
 
 
-def _categories(inputs: Inputs) -> list[bool]:
-    """Of each column of a table, whether it holds categories."""
+def _categories(inputs: Inputs) -> list[int]:
+    """Of each column of a table, how many categories it holds; 0: numbers."""
     if not isinstance(inputs, TableInputs):
         return []
-    return [False] * inputs.numbers.shape[1] + [True] * inputs.categories.shape[1]
+    return [0] * inputs.numbers.shape[1] + [len(np.unique(column)) for column in inputs.categories.T]
 
 
 def _read(inputs: Inputs) -> Any:

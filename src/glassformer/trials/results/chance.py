@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from glassformer.measures.paired import Difference, difference
 from glassformer.trials.outcome import Outcome
-from glassformer.trials.results.rows import SURE, Row
+from glassformer.trials.results.rows import SURE, Row, scores_of
 
 UNITS = {
     "accuracy": "accuracy",
@@ -17,6 +17,8 @@ UNITS = {
     "micro_f1": "F1, mean of the examples",
 }
 """What the scores of examples average to, by primary metric."""
+CHANCE = 0.05
+"""What shows less often by chance alone counts as told apart."""
 
 
 def compared(one: Row, other: Row) -> Difference | None:
@@ -24,19 +26,17 @@ def compared(one: Row, other: Row) -> Difference | None:
     if not one.outcomes or not other.outcomes or one.metric != one.outcomes[0].primary:
         return None
     pair = _alike(one, other)
-    if pair is None:
-        return None
-    found = difference(*pair)
-    if one.metric != "rmse":
-        return found
-    # a² − b² = (a − b)(a + b): from squared errors to the unit of the data
-    both = one.score + other.score or 1.0
-    return Difference(found.value / both, found.low / both, found.high / both, found.p, found.seeds)
+    return None if pair is None else difference(*pair)
 
 
-def beyond(found: Difference | None) -> bool:
-    """Whether it is better, and not by chance."""
-    return found is not None and found.low > 0
+def beyond(found: Difference) -> bool:
+    """Whether it is better, and not by chance. Of a few examples that all differ alike, only p tells."""
+    return found.low > 0 and found.p < CHANCE
+
+
+def turned(found: Difference) -> Difference:
+    """The other way round."""
+    return Difference(-found.value, -found.high, -found.low, found.p, found.seeds)
 
 
 Pair = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]
@@ -52,13 +52,13 @@ def _alike(one: Row, other: Row) -> Pair | None:
     both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
     if not both:
         return None
-    lists = [np.concatenate([np.array(of[seed].scores) for seed in both])[None] for of in (mine, theirs)]
+    lists = [np.concatenate([scores_of(of[seed]) for seed in both])[None] for of in (mine, theirs)]
     return lists[0], lists[1], _weights([mine[seed] for seed in both])
 
 
 def _stacked(row: Row) -> NDArray[np.float64]:
     """S×N. What no chance has a part in would be the same a second time."""
-    scores = np.array([outcome.scores for outcome in row.outcomes], float)
+    scores = np.array([scores_of(outcome) for outcome in row.outcomes])
     return np.repeat(scores, 2, 0) if row.kind in SURE and len(scores) == 1 else scores
 
 

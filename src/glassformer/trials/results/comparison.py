@@ -9,16 +9,16 @@ from glassformer.inside.curves import named
 from glassformer.inside.view import View
 from glassformer.measures.paired import Difference
 from glassformer.runs.files import write_json, write_text
-from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Outcome
-from glassformer.trials.results.chance import UNITS, compared
+from glassformer.trials.outcome import KINDS, TRAINED, Outcome
+from glassformer.trials.results.chance import UNITS, beyond, compared
 from glassformer.trials.results.modes import parts_left_out, verdict_of
 from glassformer.trials.results.rows import Row, rows_of
 from glassformer.trials.results.shown import view_of
 from glassformer.trials.results.written import as_csv, as_markdown
 from glassformer.trials.running.question import ABLATION, LADDER
+from glassformer.trials.strict import strict
 
 STEPS = "training.steps"
-KINDS = {FLOOR: "floor", REFERENCE: "reference", GIVEN: "trained before"}
 BEST, LEVEL, USE = "best", "within chance", "recommended"
 FILE = "comparison"
 
@@ -53,26 +53,28 @@ class Comparison:
         return next((row for row in self.rows if mark in row.marks), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Everything, for programs; null where a number is not known, or an interval has no end."""
         rows = [
             {**row.to_dict(), "behind": None if found is None else asdict(found)}
             for row, found in zip(self.rows, self.behind, strict=True)
         ]
         first = next((row for row in self.rows if row.outcomes), None)
-        return {
-            "title": self.title,
-            "budget": self.budget,
-            "mode": self.mode,
-            "metric": first.metric if first else None,
-            "lower_is_better": first.lower if first else None,
-            "part": first.outcomes[0].part if first else None,
-            "best": self.best.label if self.best else None,
-            "recommended": self.recommended.label if self.recommended else None,
-            "leader": self._leader(),
-            "words": list(self.words),
-            "notes": list(self.notes),
-            "rows": rows,
-        }
+        return strict(
+            {
+                "title": self.title,
+                "budget": self.budget,
+                "mode": self.mode,
+                "metric": first.metric if first else None,
+                "lower_is_better": first.lower if first else None,
+                "part": first.outcomes[0].part if first else None,
+                "best": self.best.label if self.best else None,
+                "recommended": self.recommended.label if self.recommended else None,
+                "leader": self._leader(),
+                "words": list(self.words),
+                "notes": list(self.notes),
+                "rows": rows,
+            }
+        )
 
     def _leader(self) -> dict[str, Any] | None:
         """The best of the trained models, against every other row: by how much it is better."""
@@ -125,10 +127,10 @@ def summarise(
 
 def _marks(row: Row, behind: Difference | None, best: bool, chosen: bool, mode: str) -> list[str]:
     marks = [BEST] if best else []
-    if behind is not None and behind.low <= 0 and row.outcomes and mode != ABLATION:
+    if behind is not None and not beyond(behind) and mode != ABLATION:
         marks.append(LEVEL)
     marks += [USE] if chosen else []
-    marks += [KINDS[row.kind]] if row.kind in KINDS else []
+    marks += [KINDS[row.kind]] if row.kind != TRAINED else []
     few, many = row.updates
     asked = {outcome.cell.settings.get(STEPS) for outcome in row.outcomes}
     wanted = next(iter(asked)) if len(asked) == 1 else None

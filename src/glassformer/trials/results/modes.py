@@ -7,13 +7,12 @@ from typing import Any
 
 from glassformer.inside.curves import named
 from glassformer.measures.paired import Difference
-from glassformer.trials.results.chance import beyond, compared
+from glassformer.trials.results.chance import beyond, compared, turned
 from glassformer.trials.results.rounding import amount, from_to
 from glassformer.trials.results.rows import Row, in_words, percent
-from glassformer.trials.results.verdict import Verdict, score_in_words, turned, verdict
+from glassformer.trials.results.verdict import Verdict, score_in_words, verdict
+from glassformer.trials.running.ablate import MASK
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES
-
-MASK = "model.mask"
 
 
 def verdict_of(rows: Sequence[Row], mode: str) -> Verdict:
@@ -117,8 +116,8 @@ def _ablation(rows: Sequence[Row]) -> Verdict:
         return plain
     honest = [(row, found) for row, found in parts if row.varied.get(MASK) is not False]
     needed = [(row, found) for row, found in honest if beyond(found)]
-    better = [(row, found) for row, found in honest if found.high < 0]
-    idle = [part_in_words(row.varied) for row, found in honest if found.low <= 0 <= found.high]
+    better = [(row, turned(found)) for row, found in honest if beyond(turned(found))]
+    idle = [part_in_words(row.varied) for row, found in honest if not beyond(found) and not beyond(turned(found))]
     words = [f"The whole model has {score_in_words(whole)}."]
     if needed:
         row, found = needed[0]
@@ -130,7 +129,7 @@ def _ablation(rows: Sequence[Row]) -> Verdict:
         words += [f"Also worse beyond chance: {'; '.join(others)}."] if others else []
     if idle:
         words.append(f"Not told from chance: {'; '.join(idle)}.")
-    words += [f"Better without: {part_in_words(row.varied)}, by {_changed(turned(found))}." for row, found in better]
+    words += [f"Better without: {part_in_words(row.varied)}, by {_changed(found)}." for row, found in better]
     if any(row.varied.get(MASK) is False for row, _ in parts):
         words.append("Without the mask it reads the token it is to predict: that score is no honest one.")
     seeds = [word for word in plain.words if word.startswith("One seed") or " failed: " in word]

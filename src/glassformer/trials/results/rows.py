@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.measures.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Outcome
@@ -41,10 +42,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        told = ", ".join(in_words(key, value) for key, value in self.varied.items())
-        if self.nameless and told and self.is_trained:
-            return told
-        return f"{self.name}, {told}" if told else self.name
+        return label_of("" if self.nameless and self.varied and self.is_trained else self.name, self.varied)
 
     @property
     def is_trained(self) -> bool:
@@ -127,6 +125,11 @@ class Row:
         }
 
 
+def label_of(name: str, varied: Mapping[str, Any]) -> str:
+    """A model, and what tells it from others of its name."""
+    return ", ".join([*([name] if name else []), *(in_words(key, value) for key, value in varied.items())])
+
+
 def in_words(key: str, value: Any) -> str:
     """A setting that tells rows apart, as it is typed but for its section."""
     if key == "data.train_fraction":
@@ -200,12 +203,19 @@ def _interval(done: Sequence[Outcome], metric: str, several: bool) -> Interval |
 def _over_examples(one: Outcome, metric: str) -> Interval | None:
     if metric != one.primary or len(one.scores) < 2:
         return None
-    value, scores = one.metrics[metric], np.array(one.scores)
+    value = one.metrics[metric]
     if one.weights is None and set(one.scores) <= {0.0, 1.0}:
-        found = share_interval(int(scores.sum()), len(scores))
+        found = share_interval(int(sum(one.scores)), len(one.scores))
         return Interval(value, found.low, found.high)
-    found = weighted_mean_interval(scores, None if one.weights is None else np.array(one.weights))
+    found = weighted_mean_interval(scores_of(one), one.weights)
     half = (found.high - found.low) / 2
-    if metric == "rmse":  # the root of a mean: half its error, divided by the root
-        half = half / (2 * value) if value > 0 else 0.0
     return Interval(value, value - half, value + half)
+
+
+def scores_of(one: Outcome) -> NDArray[np.float64]:
+    """Of each example, such that the mean is the metric, below zero where lower is better. An RMSE is the root of a
+    mean: there they lie on the root's tangent at that mean.
+    """
+    scores = np.array(one.scores, float)
+    root = one.metrics[one.primary]
+    return (scores / root - root) / 2 if one.primary == "rmse" and root > 0 else scores

@@ -9,7 +9,7 @@ import numpy as np
 from glassformer.inside.curves import named
 from glassformer.inside.panels import Line, Lines, Panel, Points, Table, Words
 from glassformer.inside.view import View
-from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE
+from glassformer.trials.outcome import FLOOR, KINDS
 from glassformer.trials.results.modes import with_all_data
 from glassformer.trials.results.rounding import rounded
 from glassformer.trials.results.rows import Row
@@ -27,7 +27,6 @@ SOME = 1.5
 """Costs that differ less are no picture."""
 WRAPPED, UNBROKEN = ("model", "remarks"), "\u00a0"
 """Columns whose cells may go on in a new line, and a space at which no line ends."""
-GROUPS = {FLOOR: "floor", REFERENCE: "reference", GIVEN: "trained before"}
 
 
 def view_of(comparison: "Comparison") -> View:
@@ -73,7 +72,7 @@ def against_cost(rows: Sequence[Row]) -> list[Panel]:
             note=f"{best}: a better score for less training. Bars are the intervals of the table.{''.join(apart)}",
             points=np.array([[row.seconds, row.score] for row in placed]),
             labels=[row.label for row in placed],
-            groups=[GROUPS.get(row.kind, "trained") for row in placed],
+            groups=[KINDS[row.kind] for row in placed],
             x_name="seconds of training",
             y_name=metric,
             log_x=True,

@@ -8,7 +8,7 @@ from glassformer.inside.curves import named
 from glassformer.measures.paired import Difference
 from glassformer.trials.floors.names import references_of
 from glassformer.trials.outcome import FLOOR, REFERENCE
-from glassformer.trials.results.chance import UNITS, beyond, compared
+from glassformer.trials.results.chance import UNITS, beyond, compared, turned
 from glassformer.trials.results.rounding import duration, from_to, rounded, times, with_error
 from glassformer.trials.results.rows import Row
 
@@ -78,8 +78,7 @@ def _against_floors(best: Row, done: Sequence[Row]) -> list[str]:
         return []
     found = compared(best, floor)
     name = f"the best floor, {floor.label} ({rounded(floor.score, floor.decimals)})"
-    if beyond(found):
-        assert found is not None
+    if found is not None and beyond(found):
         return [f"It beats {name}, by {_by(found, best)}."]
     better = best.rank < floor.rank
     if found is None and better:
@@ -106,7 +105,7 @@ def _against_reference(best: Row, chosen: Row | None, done: Sequence[Row]) -> li
     use = ": use it" if reference is chosen else ""
     if beyond(found):
         return [f"It beats {name} ({rounded(reference.score, reference.decimals)}), by {_by(found, best)}."]
-    if found.high < 0:
+    if beyond(turned(found)):
         return [
             f"{_upper(name)} ({cost}) is better than all that was trained here, by {_by(turned(found), best)}{use}."
         ]
@@ -132,6 +131,8 @@ def _recommendation(chosen: Row | None, best: Row, done: Sequence[Row]) -> list[
     if chosen is None or len(done) < 2 or chosen.kind == REFERENCE:  # of a reference it is said where it was compared
         return []
     if chosen is best:
+        if any(compared(best, row) is None for row in done if row.seconds < best.seconds):
+            return [f"Use {chosen.label}: its score is the best; how much of that is chance cannot be told."]
         return [f"Use {chosen.label}: nothing that trains faster is within chance of it."]
     found = compared(best, chosen)
     assert found is not None
@@ -151,7 +152,7 @@ def _transformer(trained: Sequence[Row]) -> list[str]:
     found = compared(own, others[0])
     if found is None:
         return [f"{asked} Not to be told: it and {others[0].label} were not judged on the same examples."]
-    if found.high < 0:
+    if beyond(turned(found)):
         return [f"{asked} Not here: {others[0].label} is better, by {_by(turned(found), own)}."]
     level = [row for row in others if _level(own, row)]
     if level:
@@ -190,11 +191,6 @@ def reference_words(row: Row) -> str:
     """What a reference is, spelled out."""
     task = TASKS.get(row.metric, "")
     return {**references_of(task, TABLE), **references_of(task, TEXT)}.get(row.name, row.name)
-
-
-def turned(found: Difference) -> Difference:
-    """The other way round."""
-    return Difference(-found.value, -found.high, -found.low, found.p, found.seeds)
 
 
 def _by(found: Difference, row: Row) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.inside.curves import named
 from glassformer.trials.results.rounding import amount, duration, from_to, memory, with_error
 from glassformer.trials.results.rows import Row
+from glassformer.trials.running.question import ABLATION
 
 if TYPE_CHECKING:
     from glassformer.trials.results.comparison import Comparison
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def columns_of(comparison: "Comparison") -> list[str]:
     first = next((row for row in comparison.rows if row.outcomes), None)
-    of = "whole" if comparison.mode == "ablation" else "best"
+    of = "whole" if comparison.mode == ABLATION else "best"
     metric = named(first.metric) if first else "score"
     return [
         "model",

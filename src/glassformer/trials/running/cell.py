@@ -18,13 +18,12 @@ from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError
 from glassformer.runs.files import read_json
+from glassformer.trials.memory import out_of_memory
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.running.folder import CELL, LOG, OUTCOME
 
 LEFT_ALONE = 30.0
 """Seconds that a training has to save where it stands once the comparison is gone."""
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
-"""What torch says on a GPU and on a CPU, in plain RuntimeErrors."""
 TOO_LARGE = (
     "out of memory: lower --batch-size (for translation --batch-tokens), --model.context or --size, or train fewer at "
     "once (--jobs)"
@@ -57,7 +56,7 @@ def main(folder: Path) -> int:
 def _why(error: Exception, folder: Path) -> str:
     """In one line."""
     text = next(iter(str(error).strip().splitlines()), "")
-    if isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY):
+    if out_of_memory(error):
         return TOO_LARGE
     if isinstance(error, OSError):
         return f"{error.filename or folder}: {error.strerror or text}"

@@ -55,18 +55,20 @@ class Folder:
             number += 1
         return cls(path)
 
-    def open(self, same: dict[str, Any], asked: list[str], *, overwrite: bool) -> None:
-        """Make it, or see that what is there belongs to the same question."""
+    def check(self) -> None:
+        """Refuse what is something else, before anything is left in it."""
         path = self.path
         if path.is_file():
             raise Misuse(f"--out {path} is a file: name a folder for the comparison")
-        there = self._question()
-        if there is None and path.is_dir() and any(entry.name != LOCK for entry in path.iterdir()):
+        if path.is_dir() and self._question() is None and any(entry.name != LOCK for entry in path.iterdir()):
             raise Misuse(f"--out {path} is not empty and holds no comparison: name another --out")
+
+    def open(self, same: dict[str, Any], asked: list[str], *, overwrite: bool) -> None:
+        """Make it, or see that what is there belongs to the same question."""
+        path, there = self.path, self._question()
         if there is not None and overwrite:
             with writing(path):
                 shutil.rmtree(path / "cells", ignore_errors=True)
-                (path / QUESTION).unlink()
             there = None
         if there is not None and (changed := _changed(there.get("same", {}), _plain(same))):
             raise Misuse(
@@ -130,6 +132,7 @@ class Folder:
         """Held by the comparison and by its trainings, so that nobody else writes here; those of a comparison that was
         killed are waited for.
         """
+        self.check()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / LOCK).open("a+", encoding="utf-8")

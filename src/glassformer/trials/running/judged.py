@@ -21,7 +21,7 @@ from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.examples import labelling_task
 from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedWriter
 from glassformer.verbs.predict import judge
-from glassformer.verbs.prepare import pair_examples_of, translating_task
+from glassformer.verbs.pairs import pair_examples_of, translating_task
 
 AnyPart = Part | Labelled | Pairs
 WARM_UP, TIMED, LONGEST = 3, 50, 3.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.resolve import resolve
+from glassformer.config.resolve import BUDGETS, resolve
 from glassformer.config.say import Say
 from glassformer.trials.floors.names import floors_of, references_of
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell
@@ -93,6 +93,8 @@ class Question:
         """How long each model is trained, in words."""
         said = self.shared.settings
         words = "each model's usual number of updates"
+        if set(BUDGETS) & set(self.asked.varied):
+            words = "as long as each row says"
         for key, unit in (("steps", "update"), ("epochs", "epoch"), ("minutes", "minute")):
             if (value := said.get(f"training.{key}")) is not None:
                 words = f"{value:,} {unit}{'s' * (value != 1)} each".replace(".0 ", " ")

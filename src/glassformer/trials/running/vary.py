@@ -48,10 +48,8 @@ def grid(varied: Varied) -> list[dict[str, Any]]:
     return [dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())]
 
 
-def listed(name: str, values: "str | Iterable[Any] | None") -> list[str]:
+def listed(name: str, values: "str | Iterable[Any]") -> list[str]:
     """The words of a flag with commas between them, or of a list."""
-    if values is None:
-        return []
     words = values.split(",") if isinstance(values, str) else [str(value) for value in values]
     words = [word.strip() for word in words if word.strip()]
     if not words:

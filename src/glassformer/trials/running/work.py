@@ -21,12 +21,12 @@ from glassformer.trials.running.peak import Peak
 from glassformer.trials.running.scores import example_scores
 from glassformer.verbs.load import AnyLoaded, load
 from glassformer.verbs.prepare import divide, prepare, settle
+from glassformer.verbs.refit import DONE
 from glassformer.verbs.train import train
 
 RUN = "run"
 OFTEN = 0.25
 """Seconds between two words on how far a training is."""
-DONE = ("finished", "stopped early")
 SPLIT = ("validation", "test", "validation_fraction", "test_fraction", "split_seed", "split_by", "folds", "fold")
 """The data settings that decide what is held out."""
 
@@ -164,7 +164,8 @@ def _given(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     loaded = load(run)
     config, table = settle({}, settings, silent)
     if loaded.config.task != config.task or loaded.config.data.kind != config.data.kind:
-        raise Misuse(f"{run.path} is a run of {loaded.config.task}, and {config.task} is compared here")
+        own, here = (f"{one.task} ({one.data.kind})" for one in (loaded.config, config))
+        raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: leave it out of --runs")
     corpus = divide(config, table)
     tell(event="judging")
     card = run.card()

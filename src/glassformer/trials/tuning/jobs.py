@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.tried import line_of
 from glassformer.trials.tuning.work import GAVE_UP, work
 
-LOOKS = 0.5
+LOOK = 0.5
 """Seconds between two looks at what the processes have done."""
 
 
@@ -24,30 +25,30 @@ def work_in_processes(
     jobs: int, study: "optuna.Study", search: Search, orders: dict[str, Any], folder: Path, say: Say
 ) -> None:
     """So many processes, and a line for each trial that any of them finishes; all end before this does."""
-    path = folder.parent / ".orders.json"
-    write_json(path, {**orders, "search": search.to_dict(), "folder": str(folder)})
     told = {trial.number for trial in study.trials if trial.state.is_finished()}
-    logs = [folder.parent / f".job-{job}.log" for job in range(jobs)]
-    processes = [_begin(path, job, jobs, log, search) for job, log in enumerate(logs)]
-    try:
-        while any(process.poll() is None for process in processes):
-            time.sleep(LOOKS)
-            _tell(study, search, told, say)
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.terminate()  # it finishes its step, and gives its trial back
-        for process in processes:
-            process.wait()
-    _tell(study, search, told, say)
-    failed = [
-        log.read_text(encoding="utf-8") for process, log in zip(processes, logs, strict=True) if process.returncode
-    ]
-    for file in (path, *logs):
-        file.unlink(missing_ok=True)
-    if failed:
-        lines = failed[0].strip().splitlines() or ["a process of the search ended, and did not say why"]
-        raise RunError(lines[-1].removeprefix("glassformer: "))
+    with tempfile.TemporaryDirectory() as scratch:  # others may work on the same search, in the same folder
+        path = Path(scratch) / "orders.json"
+        write_json(path, {**orders, "search": search.to_dict(), "folder": str(folder)})
+        logs = [Path(scratch) / f"{job}.log" for job in range(jobs)]
+        processes: list[subprocess.Popen[bytes]] = []
+        try:
+            for job, log in enumerate(logs):
+                processes.append(_begin(path, job, jobs, log, search))
+            while any(process.poll() is None for process in processes):
+                time.sleep(LOOK)
+                _tell(study, search, told, say)
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.terminate()  # it finishes its step, and gives its trial back
+            for process in processes:
+                process.wait()
+        _tell(study, search, told, say)
+        for process, log in zip(processes, logs, strict=True):
+            if process.returncode:
+                lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                why = lines[-1] if lines else f"a process of the search ended with code {process.returncode}"
+                raise RunError(why.removeprefix("glassformer: "))
 
 
 def _begin(orders: Path, job: int, jobs: int, log: Path, search: Search) -> "subprocess.Popen[bytes]":

@@ -1,5 +1,6 @@
 """One trial: its settings, its trainings, its score on the validation part. The test part is not looked at."""
 
+import contextlib
 import os
 import shutil
 import socket
@@ -13,6 +14,7 @@ from typing import Any
 from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL, TRANSLATION
 from glassformer.training.events import Event, Stepped, Validated
+from glassformer.trials.memory import out_of_memory
 from glassformer.trials.tuning.kept import PLAIN, START
 from glassformer.trials.tuning.optional import optuna
 from glassformer.trials.tuning.search import MODEL, Search
@@ -20,7 +22,6 @@ from glassformer.trials.tuning.space import Dimension, sample
 from glassformer.verbs.train import Trained, train
 
 State = optuna.trial.TrialState
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 PROCESS = "process"
 """Of a trial: which process has it, and when that was last heard of."""
 BEAT = 20.0
@@ -91,7 +92,7 @@ def run_trial(
             raise
         return Verdict(State.FAIL, why=str(error))
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in OUT_OF_MEMORY):
+        if not out_of_memory(error):
             raise
         return Verdict(State.FAIL, why="out of memory")
 
@@ -167,7 +168,8 @@ class Beating:
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT):
-            self.trial.set_user_attr(PROCESS, this_process())
+            with contextlib.suppress(Exception):  # a storage that is away for a moment: the next one is heard
+                self.trial.set_user_attr(PROCESS, this_process())
 
     def __exit__(self, *error: object) -> None:
         self._over.set()

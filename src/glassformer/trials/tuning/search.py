@@ -9,9 +9,10 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL, REGRESSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, keys
 from glassformer.config.say import Say, silent
+from glassformer.trials.given import given_settings
 from glassformer.trials.tuning.space import Dimension, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
-from glassformer.verbs.given_settings import read_config, whole_path, with_vectors
+from glassformer.verbs.given_settings import read_config, with_vectors
 from glassformer.verbs.prepare import settle
 from glassformer.verbs.resume import PATHS
 
@@ -113,11 +114,7 @@ def plan_search(
     if folds is not None and (folds < 2 or seeds > 1):
         why = "they take the place of --seeds" if seeds > 1 else "at least 2 are needed"
         raise SettingError(f"--folds is {folds}, but {why}")
-    from_file = flatten(read_config(config) if config else {})
-    flags = {**flatten(dict(settings)), **({} if data is None else {"data.path": data})}
-    if any(flags.get(budget) is not None for budget in BUDGETS):  # a flag's budget replaces the file's
-        from_file = {key: value for key, value in from_file.items() if key not in BUDGETS}
-    given = {key: whole_path(key, value) for key, value in {**from_file, **flags}.items() if value is not None}
+    given = {key: value for key, value in given_settings(data, config, settings).items() if value is not None}
     models = list(dict.fromkeys(models)) or [given.pop("model.encoder", "transformer")]
     given.pop("model.encoder", None)
     configs = {}

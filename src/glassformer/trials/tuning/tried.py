@@ -49,8 +49,8 @@ def best_among(trials: "Sequence[optuna.trial.FrozenTrial]", search: Search) -> 
 
 
 def tried(trial: "optuna.trial.FrozenTrial", search: Search) -> Tried:
-    last = list(trial.intermediate_values.values())[-1:]
-    value = trial.value if trial.state == State.COMPLETE else (last[0] if last else None)
+    last = None if trial.last_step is None else trial.intermediate_values[trial.last_step]
+    value = trial.value if trial.state == State.COMPLETE else last
     held, settings = trial.user_attrs.get(OUTCOME, {}), trial.user_attrs.get("settings", {})
     return Tried(
         number=trial.number,

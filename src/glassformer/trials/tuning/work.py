@@ -62,6 +62,10 @@ def work(
             return
         try:
             verdict = _try(study, trial, search, folder, lambda: stop() or _late(study, until))
+            trial.set_user_attr(OUTCOME, {**verdict.more, "why": verdict.why})
+        except optuna.exceptions.UpdateFinishedTrialError:
+            say(f"trial {trial.number}: another process took it for lost, so it does not count here")
+            continue
         except Stopped:
             timely = not stop()
             _give_up(study, trial.number, again=not timely)
@@ -71,7 +75,6 @@ def work(
             with contextlib.suppress(Exception):
                 _give_up(study, trial.number, again=True)
             raise
-        trial.set_user_attr(OUTCOME, {**verdict.more, "why": verdict.why})
         study.tell(trial, verdict.value, state=verdict.state)
         clear(study, folder, search)
         say(line_of(study.get_trials(deepcopy=False)[trial.number], study, search))
@@ -133,7 +136,9 @@ def take_back_lost(study: "optuna.Study", say: Say) -> None:
 
 
 def _give_up(study: "optuna.Study", number: int, *, again: bool) -> bool:
-    """Whether it was this process that closed the trial: of several that try, one does."""
+    """Whether it was this process that closed the trial: of several that try, one does. `again`: it was not its time
+    that was up; what a model starts with is tried again in any case.
+    """
     trial = study.get_trials(deepcopy=False)[number]
     try:
         study._storage.set_trial_user_attr(trial._trial_id, GAVE_UP, True)
@@ -141,8 +146,8 @@ def _give_up(study: "optuna.Study", number: int, *, again: bool) -> bool:
     except (ValueError, RuntimeError):  # it is closed by now
         return False
     times = int(trial.user_attrs.get(AGAIN, 0))
-    if again and times < MOST_AGAIN:
-        marks: dict[str, Any] = {AGAIN: times + 1}
+    if (again or START in trial.user_attrs) and times < MOST_AGAIN:
+        marks: dict[str, Any] = {AGAIN: times + again}
         marks |= {name: trial.user_attrs[name] for name in (START, PLAIN) if name in trial.user_attrs}
         asked = trial.system_attrs.get("fixed_params", {})  # it may have been killed before it drew them all
         study.enqueue_trial({**asked, **trial.params}, user_attrs=marks)

@@ -45,7 +45,7 @@ def small_loss(losses: Sequence[float], weights: Sequence[float], noun: str, ste
 
 
 def too_small(records: Sequence[Mapping[str, Any]], noun: str, step: int) -> Finding | None:
-    """Of an evaluation's records, whatever they hold: answers, losses over tokens, or errors."""
+    """Of an evaluation's records, whatever they hold: answers, losses, or errors."""
     if not records:
         return None
     first = records[0]
@@ -56,6 +56,8 @@ def too_small(records: Sequence[Mapping[str, Any]], noun: str, step: int) -> Fin
         judged = [one for one in records if one["tokens"]]
         tokens = [float(one["tokens"]) for one in judged]
         return small_loss([one["loss"] / one["tokens"] for one in judged], tokens, noun, step)
+    if "labels" in first and "loss" in first:
+        return small_loss([one["loss"] for one in records], [1.0] * len(records), noun, step)
     if "error" in first:
         return small_loss([one["error"] ** 2 for one in records], [1.0] * len(records), noun, step)
     return None

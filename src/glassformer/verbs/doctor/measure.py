@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.image import ConvolutionStack
-from glassformer.bricks.multilayer import MultilayerPerceptron
+from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.inside.attention import stacks_of
@@ -27,6 +27,7 @@ BEFORE_SMOOTH = -4.0
 """What goes into a smooth activation (GELU) and never above this comes out as next to 0."""
 AT_END = 0.99
 """|tanh|, from which on its gradient is below 2 %; a gate that is 0.01 or 0.99."""
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 LEAST_KEYS = 4
 """Tokens among which a head can choose, for its spread to mean something."""
 
@@ -68,14 +69,31 @@ def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
 
 @contextmanager
 def _watched(model: nn.Module, alive: dict[str, Tensor]) -> Iterator[None]:
-    def watch(name: str, active: Callable[[Tensor], Tensor], dim: int) -> Callable[..., None]:
-        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
-            units = active(output.float()).movedim(dim, 0).flatten(1).any(1)
-            alive[name] = alive[name] | units if name in alive else units
+    last: list[tuple[str, int, int]] = []
+    """The layer that ran last: its name, where its units lie, and how many they are."""
 
-        return hook
+    def look(name: str, active: Tensor, dim: int) -> None:
+        units = active.movedim(dim, 0).flatten(1).any(1)
+        alive[name] = alive[name] | units if name in alive else units
+
+    def watch(name: str, active: Callable[[Tensor], Tensor], dim: int) -> Callable[..., None]:
+        return lambda module, inputs, output: look(name, active(output.float()), dim)
+
+    def remember(name: str, dim: int) -> Callable[..., None]:
+        return lambda module, inputs, output: last.__setitem__(slice(None), [(name, dim, output.shape[dim])])
+
+    def cut(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        """A ReLU, of which a person's own model may have one for many layers: the units are those of the last one."""
+        for name, dim, size in last:
+            if output.shape[dim] == size:
+                look(name, _above_zero(output), dim)
 
     hooks = [module.register_forward_hook(watch(name, active, dim)) for module, name, active, dim in _units(model)]
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ReLU):
+            hooks.append(module.register_forward_hook(cut))
+        elif isinstance(module, (nn.Linear, Bias, *CONVOLUTIONS)):
+            hooks.append(module.register_forward_hook(remember(name, 1 if isinstance(module, CONVOLUTIONS) else -1)))
     try:
         yield
     finally:
@@ -100,8 +118,6 @@ def _units(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable[[Tensor]
         elif isinstance(module, WindowEncoder):
             for number, layer in enumerate([module.read, *module.deeper]):
                 yield layer, f"{path}.layers.{number}", _above(module.activation), -1
-        elif isinstance(module, nn.ReLU):
-            yield module, path, _above_zero, -1
 
 
 def _speaks(active: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ ADVICE = (
 
 
 def no_better(metrics: Mapping[str, float], count: int, guessing: float | None, step: int) -> Finding | None:
-    """Of an evaluation over so many examples: accuracy against the largest class, R² against 0, a loss against that of
-    guessing evenly.
+    """Of an evaluation over so many examples: accuracy against the largest class, F1 against the most frequent labels,
+    R² against 0, a loss against that of guessing evenly.
     """
     words, numbers = "", {}
     if "accuracy" in metrics and "majority" in metrics:
@@ -28,6 +28,11 @@ def no_better(metrics: Mapping[str, float], count: int, guessing: float | None, 
                 f"cannot be told from that of always saying the largest class, {always:.3f}."
             )
             numbers = {"accuracy": right, "low": interval.low, "majority": always}
+    elif "majority_micro_f1" in metrics:
+        found, always = metrics["micro_f1"], metrics["majority_micro_f1"]
+        if count >= ENOUGH and found <= always:
+            words = f"Micro F1 is {found:.3f} on validation; always saying the most frequent labels has {always:.3f}."
+            numbers = {"micro_f1": found, "majority": always}
     elif "r2" in metrics:
         if count >= ENOUGH and metrics["r2"] <= 0:
             words = f"R² is {metrics['r2']:.3f} on validation: always saying the mean would be as good."

@@ -5,10 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, REGRESSION, TRANSLATION
+from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MULTILABEL, REGRESSION, TRANSLATION
 from glassformer.config.resolve import Config
 
-JUDGED = {LANGUAGE_MODEL: "loss", CLASSIFICATION: "accuracy", REGRESSION: "rmse", TRANSLATION: "chrf"}
+JUDGED = {
+    LANGUAGE_MODEL: "loss",
+    CLASSIFICATION: "accuracy",
+    MULTILABEL: "micro_f1",
+    REGRESSION: "rmse",
+    TRANSLATION: "chrf",
+}
 """By which metric weights are chosen."""
 LOWER = ("loss", "rmse")
 """Those of which less is better."""
@@ -26,6 +32,8 @@ class Patient:
     """That in words."""
     numbers: bool
     """Numbers are learned, by squared errors."""
+    weighted: bool
+    """Classes weigh differently in training: the loss of a batch, unlike that of validation, is no plain mean."""
 
     @property
     def lower(self) -> bool:
@@ -38,10 +46,11 @@ def patient_of(config: Config, card: Mapping[str, Any]) -> Patient:
         rate=config.training.lr or 0.0,
         clip=config.training.clip,
         masked=config.model.mask or config.task != LANGUAGE_MODEL or config.idle("model.mask") is not None,
-        primary=JUDGED.get(config.task, "loss"),
+        primary=JUDGED[config.task],
         guessing=guessing,
         guess=guess,
         numbers=config.task == REGRESSION,
+        weighted=config.training.class_weights is not None,
     )
 
 
@@ -52,9 +61,9 @@ def _guessing(config: Config, card: Mapping[str, Any]) -> tuple[float | None, st
         return math.log(tokens), f"ln of {tokens:,} tokens"
     if config.task == REGRESSION:
         return 1.0, "always the mean"
-    labels, weights = card.get("labels"), config.training.class_weights
-    if config.task != CLASSIFICATION or not isinstance(labels, list) or len(labels) < 2:
-        return None, ""
-    if weights not in (None, "balanced"):  # they make the loss larger or smaller
+    if config.task == MULTILABEL:
+        return math.log(2), "ln of 2, for each label yes or no"
+    labels = card.get("labels")
+    if not isinstance(labels, list) or len(labels) < 2:
         return None, ""
     return math.log(len(labels)), f"ln of {len(labels):,} classes"
