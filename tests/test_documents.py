@@ -33,7 +33,11 @@ def chains(document: Path) -> list[list[tuple[str, str]]]:
 
 
 CHAINS = [
-    pytest.param(code, id=f"{path.name}-{number}", marks=pytest.mark.xdist_group(f"{path.name}-{number}"))
+    pytest.param(
+        code,
+        id=f"{path.name}-{number}",
+        marks=[pytest.mark.xdist_group(f"{path.name}-{number}"), *([pytest.mark.slow] * (path.parent.name == "docs"))],
+    )
     for path in DOCUMENTS
     for number, code in enumerate(chains(path), 1)
 ]

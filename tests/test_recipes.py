@@ -17,7 +17,7 @@ SMALL = {
 """What makes a recipe for a GPU small enough for a test."""
 
 
-LONG = {"dates", "next-character"}
+LONG = {"dates", "next-character", "sentiment", "translation-small", "shakespeare"}
 """Recipes whose data takes its time to read and to judge."""
 
 

@@ -57,6 +57,23 @@ def test_a_second_time_nothing_is_trained(command: Command, tmp_path: Path, comp
         (["iris", "--model", "lstm", "--models", "gru"], "--model and --models: give one of them"),
         (["iris", "--seeds", "0"], "--seeds is 0, but must be at least 1"),
         (["iris", "--seeds", "2", "--folds", "2"], "--seeds and --folds: each fold is trained once"),
+        (["iris", "--fractions", "0,2"], "--fractions: data.train_fraction is 0.0, but must be above 0"),
+        (["iris", "--steps", "0"], "training.steps is 0, but must be at least 1"),
+        (["iris", "--minutes", "-1"], "training.minutes is -1.0, but must be above 0"),
+        (["iris", "--steps", "5", "--epochs", "2"], "training.steps and training.epochs: give one of them"),
+        (["iris", "--vary", "training.steps=0,-1"], "training.steps is 0"),
+        (["iris", "--vary", "model.heads=2,-1"], "model.heads is -1, but must be at least 1"),
+        (["iris", "--vary", "model.heads=3,5"], "model.heads 3 does not divide model.width"),
+        (["iris", "--sizes", "nano,huge2"], "--sizes: unknown model.size 'huge2'"),
+        (["iris", "--model.width", "0"], "model.width is 0, but must be at least 1"),
+        (["iris", "--models", "bag"], "bag does not read tables"),
+        (["copy:rows=20", "--models", "bag"], "bag reads the whole text at once: it cannot be a language model"),
+        (["dates:rows=20", "--models", "bag"], "bag keeps no vector for each token"),
+        (["iris", "--data.validation_fraction", "0"], "nothing is held out"),
+        (["iris", "--data.refit", "true"], "data.refit leaves no validation part"),
+        (["iris", "--data.folds", "3"], "give --folds K instead"),
+        (["iris", "--parameters", "0"], "--parameters is 0, but must be at least 1"),
+        (["iris", "--parameters", "0.5"], "--parameters wants a whole number, not '0.5'"),
         (["iris", "--jobs", "0"], "--jobs is 0, but must be at least 1"),
         (["iris", "--vary", "model.heads"], "--vary wants a setting and its values"),
         (["iris", "--vary", "data.train_fraction=1", "--fractions", "1"], "--fractions and --vary data.train_fraction"),
@@ -76,6 +93,26 @@ def test_bad_input_is_one_line(command: Command, tmp_path: Path, words: list[str
     assert told in last
     assert last.startswith("glassformer: ")
     assert not list(tmp_path.glob("runs/*"))
+
+
+def test_a_table_that_cannot_be_divided_is_one_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "three.csv").write_text("text,label\none two,a\nthree,b\nfour,a\n")
+    code, _, err = command("compare", "three.csv", "--models", "bag")
+    assert code == 2
+    assert "too few for 3 parts (train, validation, test)" in err.strip().splitlines()[-1]
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_ctrl_c_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glassformer.trials.running.engine.Engine.run", stop)
+    code, _, err = command(*QUICK)
+    assert code == 1
+    assert [line for line in err.splitlines() if "stopped" in line] == [
+        "stopped; what is done is kept in runs/compare-iris-1, and the same command goes on from there"
+    ]
 
 
 def happened(what: str, repeat: int = 0, **more: object) -> Happened:

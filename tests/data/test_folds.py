@@ -40,7 +40,7 @@ def fold_lines(data: Table, folds: int, columns: Columns = CLASSES, **more: obje
         lines = {name: set(part.lines) for name, part in corpus.parts.items()}
         assert not lines["train"] & lines["validation"]
         assert set().union(*lines.values()) == set(data.lines)
-        assert f"fold {fold} of {folds}" in corpus.report()
+        assert f"fold {fold + 1} of {folds} (data.fold {fold})" in corpus.report()
         if columns.task == "classification":
             assert set(corpus.parts["train"].labels) == set(data.columns["label"])
         found.append(lines["validation"])

@@ -176,6 +176,13 @@ def test_names_cover_nothing() -> None:
         assert not any(box.contains(x, y) for x, y in points)
 
 
+def test_a_point_without_a_name_is_no_name_without_room() -> None:
+    crowded = np.zeros((40, 2))
+    figure = drawn(Points(points=crowded, labels=["a", *[""] * 39]))
+    assert find(figure, "a") is not None
+    assert not any("had no room" in said for said in said_in(figure))
+
+
 def test_names_spread_within_their_room() -> None:
     inches = np.array([[0.02, 0.02], [3.95, 2.95], [2.0, 1.5], [2.05, 1.5]])
     spots = spread(inches, ["corner", "other corner", "one", "two"], (4.0, 3.0))

@@ -89,8 +89,25 @@ def test_below_which_probability_a_person_should_look() -> None:
     assert text.startswith(
         "Below a probability of 0.75 a person should look instead: that is 60 % of the texts (6 of 10)."
     )
-    assert "Of the other 4, 75 % are right here (30–95.4 %)" in text
-    assert "where the threshold was chosen, 83 %, and 80 % was asked for" in text
+    assert "Of the other 4, 75 % are right here (30.1–95.4 %)" in text
+    assert "where the threshold was chosen, 83.3 %, and 80 % was asked for" in text
+
+
+def test_a_threshold_among_answers_that_are_all_very_sure() -> None:
+    """Rounded to four digits it would be 0.9999, and answer everything."""
+    unsure, enough = [(0.99992, False)] * 10, [(0.99998, True)] * 10
+    fitted = sure(*unsure, *enough)
+    text = words(found_in(sure(*unsure[:4], *enough[:6]), fitted, accuracy=0.9))
+    assert text.startswith("Below a probability of 0.99998 a person should look instead: that is 40 % of the texts")
+    assert "Of the other 6, 100 % are right here" in text
+
+
+def test_a_model_that_is_never_wrong_has_no_temperature() -> None:
+    found = found_in(drawn(50, 1), sure(*[(0.9, True)] * FEWEST))
+    assert len(table(found).rows) == 1
+    assert "No temperature was fitted: on others, ever colder ones fit ever better." in table(found).note
+    assert "temperature" not in found.said
+    assert "Nobody needs to look" in words(found)
 
 
 def test_nobody_needs_to_look_or_no_probability_is_enough() -> None:

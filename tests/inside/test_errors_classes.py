@@ -61,7 +61,7 @@ def test_errors_by_class_have_wilsons_interval() -> None:
         ([("a", "a")], "None of the 1 text is wrong."),
         ([("a", "b")], "All of the 1 text is wrong."),
         ([("a", "b")] * 3, "All of the 3 texts are wrong."),
-        ([("a", "b"), *[("a", "a")] * 3], "1 of 4 texts is wrong: 25 % (4.6–70 %)."),
+        ([("a", "b"), *[("a", "a")] * 3], "1 of 4 texts is wrong: 25 % (4.6–69.9 %)."),
     ],
 )
 def test_how_many_errors_in_words(answers: list[tuple[str, str]], said: str) -> None:
@@ -147,15 +147,26 @@ def test_several_columns_are_told_apart() -> None:
     assert [row[:4] for row in table.rows][-2:] == [["city", "a", 2, 1], ["city", "b", 1, 1]]
 
 
-def test_welchs_test_against_scipy() -> None:
+@pytest.mark.parametrize("spreads", [(1, 3), (3, 1)])
+def test_the_more_careful_of_two_tests_against_scipy(spreads: tuple[float, float]) -> None:
     from scipy import stats
 
     random = np.random.default_rng(2)
-    one, other = random.normal(0, 1, 17), random.normal(0.7, 3, 29)
-    assert apart(one, other) == pytest.approx(stats.ttest_ind(one, other, equal_var=False).pvalue)
+    one, other = random.normal(0, spreads[0], 17), random.normal(0.7, spreads[1], 29)
+    both = [stats.ttest_ind(one, other, equal_var=equal).pvalue for equal in (False, True)]
+    assert both[0] != pytest.approx(both[1])
+    assert apart(one, other) == pytest.approx(max(both))
     assert apart(one[:1], other) == 1
+
+
+def test_means_of_values_that_do_not_vary() -> None:
+    """Two errors of one length are no proof, whatever the variance of nothing says."""
+    lengths = np.random.default_rng(0).integers(1, 16, 500).astype(float)
+    assert apart(np.array([12.0, 12.0]), lengths) > 0.1
     assert apart(np.ones(3), np.ones(4)) == 1
-    assert apart(np.ones(3), np.zeros(4)) == 0
+    assert apart(np.ones(2), np.zeros(2)) == pytest.approx(2 / 6)  # of six ways to draw two, two part them so
+    assert apart(np.ones(3), np.zeros(4)) == pytest.approx(1 / 35)
+    assert apart(np.full(3, 0.1), np.full(3, 0.1 + 1e-17)) == 1
 
 
 # --- words and lengths ---

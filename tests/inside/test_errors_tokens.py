@@ -46,7 +46,22 @@ def test_tokens_by_loss_in_all_and_each() -> None:
         ["<2>", 5, 0.5, 2.5, 2.5 / 11.5],
     ]
     assert [row[0] for row in table(found, 1).rows] == ["<1>", "<2>"]  # one alone is no habit
-    assert found.said == "12 tokens cost 0.958 nats each; “<1>” alone, 50 % of them, holds 52 % of that."
+    assert found.said == "12 tokens cost 0.958 nats each."  # <1> is only frequent
+    dear = by_token(asked_of(*[(0, 1, 1.0)] * 6, (0, 3, 9.0)), lambda id: f"<{id}>")
+    assert dear.said == "7 tokens cost 2.14 nats each; “<3>” alone, 14 % of them, holds 60 % of that."
+
+
+def test_no_loss_at_all() -> None:
+    found = by_token(asked_of((0, 1, 0.0), (1, 2, 0.0)), str)
+    assert found.said == "2 tokens cost 0 nats each."
+    assert [row[-1] for row in table(found).rows] == [0, 0]
+
+
+def test_kinds_of_one_loss_stand_in_one_order() -> None:
+    """Whatever order a set has in this process."""
+    asked = asked_of((0, 4, 1.0), (4, 6, 1.0), (6, 7, 1.0), (7, 1, 1.0), (1, 10, 1.0))
+    names = [row[0] for row in table(by_kind(asked, lambda id: PIECES[id], None, words=False)).rows]
+    assert names == sorted(names)
 
 
 def test_kinds_of_tokens() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.inside.confusion import MOST_CLASSES
-from glassformer.inside.curves import MOST_POINTS
+from glassformer.inside.confusion import MOST_CLASSES, confusion
+from glassformer.inside.curves import MOST_POINTS, curves
 from glassformer.inside.errors.classes import MOST_ERRORS, smaller, worst, wrong_answers, wrong_images
 from glassformer.inside.errors.numbers import far_numbers
 from glassformer.inside.errors.tokens import MOST_SURPRISING, surprising_passages
 from glassformer.inside.errors.translations import MOST_SCORED, bad_translations
 from glassformer.inside.learning import learning_view
 from glassformer.inside.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words
-from glassformer.inside.report import by_class, confusion, curves, report_view, samples, scores
+from glassformer.inside.report import by_class, samples, scores
 
 
 def log(steps: int, every: int = 4, **scores: float) -> list[dict[str, Any]]:
@@ -266,10 +266,8 @@ def test_worst() -> None:
     assert worst(records, lambda one: one["x"], most=3) == [1, 3, 4]
 
 
-def test_views() -> None:
+def test_moments() -> None:
     panel = Words(text="x")
-    view = report_view("a run", [panel], "well")
-    assert (view.title, view.panels, view.note) == ("a run", [panel], "well")
     frames = learning_view("a run", [0, 1, 1024], [[panel]] * 3)
     (moments,) = frames.panels
     assert isinstance(moments, Frames)

@@ -32,6 +32,7 @@ def as_seen(loaded: AnyLoaded, text: str) -> Looked:
     return attention_of(loaded.model, seen.inputs)["self"], seen.ids
 
 
+@pytest.mark.slow
 def test_a_head_that_copies_continues_what_was_seen_before(tmp_path: Path) -> None:
     size = 6
     spec = f"copy:shortest={size},longest={size}"
@@ -70,6 +71,7 @@ def test_a_head_that_must_say_what_came_before_looks_at_the_previous_token() -> 
     assert role.own.shares["previous"] > 0.8 > 3 * role.even.shares["previous"]
 
 
+@pytest.mark.slow
 def test_a_head_that_reverses_looks_at_the_mirror_image(tmp_path: Path) -> None:
     spec = "reverse-pairs:shortest=4,longest=6"
     how = {"model.heads": 2, "model.width": 48, "model.positions": "learned", "model.dropout": 0.0, "model.context": 16}
@@ -93,6 +95,7 @@ def few_people(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_people")
 def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
     how = {"tokenizer.kind": "word", "model.heads": 2, "model.width": 64, "model.context": 48}

@@ -7,7 +7,7 @@ import numpy as np
 from every_panel import PANELS
 
 from browser import Open, reading
-from glassformer.inside.panels import Line, Lines, Points
+from glassformer.inside.panels import Line, Lines, Points, Table
 
 
 def test_a_chart_draws_reads_and_hides_its_lines(show: Open) -> None:
@@ -96,3 +96,43 @@ def test_points_that_were_measured(show: Open) -> None:
         assert there.locator("text.name").all_text_contents() == ["a", "b", "c"]
         there.locator("circle.dot").nth(1).hover()
         assert reading(there) == "b: 10, 0.8 (0.75 to 0.85)"
+
+
+def test_a_point_without_a_name_has_nothing_beside_it(show: Open) -> None:
+    points = Points(points=np.array([[0.01, 1.0], [1.0, 2.0]]), labels=["", "b"], groups=["x", "y"], log_x=True)
+    with show(points) as there:
+        assert there.locator("text.name").all_text_contents() == ["b"]
+        there.locator("circle.dot").first.hover()
+        assert reading(there) == "x: 0.01, 1"
+        assert "␣" not in there.locator("svg").inner_html()
+        assert {"0.01", "0.1", "1"} <= set(there.locator("svg text").all_text_contents())
+
+
+def test_a_wide_table_may_fill_the_window(show: Open) -> None:
+    """Numbers as they are written stand at the right, and the names of rows stay while the rest scrolls."""
+    names = ["model", *(f"a column of numbers {place}" for place in range(8))]
+    rows = [
+        [
+            "lstm",
+            "0.868 ± 0.010",
+            "−1.5",
+            "3.0\u00a0min",
+            "12k",
+            "300 MiB",
+            "0.02 (0.01 to 0.03)",
+            "80–100",
+            "1e3 words",
+        ]
+    ]
+    with show(Table(title="Side by side", columns=names, rows=rows), width=1280) as there:
+        panel: Any = there.locator(".panel").first.bounding_box()
+        assert panel["width"] > 1180
+        assert panel["x"] > 0 <= 1280 - panel["x"] - panel["width"]
+        assert there.locator("td").evaluate_all("all => all.map(one => getComputedStyle(one).textAlign)") == [
+            "left", *["right"] * 7, "left",
+        ]  # fmt: skip
+        table = there.locator(".table")
+        table.evaluate("one => one.scrollTo(500, 0)")
+        assert table.evaluate("one => one.scrollLeft") > 50
+        name: Any = there.locator("td").first.bounding_box()
+        assert name["x"] > panel["x"]

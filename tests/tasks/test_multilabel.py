@@ -121,3 +121,9 @@ def test_answers_go_out_and_come_back() -> None:
 def test_settings_of_classes_are_refused(setting: str) -> None:
     with pytest.raises(SettingError, match=f"{setting} does nothing while task is multilabel"):
         resolve({}, {"task": "multilabel", setting: {"training.class_weights": "balanced"}.get(setting, 0.1)})
+
+
+def test_of_two_sets_as_frequent_the_order_of_examples_decides_nothing() -> None:
+    true = np.array([[False, False], [True, False], [False, True], [True, False], [False, True], [False, False]])
+    for rows in (true, true[::-1]):
+        assert most_frequent_set(rows)[0].tolist() == [True, False]

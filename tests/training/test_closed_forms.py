@@ -83,6 +83,7 @@ def test_logistic_regression_is_scikit_learns(loss: str) -> None:
     compared(part, loss, 0.0, steps=600, lr=0.5)
 
 
+@pytest.mark.slow
 def test_softmax_regression_is_scikit_learns() -> None:
     pytest.importorskip("sklearn")
     compared(irises("sepal_length", "sepal_width", "petal_length", "petal_width"), "softmax", 1e-3, steps=2500, lr=0.5)

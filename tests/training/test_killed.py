@@ -72,6 +72,7 @@ def test_stopped_three_ways_and_resumed_is_never_stopped(tmp_path: Path) -> None
     assert len(hidden) <= 1, hidden  # at most what the killed process was writing
 
 
+@pytest.mark.slow
 def test_a_classifier_killed_and_resumed_is_never_killed(tmp_path: Path) -> None:
     """With dropout of numbers and of words, and ragged batches."""
     table = write_table(tmp_path / "table.csv", opinions(61, classes=3))

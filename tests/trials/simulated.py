@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.trials.outcome import TRAINED, Cell, Outcome
+from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell, Outcome
 
 EXAMPLES = 1000
 
@@ -53,3 +53,11 @@ def outcomes_of(
 
 def failed(name: str, error: str, *, seeds: int = 3, varied: dict[str, Any] | None = None) -> list[Outcome]:
     return [Outcome(cell=Cell(name=name, varied=varied or {}, repeat=seed), error=error) for seed in range(seeds)]
+
+
+def floor(accuracy: float = 0.5) -> list[Outcome]:
+    return outcomes_of("majority class", accuracy, kind=FLOOR, seeds=1, seconds=0.0, steps=0)
+
+
+def reference(accuracy: float, seconds: float = 2.0) -> list[Outcome]:
+    return outcomes_of("sklearn:tfidf", accuracy, kind=REFERENCE, seeds=1, seconds=seconds, steps=0)

@@ -20,6 +20,7 @@ from glassformer.trials.running.work import work
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from running import StopAfter, labelled, tiny
+from tables import opinions, write_table
 
 OPINIONS = "opinions:rows=200"
 HELD = {"data.test_fraction": 0.2}
@@ -85,6 +86,32 @@ def test_floors_references_and_models_are_judged_on_the_same_examples(tmp_path: 
     assert (floor.run, floor.curve, floor.steps) == (None, [], 0)
 
 
+def test_a_text_of_which_only_the_beginning_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell(name="n-gram", kind=FLOOR, settings={"data.path": "copy:rows=60", **HELD})
+    assert done(cell, tmp_path / "a").note == ""
+    monkeypatch.setattr("glassformer.trials.floors.language.MOST_COUNTED", 50)
+    assert done(cell, tmp_path / "b").note.startswith("counted the first 50 of ")
+
+
+def test_a_run_that_has_learned_from_what_it_is_judged_on(tmp_path: Path) -> None:
+    table = str(write_table(tmp_path / "texts.csv", opinions(60)))
+    here = {"data.path": table, "data.test_fraction": 0.2}
+    how = labelled("bag", training__steps=2)
+
+    def found(name: str, **settings: Any) -> Outcome:
+        run = train(table, out=tmp_path / name, refit=name != "plain", **how, **settings).run
+        return done(Cell(name=name, kind=GIVEN, settings={**here, "run": run}), tmp_path / f"cell-{name}")
+
+    whole = found("refitted")
+    assert (whole.seen, whole.note) == (
+        True,
+        "it has learned from these examples: its score does not say how good it is",
+    )
+    assert found("plain", **{"data.split_seed": 3}).seen
+    held = found("held", **{"data.test_fraction": 0.2})  # refitted, on all rows but those of the test
+    assert (held.seen, held.note) == (False, "")
+
+
 def test_a_run_that_was_there_before(tmp_path: Path) -> None:
     same = train(OPINIONS, out=tmp_path / "same", draft=True, **settings_of(OPINIONS, labelled("lstm")))
     given = Cell(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "run": same.run})
@@ -93,11 +120,13 @@ def test_a_run_that_was_there_before(tmp_path: Path) -> None:
     assert outcome.note == ""
     assert outcome.run == str(Path(same.run).resolve())
     other = Cell(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "data.split_seed": 3, "run": same.run})
-    assert "another data.split_seed: it may have seen some of these" in done(other, tmp_path / "b").note
+    assert done(other, tmp_path / "b").note == ""  # the test rows of this data are its own: they were not learned from
     less = Cell(name="same", kind=GIVEN, settings={"data.path": "opinions:rows=160", "run": same.run})
     assert "other data: it may have seen some of these" in done(less, tmp_path / "c").note
     wrong = Cell(name="same", kind=GIVEN, settings={"data.path": "iris", "run": same.run})
-    with pytest.raises(Misuse, match=r"is a run of classification \(text\), and classification \(table\) is compared here"):
+    with pytest.raises(
+        Misuse, match=r"is a run of classification \(text\), and classification \(table\) is compared here"
+    ):
         done(wrong, tmp_path / "d")
 
 

@@ -12,9 +12,12 @@ from torch import nn
 
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.measures.intervals import mean_interval
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted, Stepped
-from glassformer.trials.folds import CrossValidated, cross_validate
+from glassformer.trials.crossed import CrossValidated, Fold
+from glassformer.trials.folds import cross_validate
+from glassformer.trials.results.metrics import within
 from glassformer.verbs.evaluate import evaluate
 from running import Command, StopAfter, flags, labelled, one_line, tiny
 from tables import opinions, write_table
@@ -43,7 +46,7 @@ def records_of(found: CrossValidated) -> list[dict[str, Any]]:
 
 
 def test_each_row_is_judged_once_and_the_scores_are_those(texts: str, tmp_path: Path) -> None:
-    found = cross_validate(texts, folds=3, out=tmp_path / "cv", **SETTINGS)
+    found = cross_validate(texts, folds=3, out=tmp_path / "cv", **{**SETTINGS, "training.steps": 3})
     records = records_of(found)
     assert sorted(record["text"] for record in records) == sorted(text for text, _ in opinions(61))
     true, said = ([record[key] for record in records] for key in ("label", "predicted"))
@@ -53,16 +56,46 @@ def test_each_row_is_judged_once_and_the_scores_are_those(texts: str, tmp_path: 
     values = [evaluate(tmp_path / "cv" / fold.run, part="validation").metrics["accuracy"] for fold in found.folds]
     assert [fold.metrics["accuracy"] for fold in found.folds] == values
     assert found.mean == pytest.approx(np.mean(values))
-    low, high = (
-        stats.t.interval(0.95, 2, np.mean(values), stats.sem(values)) if len(set(values)) > 1 else (values[0],) * 2
-    )
+    assert len(set(values)) > 1
+    low, high = np.clip(stats.t.interval(0.95, 2, np.mean(values), stats.sem(values)), 0, 1)
     assert found.interval is not None
     assert (found.interval.low, found.interval.high) == pytest.approx((low, high))
     written = json.loads((tmp_path / "cv" / "folds.json").read_text())
     assert written["pooled"] == found.pooled
     assert written["status"] == "finished"
     assert "share most of their training rows" in written["note"]
-    assert not (tmp_path / "cv" / "fold-0" / "report.html").exists()
+    assert not (tmp_path / "cv" / "fold-1" / "report.html").exists()
+
+
+def test_texts_with_line_ends_of_their_own(tmp_path: Path) -> None:
+    """U+2028 ends a line for Python, and not for JSON."""
+    rows = [(f"{text} \u2028 and \x85 more", label) for text, label in opinions(30)]
+    table = write_table(tmp_path / "odd.csv", rows)
+    found = cross_validate(str(table), folds=2, out=tmp_path / "cv", **{**SETTINGS, "training.steps": 2})
+    assert found.pooled["examples"] == 30
+
+
+def test_weights_that_the_fold_chose_are_said(texts: str, tmp_path: Path) -> None:
+    how = {**SETTINGS, "training.steps": 2}
+    best = cross_validate(texts, folds=2, out=tmp_path / "best", **how)
+    assert "over 2 folds (which also chose the weights); all rows" in best.words
+    assert "scores are a little too good" in best.to_dict()["note"]
+    last = cross_validate(texts, folds=2, out=tmp_path / "last", **{**how, "training.keep": "last"})
+    assert "over 2 folds; all rows" in last.words
+    assert "too good" not in last.to_dict()["note"]
+
+
+def test_stopped_before_the_first_fold_was_done(texts: str, tmp_path: Path) -> None:
+    found = cross_validate(texts, folds=2, out=tmp_path / "cv", listen=StopAfter(2), **SETTINGS)
+    assert (found.reason, found.folds) == ("interrupted", [])
+    assert found.words == "no fold was trained to its end"
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["mean"] is None
+
+
+def test_flags_win_over_a_file(texts: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("training: {epochs: 3, lr: 0.2}\nmodel: {encoder: bag}\n")
+    found = cross_validate(texts, folds=2, out=tmp_path / "cv", config=tmp_path / "recipe.yaml", steps=2)
+    assert [fold.total for fold in found.folds] == [2, 2]
 
 
 def test_what_is_done_is_not_done_again(texts: str, tmp_path: Path) -> None:
@@ -72,19 +105,19 @@ def test_what_is_done_is_not_done_again(texts: str, tmp_path: Path) -> None:
 
     class SecondFold(StopAfter):
         def __call__(self, event: Event) -> None:
-            if isinstance(event, Noted) and event.text.startswith("fold 1"):
+            if isinstance(event, Noted) and event.text.startswith("fold 2"):
                 trained_before.append(1)
             if trained_before or not isinstance(event, Stepped):
                 super().__call__(event)
 
     first = cross_validate(texts, folds=3, out=tmp_path / "cv", listen=SecondFold(stop.step), **SETTINGS)
     assert first.reason == "interrupted"
-    assert [fold.fold for fold in first.folds] == [0]
-    stamp = (tmp_path / "cv" / "fold-0" / "model.safetensors").stat().st_mtime_ns
+    assert [fold.fold for fold in first.folds] == [1]
+    stamp = (tmp_path / "cv" / "fold-1" / "model.safetensors").stat().st_mtime_ns
     events: list[Event] = []
     second = cross_validate(out=tmp_path / "cv", resume=True, listen=events.append)
     assert second.pooled == whole.pooled
-    assert (tmp_path / "cv" / "fold-0" / "model.safetensors").stat().st_mtime_ns == stamp
+    assert (tmp_path / "cv" / "fold-1" / "model.safetensors").stat().st_mtime_ns == stamp
     assert sum(isinstance(event, Stepped) for event in events) == 11 + 20
     events.clear()
     again = cross_validate(texts, folds=3, out=tmp_path / "cv", listen=events.append, **SETTINGS)
@@ -101,7 +134,7 @@ def test_a_refit_takes_the_mean_of_the_best_steps(texts: str, tmp_path: Path) ->
     card = Run.open(tmp_path / "cv").card()
     assert card["steps"] == found.refit.steps == steps
     assert card["config"]["training"]["schedule_steps"] == 20
-    assert card["before_refit"]["runs"] == ["fold-0", "fold-1", "fold-2"]
+    assert card["before_refit"]["runs"] == ["fold-1", "fold-2", "fold-3"]
     assert card["before_refit"]["pooled"] == found.pooled
     assert "validation" not in card
     assert "61 rows" in card["data"]["report"]
@@ -169,12 +202,14 @@ def test_on_the_command_line(command: Command, texts: str, tmp_path: Path) -> No
     words = ["train", texts, "--folds", "2", "--out", tmp_path / "cv", *flags(SETTINGS)]
     code, out, err = command(*words)
     assert code == 0
-    assert "over 2 folds; all rows together: accuracy" in out
+    assert "over 2 folds (which also chose the weights); all rows together: accuracy" in out
     assert "share most of their training rows" in err
+    assert "each fold also chose the weights that it judges" in err
+    assert [line for line in err.splitlines() if line.startswith("fold ")] == ["fold 1 of 2", "fold 2 of 2"]
     assert f"next: glassformer train --resume --refit --out {tmp_path / 'cv'}" in err
     code, out, err = command("train", "--resume", "--refit", "--json", "--out", tmp_path / "cv")
     assert code == 0
-    assert json.loads(out)["refit"]["before_refit"]["runs"] == ["fold-0", "fold-1"]
+    assert json.loads(out)["refit"]["before_refit"]["runs"] == ["fold-1", "fold-2"]
     assert f"next: glassformer predict {tmp_path / 'cv'}" in err
     assert "done before" in err
 
@@ -182,10 +217,10 @@ def test_on_the_command_line(command: Command, texts: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--folds", "1"], "data.folds is 1, but must be at least 2"),
-        (["--folds", "99"], "too few for 99 folds"),
+        (["--folds", "1"], "--folds is 1, but must be at least 2"),
+        (["--folds", "99"], "too few for 99 folds (--folds)"),
         (["--folds", "3", "--data.fold", "1"], "--folds trains on every fold, --data.folds and --data.fold on one"),
-        (["--folds", "3", "--validation", "v.csv"], "leave --validation v.csv away"),
+        (["--folds", "3", "--validation", "v.csv"], "--folds divides the data itself: leave --validation v.csv away"),
         (["--folds", "x"], "invalid int value: 'x'"),
         (["--folds", "3", "--data.validation_fraction", "0.2"], "does nothing while data.folds is 3"),
     ],
@@ -194,7 +229,36 @@ def test_what_cannot_be_is_one_line(command: Command, texts: str, tmp_path: Path
     code, out, err = command("train", texts, *words, "--out", tmp_path / "cv", *flags(SETTINGS))
     assert (code, out) == (2, "")
     assert said in one_line(err)
+    assert "fold 1 of" not in err
     assert not (tmp_path / "cv").exists()
+
+
+def test_too_few_groups_are_counted(command: Command, tmp_path: Path) -> None:
+    rows = [f"{text},{label},k{number % 4}" for number, (text, label) in enumerate(opinions(40))]
+    (tmp_path / "g.csv").write_text("\n".join(["text,label,who", *rows]))
+    code, _, err = command("train", tmp_path / "g.csv", "--folds", 5, "--data.split_by", "who", "--model", "bag")
+    assert code == 2
+    assert "has 4 groups in column 'who': too few for 5 folds" in one_line(err)
+
+
+def test_what_is_said_ends_where_the_scale_does() -> None:
+    folds = [Fold(number, f"fold-{number}", {"accuracy": value}, 1, 1) for number, value in ((1, 0.6), (2, 0.9))]
+    found = CrossValidated(
+        out="cv", task="classification", model="bag", primary="accuracy", lower_is_better=False, folds=folds, mean=0.75,
+        interval=within(mean_interval([0.6, 0.9]), "accuracy"), pooled={"accuracy": 0.75, "macro_f1": 0.7},
+    )  # fmt: skip
+    assert (
+        found.words
+        == "accuracy 0.7500 (95 %: 0 to 1) over 2 folds; all rows together: accuracy 0.7500, macro F1 0.7000"
+    )
+    assert repr(found).splitlines()[1] == "fold 1  0.6000  cv/fold-1"
+    assert len(repr(found)) < 400
+
+
+@pytest.mark.parametrize("folds", [0, 1, "x", 2.5])
+def test_how_many_folds_from_python(folds: Any) -> None:
+    with pytest.raises(Misuse, match="--folds"):
+        cross_validate("iris", folds=folds)
 
 
 def test_one_text_has_no_folds(command: Command, tmp_path: Path) -> None:

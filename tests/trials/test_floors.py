@@ -16,6 +16,7 @@ from glassformer.trials.floors.names import (
     BOOSTING,
     COPY,
     EACH,
+    EVERY,
     LINEAR,
     MAJORITY,
     MEAN,
@@ -109,6 +110,8 @@ def test_the_mean(rows: str) -> None:
 def test_sets_of_labels(tags: Made) -> None:
     config, prepared = tags
     sets = [tuple(sorted(filter(None, one.split(";")))) for one in map(str, _labels(prepared))]
+    every, _ = judge_floor(EVERY, config, prepared, "test")
+    assert {tuple(record["predicted"]) for record in every.records} == {("a", "b", "c")}
     usual, _ = judge_floor(SET, config, prepared, "test")
     each, learned = judge_floor(EACH, config, prepared, "test")
     assert {tuple(record["predicted"]) for record in usual.records} == {max(set(sets), key=sets.count)}

@@ -216,9 +216,6 @@ def test_a_size_that_cannot_be_had_is_said() -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"seeds": 0}, "--seeds is 0, but must be at least 1"),
-        ({"folds": 1}, "--folds is 1, but must be at least 2"),
-        ({"parameters": 0}, "--parameters is 0"),
         ({"ablate": True, "varied": {"model.heads": [1]}}, "--ablate takes parts out one by one"),
         ({"ablate": True, "models": ("lstm",)}, "--ablate takes the Transformer apart"),
         ({"parameters": 9, "varied": {"model.width": [1]}}, "does not go with varying model.width"),

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,25 @@ from simulated import failed, outcomes_of
 
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.comparison import Comparison, summarise
-from glassformer.trials.results.rounding import amount, decimals_of, duration, from_to, memory, rounded, with_error
+from glassformer.trials.results.rounding import (
+    amount,
+    decimals_of,
+    duration,
+    from_to,
+    memory,
+    rounded,
+    with_ends,
+    with_error,
+)
 
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
     outcomes = [
-        *outcomes_of("transformer", 0.868, seconds=180.0, per_example=0.004, memory=300 * 2**20),
+        *[
+            replace(one, metrics={**one.metrics, "majority": 0.5, "texts": 1000})
+            for one in outcomes_of("transformer", 0.868, seconds=180.0, per_example=0.004, memory=300 * 2**20)
+        ],
         *outcomes_of("lstm", 0.861, seconds=20.0),
         *outcomes_of("majority class", 0.5, kind=FLOOR, seeds=1, seconds=0.0, steps=0, parameters=0),
         *failed("cnn", "kernel 3 | a bad one"),
@@ -57,6 +70,7 @@ def test_csv_has_a_line_for_each_row(comparison: Comparison) -> None:
     assert float(rows[0]["score"]) == pytest.approx(0.868)
     assert float(rows[1]["behind"]) == pytest.approx(0.007)
     assert float(rows[0]["mean_loss"]) == pytest.approx(0.132)
+    assert [name for name in rows[0] if name.startswith("mean_")] == ["mean_accuracy", "mean_loss"]
     assert (rows[0]["seconds"], rows[0]["memory"], rows[3]["score"]) == ("180.0", str(300 * 2**20), "")
 
 
@@ -72,7 +86,18 @@ def test_markdown(comparison: Comparison) -> None:
     assert "- cnn failed: kernel 3 | a bad one." in text
 
 
+def test_text(comparison: Comparison) -> None:
+    """In a terminal: the table, and what it says."""
+    title, _, header, first, *_ = str(comparison).splitlines()
+    assert title == "Opinions"
+    assert header.split()[:5] == ["model", "accuracy", "behind", "the", "best"]
+    assert first.startswith("transformer     0.868 ± 0.005 ")
+    assert "Best of the trained models: transformer" in repr(comparison)
+    assert "Outcome(" not in repr(comparison)
+
+
 def test_files_and_the_page(comparison: Comparison, tmp_path: Path) -> None:
+    tmp_path /= "new"
     comparison.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "comparison.csv", "comparison.html", "comparison.json", "comparison.md",
@@ -100,6 +125,8 @@ def test_nothing_at_all_can_be_saved(tmp_path: Path) -> None:
     (3.14159, 0.26, "3.14 ± 0.26"),
     (1234.5, 56.0, "1,230 ± 60"),
     (-0.5, 0.1, "−0.50 ± 0.10"),
+    (0.651, 0.6, "0.65 ± 0.60"),
+    (12.3, 40.0, "12 ± 40"),
     (0.5, None, "0.500"),
     (0.5, 0.0, "0.500"),
     (0.5, float("inf"), "0.500"),
@@ -113,6 +140,12 @@ def test_the_ends_of_an_interval_show_their_side_of_0() -> None:
     assert from_to(0.010, 0.0003, 0.0197) == "0.0100 (0.0003 to 0.0197)"
     assert from_to(0.0054, -0.0002, 0.011) == "0.0054 (−0.0002 to 0.0110)"
     assert from_to(1.0, -float("inf"), float("inf")) == "1.00 (−∞ to ∞)"
+
+
+def test_ends_where_both_sides_differ() -> None:
+    assert with_ends(0.868, 0.858, 0.878) == "0.868 ± 0.010"
+    assert with_ends(0.65, 0.05, 1.0) == "0.65 (0.05 to 1.00)"
+    assert with_ends(0.65, 0.65, 0.65, 2) == "0.65"
 
 
 def test_amounts() -> None:

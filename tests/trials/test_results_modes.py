@@ -12,6 +12,7 @@ from glassformer.trials.outcome import FLOOR, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 
 FRACTION = "data.train_fraction"
+SHARES = ("10 % of the data", "30 % of the data", "all the data")
 
 
 def of(mode: str, *groups: list[Outcome]) -> Comparison:
@@ -43,6 +44,8 @@ def test_parts_of_the_data() -> None:
     )
     assert f"Twice the data would bring about {0.08 / np.log2(1 / 0.3):.3f} (" in found.words[0]
     assert found.words[1].startswith("bag:tfidf: from 30 % to 100 % of the training part nothing was gained beyond")
+    assert found.words[1].endswith("(−0.004 to 0.008): more of the same data promises little.")
+    assert [row.label for row in found.rows][:3] == [f"transformer, {share}" for share in SHARES]
     assert found.words[2].startswith("Best of the trained models: transformer (")  # among those with all the data
     assert not any("10 %" in word for word in found.words)
     assert found.best is not None
@@ -58,6 +61,25 @@ def test_parts_of_the_data() -> None:
     assert len(curves.series) == 2  # those with all the data
 
 
+def test_a_wide_interval_does_not_say_that_more_data_promises_little() -> None:
+    part, whole = (outcomes_of("lstm", 0.7 + share / 50, varied={FRACTION: share}, count=75) for share in (0.5, 1.0))
+    found = of("fractions", part, whole)
+    assert found.words[0].startswith("lstm: from 50 % to 100 % of the training part it gained 0.0")
+    assert found.words[0].endswith(
+        "which may be chance: whether more of the same data helps cannot be told by these examples."
+    )
+
+
+def test_the_best_of_a_curve_is_that_with_the_best_score() -> None:
+    scores = ((0.3, 0.86), (1.0, 0.82), (0.1, 0.7))
+    found = of("fractions", *(outcomes_of("lstm", score, varied={FRACTION: share}) for share, score in scores))
+    assert [row.label for row in found.rows] == list(SHARES)
+    assert [row.marks[:1] for row in found.rows] == [[], ["best"], ["recommended"]]
+    assert all(one is None or one.value >= 0 for one in found.behind)
+    assert "lstm: from 30 % to 100 % of the training part it lost 0.040 (" in found.words[0]
+    assert found.to_dict()["leader"]["model"] == "30 % of the data"
+
+
 def test_sizes() -> None:
     groups = [
         outcomes_of("transformer", score, varied={"model.size": size}, parameters=parameters)
@@ -68,7 +90,7 @@ def test_sizes() -> None:
     lines = panel(found, "How large it must be")
     assert isinstance(lines, Lines)
     assert list(lines.series[0].x) == [1000, 20_000, 90_000]
-    assert [row.label for row in found.rows] == ["size=small", "size=tiny", "size=nano"]
+    assert [row.label for row in found.rows] == ["size=nano", "size=tiny", "size=small"]
     flat = of("sizes", groups[2], outcomes_of("transformer", 0.801, varied={"model.size": "small"}, parameters=90_000))
     assert "nothing was gained beyond chance" in flat.words[0]
 
@@ -105,22 +127,27 @@ def test_parts_left_out() -> None:
         outcomes_of("transformer", 0.80, varied={"model.norm": "none"}),
         outcomes_of("transformer", 0.851, varied={"model.heads": 1}),
         outcomes_of("transformer", 0.90, varied={"model.positions": "none"}),
+        outcomes_of("transformer", 0.89, varied={"model.scale": False, "model.qk_norm": False}),
         outcomes_of("transformer", 0.99, varied={"model.mask": False}),
         outcomes_of("majority class", 0.5, kind=FLOOR, seeds=1, seconds=0.0),
         failed("transformer", "no memory", varied={"model.scale": False}),
     )
     assert found.words[0] == "The whole model has accuracy 0.850 ± 0.005."
-    assert found.words[1].startswith("The part worth most: with residual=false it is worse by 0.250 (0.2")
-    assert found.words[2].startswith("Also worse beyond chance: norm=none 0.050 (")
-    assert "Not told from chance: heads=1." in found.words
-    assert any(word.startswith("Better without: positions=none, by 0.050 (") for word in found.words)
+    assert found.words[1].startswith(
+        "Worse, the part worth most first: without the residual connections, by 0.250 (0.2"
+    )
+    assert "; without the norm, by 0.050 (" in found.words[1]
+    assert found.words[2].startswith("Better: without positions, by 0.050 (")
+    assert "; without the scaling of the scores and the norm of queries and keys, by 0.040 (" in found.words[2]
+    assert "Cannot be told from the whole: with a single head." in found.words
     assert "Without the mask it reads the token it is to predict: that score is no honest one." in found.words
     assert "scale=false failed: no memory." in found.words
     assert found.recommended is None
     drawn = panel(found, "What each part was worth")
     assert isinstance(drawn, Points)
-    assert drawn.labels == ["residual=false", "norm=none", "heads=1", "positions=none", "mask=false"]
-    np.testing.assert_allclose(np.asarray(drawn.points)[:, 1], [0.25, 0.05, -0.001, -0.05, -0.14], atol=1e-9)
+    unscaled = "scale=false, qk_norm=false"
+    assert drawn.labels == ["residual=false", "norm=none", "heads=1", unscaled, "positions=none", "mask=false"]
+    np.testing.assert_allclose(np.asarray(drawn.points)[:, 1], [0.25, 0.05, -0.001, -0.04, -0.05, -0.14], atol=1e-9)
     assert drawn.levels == [("the whole", 0.0)]
     behind = dict(zip([row.label for row in found.rows], found.behind, strict=True))
     assert behind["transformer"] is None
@@ -137,8 +164,10 @@ def test_parts_left_out_of_a_model_that_failed() -> None:
 
 
 def test_costs_that_are_alike_are_no_picture() -> None:
-    alike = of("ladder", outcomes_of("lstm", 0.8, seconds=10.0), outcomes_of("cnn", 0.7, seconds=11.0))
+    alike = of("ladder", outcomes_of("lstm", 0.8, seconds=10.0), outcomes_of("cnn", 0.7, seconds=10.2))
     assert not any(one.title == "Score against cost" for one in alike.view().panels)
+    two = of("ladder", outcomes_of("lstm", 0.8, seconds=10.0), outcomes_of("cnn", 0.7, seconds=12.0))
+    assert any(one.title == "Score against cost" for one in two.view().panels)
     near = [replace(one, seconds=30.0) for one in outcomes_of("cnn", 0.7)]
     floors = [
         outcomes_of(name, score, kind=FLOOR, seeds=1, seconds=0.0) for name, score in (("low", 0.1), ("near", 0.68))

@@ -6,31 +6,17 @@ from typing import Any
 
 import pytest
 import yaml
+from searching import DATA, QUICK, SPACE, Pretended, search
 
 import glassformer as gf
-from glassformer.config.errors import DataError, Misuse, RunError, SettingError, TrainingFailed
+from glassformer.config.errors import Misuse
 from glassformer.runs.run import Run
 from glassformer.tasks.classification import Classification
-from glassformer.trials.tuning import one
-from glassformer.trials.tuning.kept import open_study, say_network, where_kept
-from glassformer.trials.tuning.optional import optuna
+from glassformer.trials.tuning.kept import open_study, say_network
 from glassformer.trials.tuning.result import Tuned
 from glassformer.trials.tuning.search import Search
-from glassformer.verbs.train import Trained, train
-from running import StopAfter
+from glassformer.verbs.train import train
 from tables import opinions, write_table
-
-DATA = "opinions:rows=120"
-QUICK: dict[str, Any] = {"model": "average", "steps": 3, "training.batch_size": 8, "model.width": 8}
-SPACE = {
-    "training.lr": {"low": 1e-4, "high": 1e-1, "log": True},
-    "model.dropout": [0.0, 0.5],
-    "model.pool": ["mean", "max"],
-}
-
-
-def search(out: Path, trials: int, **more: Any) -> Tuned:
-    return gf.tune(DATA, out=out, trials=trials, **{"space": SPACE, "final": False, **QUICK, **more})
 
 
 @pytest.fixture(autouse=True)
@@ -43,26 +29,6 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 def found(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
     """Five trials at one go."""
     return search(tmp_path_factory.mktemp("whole") / "search", 5)
-
-
-class Pretended:
-    """Trainings that only pretend: their score is a function of their settings."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **scores: Any) -> None:
-        self.told: list[dict[str, Any]] = []
-        monkeypatch.setattr(one, "train", self)
-
-    def __call__(self, *, out: Path, listen: Any, **settings: Any) -> Trained:
-        self.told.append(settings)
-        score = self.score(settings)
-        listen.primary = "accuracy"
-        return Trained(
-            run=str(out), task="", model="", parameters=1, steps=1, seconds=1.0, reason="finished",
-            validation={"accuracy": score, "loss": 1.0}, words="", best={},
-        )  # fmt: skip
-
-    def score(self, settings: dict[str, Any]) -> float:
-        return 1 - abs(settings.get("training.lr", 2e-3) - 0.01) + 0.001 * settings["training.seed"]
 
 
 def test_the_first_trial_is_what_train_would_do(found: Tuned, tmp_path: Path) -> None:
@@ -176,14 +142,14 @@ def test_a_score_is_the_mean_over_seeds(tmp_path: Path, monkeypatch: pytest.Monk
     assert "mean over 3 seeds" in tuned.words
 
 
-def test_which_settings_mattered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_settings_mattered(found: Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Pretended(monkeypatch)
     tuned = search(tmp_path / "search", 20)
     shares = tuned.mattered
     assert next(iter(shares)) == "training.lr"
     assert shares["training.lr"] > 0.6
     assert sum(shares.values()) == pytest.approx(1)
-    assert search(tmp_path / "few", 3).mattered == {}
+    assert found.mattered == {}  # of five trials nothing can be said
 
 
 def test_nothing_is_trained_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,74 +189,10 @@ def test_every_trial_can_be_trained_to_its_end(tmp_path: Path, monkeypatch: pyte
     assert [trial.state for trial in search(tmp_path / "b", 2, prune=False).trials] == ["complete", "complete"]
 
 
-@pytest.mark.parametrize(
-    ("error", "why"),
-    [
-        (TrainingFailed("the loss became nan at step 3"), "the loss became nan at step 3"),
-        (RuntimeError("CUDA out of memory. Tried to allocate"), "out of memory"),
-        (SettingError("model.a and model.b cannot be"), "model.a and model.b cannot be"),
-    ],
-)
-def test_a_trial_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str) -> None:
-    class Failing(Pretended):
-        def score(self, settings: dict[str, Any]) -> float:
-            if len(self.told) == 2:
-                raise error
-            return super().score(settings)
-
-    Failing(monkeypatch)
-    said: list[str] = []
-    tuned = search(tmp_path / "search", 4, say=said.append)
-    assert [trial.state == "complete" for trial in tuned.trials] == [True, False, True, True]
-    assert tuned.trials[1].why == why
-    assert any(line.startswith("trial 1: ") and why in line for line in said)
-
-
-def test_what_would_fail_every_time_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing(Pretended):
-        error: Exception = DataError("there is nothing to learn from")
-
-        def score(self, settings: dict[str, Any]) -> float:
-            raise self.error
-
-    Failing(monkeypatch)
-    with pytest.raises(DataError, match="there is nothing to learn from"):
-        search(tmp_path / "data", 4)
-    Failing.error = TrainingFailed("not finite")
-    with pytest.raises(RunError, match="none of the first 5 trials came to a score; the last: not finite"):
-        search(tmp_path / "failed", 9)
-
-
-def test_ctrl_c_gives_the_trial_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(one.Watch):
-        stopper = StopAfter(2)
-
-        def __call__(self, event: Any) -> None:
-            super().__call__(event)
-            if self.trial.number == 1:
-                self.stopper(event)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(one, "Watch", Interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            search(tmp_path / "search", 3)
-    tuned = search(tmp_path / "search", 3)
-    assert [trial.number for trial in tuned.trials] == [0, 2, 3]
-    assert all(trial.state == "complete" for trial in tuned.trials)
-    with_study = _study(tmp_path / "search")
-    assert with_study.trials[1].params == with_study.trials[2].params
-
-
 def test_minutes_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Pretended(monkeypatch)
     tuned = search(tmp_path / "search", trials=None, minutes=1e-9)  # type: ignore[arg-type]
     assert len(tuned.trials) == 1  # the first is not cut short
-
-
-def _study(out: Path) -> "optuna.Study":
-    storage = where_kept(None, out)
-    name = optuna.get_all_study_names(storage)[0]
-    return optuna.load_study(study_name=name, storage=storage)
 
 
 @pytest.mark.parametrize("name", ["shared.db", "shared.log"])
@@ -349,6 +251,12 @@ def test_a_search_is_the_same_in_another_process(found: Tuned, tmp_path: Path) -
         ({"trials": 0}, "--trials is 0, but must be at least 1"),
         ({"minutes": -1}, "--minutes is -1, but must be above 0"),
         ({"jobs": 0}, "--jobs is 0"),
+        ({"trials": "many"}, "--trials wants a whole number, not 'many'"),
+        ({"minutes": "many"}, "--minutes wants a number, not 'many'"),
+        ({"data.refit": True}, "data.refit leaves no validation part"),
+        ({"data.validation_fraction": 0.0}, "nothing is held out"),
+        ({"task": "language-model", "model": "bilstm"}, "model.bidirectional reads the future"),
+        ({"storage": "postgresql://x"}, "--storage postgresql://x needs a package that is not installed: psycopg"),
         ({"seeds": 0}, "--seeds is 0"),
         ({"model": "average,bga"}, "unknown model 'bga'; did you mean bag?"),
         ({"model": "bag,bag"}, "names a model twice"),
@@ -389,5 +297,9 @@ def test_a_score_over_folds(tmp_path: Path) -> None:
     assert tuned.best.value == pytest.approx(sum(alone) / 2)
     assert "mean over 2 folds" in tuned.words
     assert "fold" not in Path(tuned.recipe).read_text()
-    with pytest.raises(SettingError, match="take the place of --seeds"):
+    assert tuned.words.startswith("1 trial. ")
+    assert "optimistic" not in f"{tuned.words} {Path(tuned.recipe).read_text()}"  # of one score nothing was chosen
+    assert repr(tuned).startswith(tuned.words)
+    assert len(repr(tuned)) < 600
+    with pytest.raises(Misuse, match="--seeds and --folds: each fold is trained once, give one of them"):
         gf.tune("opinions:rows=120", model="bag", folds=2, seeds=2, out=tmp_path / "u")

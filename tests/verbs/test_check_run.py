@@ -123,7 +123,7 @@ def test_answers_and_columns_of_one_name() -> None:
     by_file = {"predicted": "no", "value": 3.0, "predicted_by_model": 0.5}
     assert piped._said_apart([by_file], [{"example": "…", "value": 0.5}]) == 0
     assert piped._said_apart([by_file], [{"example": "…", "value": 0.25}]) == 0.5
-    assert piped._said_apart([by_file], []) == torch.inf
+    assert piped._said_apart([by_file], []) == piped._said_apart([], []) == torch.inf
     assert piped._said_apart([{"text": "a"}], [{"value": 1.0}]) == torch.inf
 
 
@@ -222,6 +222,18 @@ def test_data_that_is_gone_and_data_that_has_moved(tmp_path: Path, in_this_proce
         gf.check(run, data=str(moved))
     with pytest.raises(DataError):
         gf.check(run, data=str(data))
+
+
+@pytest.mark.parametrize("model", ["linear", "bag"])
+@pytest.mark.usefixtures("in_this_process")
+def test_a_refit_of_which_nothing_is_held_out(model: str, table: Path, tmp_path: Path) -> None:
+    run = gf.train(table if model == "bag" else "iris", out=tmp_path / "run", model=model, refit=True, steps=2)
+    said: list[str] = []
+    checks = gf.check(run, say=said.append)
+    assert checks.passed, checks.words
+    assert said[0] == "this run has learned from all its rows (a refit): made-up examples are used instead"
+    for name in ("batched", "resumed", "stdin"):
+        assert found(checks)[name].passed
 
 
 @pytest.mark.parametrize("kind", ["writer", "classifier", "lstm-translator", "patches", "columns"])
@@ -338,9 +350,9 @@ def test_weights_damaged_on_the_way(trained: Trained, monkeypatch: Breaks) -> No
 
 
 def test_weights_that_a_folder_does_not_hold(trained: Trained, monkeypatch: Breaks) -> None:
-    right = Run.write_weights
+    run, right = trained("regressor"), Run.write_weights
     monkeypatch.setattr(Run, "write_weights", lambda self, weights: right(self, dict(list(weights.items())[1:])))
-    row = found(gf.check(trained("regressor"), only="saved"))["saved"]
+    row = found(gf.check(run, only="saved"))["saved"]
     assert (row.passed, row.difference) == (False, None)
     assert row.words.startswith("RunError: ")
     assert "it lacks" in row.words

@@ -1,6 +1,7 @@
 """Where real runs are wrong: every kind, against their own evaluation; and two runs on the same examples."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import DataError, Misuse, RunError
+from glassformer.data.labelled import Labelled
 from glassformer.data.store import Tokens
 from glassformer.inside.panels import Gallery, Lines, Points, Table
 from glassformer.inside.view import View
+from glassformer.verbs import errors_versus
 from glassformer.verbs.errors import errors
 from glassformer.verbs.evaluate import Asked, evaluate, judged
 from glassformer.verbs.load import load
@@ -182,6 +185,18 @@ def test_where_the_data_is_gone_nothing_is_fitted(made: Callable[[str], Path], t
     assert any("cannot be told" in line for line in said)
 
 
+def test_what_is_shown_is_never_fitted_on(made: Callable[[str], Path], tmp_path: Path) -> None:
+    """Where the data that is given holds examples of the validation part, these are left out of it."""
+    records = evaluate(made("texts"), part="validation").records
+    rows = [(one["text"], one["label"]) for one in records]
+    whole = write_table(tmp_path / "validation.csv", rows)
+    table = panel(errors(made("texts"), str(whole)), "As sure as it is right?")
+    assert "No temperature was fitted: all of the validation part is shown here." in table.note
+    some = write_table(tmp_path / "some.csv", rows[: len(rows) - 25])
+    table = panel(errors(made("texts"), str(some)), "As sure as it is right?")
+    assert "on the validation part (25 texts)" in table.note
+
+
 def test_a_single_example_and_no_error_at_all(made: Callable[[str], Path], tmp_path: Path) -> None:
     run = made("texts")
     for record in (one for one in evaluate(run).records if one["predicted"] == one["label"]):
@@ -285,6 +300,14 @@ def test_two_classifiers_side_by_side(made: Callable[[str], Path]) -> None:
     assert "McNemar" in view.note
     assert not [line for line in said if "warning" in line]
     assert evaluate(made("words")).words in view.about
+
+
+def test_rows_of_two_files_that_stand_on_one_line(made: Callable[[str], Path]) -> None:
+    one = judged(made("texts"), Asked())
+    assert isinstance(one.part, Labelled)
+    twice = replace(one, part=replace(one.part, lines=[3] * len(one.part)))
+    first, second = errors_versus._matched(twice, twice)
+    assert first == second == one.evaluation.records
 
 
 def test_a_run_versus_itself(made: Callable[[str], Path]) -> None:

@@ -3,10 +3,16 @@
 from typing import Any
 
 import pytest
+import torch
 
 from glassformer.config.errors import SettingError
+from glassformer.config.resolve import flatten
+from glassformer.config.say import silent
+from glassformer.verbs.plan.on_paper import _border
 from glassformer.verbs.plan.paper import ALL, COPIED, GRADIENTS, OPTIMISER, Paper, Scaled, ways
 from glassformer.verbs.plan.run import plan
+from glassformer.verbs.plan.setting_up import from_data
+from glassformer.verbs.plan.step import Where
 
 GPT2_SMALL = {
     "style": "gpt2", "model.layers": 12, "model.heads": 12, "model.width": 768, "model.context": 1024,
@@ -24,8 +30,8 @@ LLAMA3_70B = {
 
 @pytest.mark.parametrize(
     ("shape", "parameters"),
-    [(GPT2_SMALL, 124_439_808), (LLAMA2_7B, 6_738_415_616), (LLAMA3_70B, 70_553_706_496)],
-    ids=["gpt2", "llama-2-7b", "llama-3-70b"],
+    [(GPT2_SMALL, 124_439_808), (LLAMA2_7B, 6_738_415_616)],
+    ids=["gpt2", "llama-2-7b"],
 )
 def test_published_numbers_of_parameters(shape: dict[str, Any], parameters: int) -> None:
     found = plan(tokens=10**9, optimizer="adamw", gpus=8, **shape)
@@ -38,6 +44,7 @@ def test_published_numbers_of_parameters(shape: dict[str, Any], parameters: int)
 
 def test_70_billion_parameters_on_64_gpus() -> None:
     found = plan(tokens=10**12, optimizer="adamw", gpus=64, memory=80, **LLAMA3_70B)
+    assert found.parameters == sum(found.parts.values()) == 70_553_706_496
     assert found.paper is not None
     assert found.paper.least is not None
     way, again = found.paper.least
@@ -58,7 +65,10 @@ def test_floating_point_operations_are_six_for_each_weight_and_token() -> None:
     assert found.work.products == found.parameters - tables - found.parts["norms"] + 32 * 2 * 4096 * 4096
     assert found.work.flops == 6 * found.work.products * 8 * 4096
     assert found.work.updates == -(-(10**9) // (8 * 4096))
-    assert found.seconds == pytest.approx(found.work.updates * found.work.flops / (8 * 400e12))
+    assert found.paper is not None
+    assert found.paper.least is not None
+    more = 4 / 3 if found.paper.least[1] else 1
+    assert found.seconds == pytest.approx(more * found.work.updates * found.work.flops / (8 * 400e12))
 
 
 def test_more_examples_take_more_activations_and_no_more_states() -> None:
@@ -104,6 +114,7 @@ def test_the_least_sharing_and_the_fewest_gpus() -> None:
     assert on(8, 10**6).least == (ways(SCALED, 8)[0], False)
     assert on(8, 20_300).least == (ways(SCALED, 8)[0], True)
     assert on(8, 4200).least == (ways(SCALED, 8)[3], True)
+    assert on(8, 20_300).seconds(3e15) == pytest.approx(4 / 3 * on(8, 10**6).seconds(3e15))
     assert on(8, 3000).least is None
     needed = on(8, 3000).gpus_needed
     assert needed is not None
@@ -122,6 +133,20 @@ def test_models_whose_layers_are_not_alike(model: str) -> None:
     assert found.paper is not None
     assert found.paper.least is not None
     assert found.seconds is not None
+
+
+@pytest.mark.parametrize(
+    ("data", "bytes_each", "tokens"),
+    [("digits", 2, 4), ("opinions:rows=80", 4, None), ("reverse-pairs:rows=200", 4, None)],
+    ids=str,
+)
+def test_what_goes_into_a_layer(data: str, bytes_each: int, tokens: int | None) -> None:
+    """Patches of an image, and not its colours; source and target of a translation, and not one of them."""
+    planned = from_data(flatten({"data.path": data, "size": "nano", "model": "transformer"}), None, silent, gpus=1)
+    found = _border(planned, planned.piece, Where(torch.device("cuda"), "bf16", stand_in=True))
+    places = (0, 2) if "pairs" in data else (0,)
+    long = tokens or sum(planned.piece[place].shape[1] for place in places)
+    assert found == bytes_each * planned.batch * long * planned.config.model.width
 
 
 def test_data_on_paper() -> None:

@@ -1,5 +1,6 @@
 """Parameters by part, multiplications, and pieces of a batch that fit."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from glassformer.config.resolve import flatten
 from glassformer.models.build import build_language_model, parameter_count
 from glassformer.models.counting import multiplications
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.verbs.plan import here
 from glassformer.verbs.plan import probe as probing
 from glassformer.verbs.plan.parts import parameters_by_part, tied
 from glassformer.verbs.plan.room import Room, _allowed, fit, room_of
@@ -112,6 +114,17 @@ def test_the_fewest_pieces_that_fit(room: int, accumulate: int, rows: int) -> No
     assert found.needs.peak <= there.usable or not accumulate
 
 
+def test_an_update_that_does_not_fit_is_in_no_piece_smaller() -> None:
+    asked, looked = replace(needs_of(64, 1), peaks={FORWARD: 800, BACKWARD: 900, UPDATE: 3000}), list[int]()
+
+    def at(rows: int, pieces: int) -> Needs:
+        looked.append(pieces)
+        return replace(asked, batch=rows)
+
+    found = fit(asked, 64, 1, range(1, 65), Room(2000, "somewhere"), at)
+    assert (found.accumulate, looked) == (0, [2])  # one look, to say what one example takes
+
+
 def test_memory_that_is_given_or_there() -> None:
     assert room_of(torch.device("cpu"), 1.5).bytes == 1.5 * 2**30
     assert 2**20 < room_of(torch.device("cpu")).bytes < 2**50
@@ -141,6 +154,22 @@ def test_a_batch_that_does_not_fit_is_cut() -> None:
                  **{"model.width": 64, "model.layers": 1, "training.accumulate": found.fit.accumulate})  # fmt: skip
     assert again.advice is None
     assert again.needs == found.fit.needs
+
+
+@pytest.mark.parametrize(("compile", "said"), [("auto", False), ("on", True)])
+def test_that_a_compiled_step_holds_less_is_said_beside_the_memory(compile: str, said: bool) -> None:
+    found = plan(WRITING, probe=False, **{"model.width": 16, "training.compile": compile})
+    (memory,) = [panel for panel in found.view().panels if panel.title == "Memory of a step"]
+    assert ("a compiled step holds less" in memory.note) == said
+    assert memory.note == " ".join(found.notes)
+
+
+def test_on_a_gpu_long_trainings_are_compiled_and_kernels_need_more() -> None:
+    planned = from_data(flatten({"data.path": WRITING, "steps": 5000}), None, lambda text: None, gpus=None)
+    stepping = here._Stepping(planned, Where(torch.device("cuda"), "bf16"), really=False)
+    first, second = here._notes(stepping, stepping.where)
+    assert "cuBLAS 8 to 32 MiB" in first
+    assert second == here.COMPILED
 
 
 def test_nothing_fits() -> None:
@@ -183,6 +212,15 @@ def test_minutes_are_turned_into_updates(data: str, model: str) -> None:
     without = plan(data, model=model, minutes=2, probe=False, **{"model.width": 16})
     assert without.work.updates is None
     assert "only trying them out can say" in " ".join(without.words)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("data", [WRITING, "reverse-pairs:rows=200", "iris"])
+def test_a_refit_is_judged_on_nothing_on_the_way(data: str) -> None:
+    model = {"model": "linear"} if data == "iris" else {"model.width": 16}
+    found = plan(data, steps=10, **model, **{"data.refit": True})
+    assert found.speed is not None
+    assert found.seconds == pytest.approx(10 * found.work.per_update / found.speed.tokens)
 
 
 def test_a_model_of_ones_own_is_refused() -> None:

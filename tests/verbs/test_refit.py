@@ -107,6 +107,15 @@ def test_going_on_after_an_interruption_of_either_half(texts: str, tmp_path: Pat
     assert (parted / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
+def test_stopped_while_the_first_half_is_moved(texts: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(texts, out=out, **SETTINGS)
+    (out / "held-out").mkdir()
+    (out / "model.safetensors").rename(out / "held-out" / "model.safetensors")  # and no further
+    assert train(out=out, resume=True, refit=True).before_refit is not None
+    assert evaluate(out / "held-out").metrics
+
+
 def test_between_its_halves(texts: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(texts, out=out / "held-out", **SETTINGS)
@@ -128,6 +137,24 @@ def test_pairs_tables_and_documents(data: str, tmp_path: Path) -> None:
     tokens = [Run(path).card()["data"]["tokens"] for path in (tmp_path / "run", tmp_path / "run" / "held-out")]
     assert "validation" not in tokens[0]
     assert tokens[0]["train"] > tokens[1]["train"]
+
+
+def test_what_a_refit_refuses_is_said_before_anything_is_spent(texts: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"data.refit holds nothing out, .* give --refit alone"):
+        train(texts, out=tmp_path / "run", refit=True, **SETTINGS, **{"data.refit": True})
+    with pytest.raises(SettingError, match=r"data.train_fraction 0.5 leaves rows out, and a refit learns from all"):
+        train(texts, out=tmp_path / "run", refit=True, **SETTINGS, **{"data.train_fraction": 0.5})
+    assert not (tmp_path / "run").exists()
+    held = tmp_path / "held.txt"
+    held.write_text("some words\n" * 50)
+    letters = {**tiny("gru"), "training.steps": 2}
+    with pytest.raises(DataError, match=r"a refit cannot join .*held.txt to reverse:rows=80"):
+        train("reverse:rows=80", out=tmp_path / "run", refit=True, **letters, **{"data.validation": str(held)})
+    assert not (tmp_path / "run").exists()
+    done = train(texts, out=tmp_path / "run", **SETTINGS, **{"data.train_fraction": 0.5})
+    with pytest.raises(SettingError, match="leaves rows out"):
+        train(out=done.run, refit=True, resume=True)
+    assert not (tmp_path / "run" / "held-out").exists()
 
 
 def test_a_draft_has_none(texts: str, tmp_path: Path) -> None:

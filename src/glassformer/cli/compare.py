@@ -27,7 +27,7 @@ def parser() -> Parser:
     made.add_argument("--ablate", action="store_true", help="take the Transformer's parts out, one at a time")
     made.add_argument("--fractions", metavar="A,B", help="learn from these parts of the training data: 0.1,0.3,1")
     made.add_argument("--sizes", metavar="NAMES", help="models of these sizes: nano,tiny,small")
-    made.add_argument("--parameters", type=int, metavar="N", help="make each model so wide that it has about so many")
+    made.add_argument("--parameters", metavar="N", help="make each model so wide that it has about so many")
     made.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at once, which share the cores")
     made.add_argument("--runs", metavar="RUNS", help="trained before, with commas between them: judged on the same "
                       "examples")  # fmt: skip
@@ -55,28 +55,32 @@ def run(words: list[str]) -> int:
     from glassformer.cli.show_view import show_view
     from glassformer.trials.compare import compare
 
-    with Board() as board:
-        found = compare(
-            options.data,
-            models=options.models,
-            seeds=options.seeds,
-            folds=options.folds,
-            vary=options.vary,
-            ablate=options.ablate,
-            fractions=options.fractions,
-            sizes=options.sizes,
-            parameters=options.parameters,
-            jobs=options.jobs,
-            runs=options.runs or (),
-            floors=not options.no_floors,
-            references=not options.no_references,
-            out=options.out,
-            overwrite=options.overwrite,
-            config=options.config,
-            listen=board,
-            say=board.say,
-            **settings,
-        )
+    try:
+        with Board() as board:
+            found = compare(
+                options.data,
+                models=options.models,
+                seeds=options.seeds,
+                folds=options.folds,
+                vary=options.vary,
+                ablate=options.ablate,
+                fractions=options.fractions,
+                sizes=options.sizes,
+                parameters=options.parameters,
+                jobs=options.jobs,
+                runs=options.runs or (),
+                floors=not options.no_floors,
+                references=not options.no_references,
+                out=options.out,
+                overwrite=options.overwrite,
+                config=options.config,
+                listen=board,
+                say=board.say,
+                **settings,
+            )
+    except KeyboardInterrupt as stop:
+        say(str(stop) or "stopped: nothing was trained yet")
+        return 1
     if options.json:
         print_json(found.to_dict())
     else:

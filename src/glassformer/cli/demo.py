@@ -1,5 +1,7 @@
 """glassformer demo"""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +22,16 @@ WRITING: dict[str, Any] = {
     "training.samples": False,
 }
 PROMPT = "Return the"
-DATES = (
-    "le 14 juillet 1989",
-    "Freitag, 9. November 1989",
-    "2011年3月11日",
-    "20 июля 1969 г.",
-    "July 4, 2026",
-    "١٧ ديسمبر ٢٠١٠",
-)
+DATES = {
+    "le 14 juillet 1989": "1989-07-14",
+    "Freitag, 9. November 1989": "1989-11-09",
+    "2011年3月11日": "2011-03-11",
+    "20 июля 1969 г.": "1969-07-20",
+    "July 4, 2026": "2026-07-04",
+    "١٧ ديسمبر ٢٠١٠": "2010-12-17",
+}
+"""As people write them, and the same day as it should be written."""
+DATE_COLUMNS = ("a date", "translated", "right")
 ALIGNED = "Freitag, 9. November 1989"
 STORY = "carl met olga behind the house . in summer he sails ."
 STORY_UPDATES = 800
@@ -49,6 +53,8 @@ def run(words: list[str]) -> int:
     options = parser.read(words)
     if options.minutes <= 0:
         raise Misuse(f"--minutes is {options.minutes:g}, but must be above 0")
+    if Path(options.out).exists() and not Path(options.out).is_dir():
+        raise Misuse(f"--out {options.out} is a file, but must be a folder, or a name that is free")
 
     from rich.text import Text
 
@@ -165,19 +171,26 @@ def _translate(out: Path, minutes: float) -> "list[View]":
     exact = f"{trained.test['exact_match']:.1%} exact"
     results.print(Text("\nDates of years that were held out, written as people write them:", style="bold"))
     results.print(f"{trained.parameters:,} parameters, {trained.steps:,} updates; {exact}")
-    shown = table("a date", "translated")
-    rows = [(translation.source, translation.text) for translation in loaded.translate(DATES)]
+    rows = dates_judged([translation.text for translation in loaded.translate(list(DATES))])
+    shown = table(*DATE_COLUMNS)
     for row in rows:
         shown.add_row(*map(Text, row))
     results.print(shown)
     picture = out / "alignment.png"
     alignment = look(loaded, ALIGNED, view="alignment")
     assert isinstance(alignment, View)
+    alignment = replace(alignment, title=f"Where the translator looks: {ALIGNED}")
     alignment.save(picture)
     results.print(Text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}"))
-    dates = Table(columns=["a date", "translated"], rows=rows)
+    dates = Table(columns=list(DATE_COLUMNS), rows=rows)
     note = f"{trained.parameters:,} parameters, {trained.steps:,} updates; on years held out: {exact}."
     return [View("A translator of dates", [dates], note=note), alignment]
+
+
+def dates_judged(translated: Sequence[str]) -> list[list[str]]:
+    """Each date, what was made of it, and whether that is the day."""
+    pairs = zip(DATES.items(), translated, strict=True)
+    return [[date, said, "✓" if said == day else f"✗ {day}"] for (date, day), said in pairs]
 
 
 def _look_inside(out: Path, minutes: float) -> "View":
@@ -195,6 +208,7 @@ def _look_inside(out: Path, minutes: float) -> "View":
     loaded = load_writer(trained.run)
     found = look(loaded, links="pronouns")
     assert isinstance(found, View)
+    found = replace(found, title="Whom a pronoun means: what each head looks at")
     results.print(Text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", style="bold"))
     results.print(Text(found.note))
     pages = {

@@ -13,7 +13,8 @@ GOES_ON = ("failed", "interrupted", "training")
 
 def parser() -> Parser:
     made = Parser("doctor", "RUN", "What is wrong with a training, in plain words: each finding with the number behind "
-                  "it and what to try. A run that failed or goes on still can be asked too.", EXAMPLE)  # fmt: skip
+                  "it and what to try. A run that failed or goes on still can be asked too. The exit code is 0 with "
+                  "findings too (--json names them).", EXAMPLE)  # fmt: skip
     made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
     made.add_argument("--out", metavar="FILE", help=f"also write it to a file: {', '.join(ENDINGS)}")
     made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")

@@ -47,7 +47,7 @@ def run(words: list[str]) -> int:
         options.data,
         gpus=options.gpus,
         memory=options.memory,
-        tokens=None if options.tokens is None else int(options.tokens),
+        tokens=options.tokens,
         flops=options.flops,
         probe=not options.no_probe,
         config=options.config,

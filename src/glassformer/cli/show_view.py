@@ -38,6 +38,8 @@ def _show(panel: Panel) -> None:
     if panel.title:
         results.print(Text(f"\n{panel.title}", style="italic"))
     results.print(shown)
+    if panel.note:
+        results.print(Text(printable(panel.note), style="dim"))
 
 
 def _table(panel: Table) -> object:

@@ -24,7 +24,7 @@ def parser() -> Parser:
     made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
     made.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
     made.add_argument("--folds", type=int, metavar="K", help="cross-validation: K trainings, each validated on another "
-                      "part of the rows; the runs are RUN/fold-0 …")  # fmt: skip
+                      "part of the rows; the runs are RUN/fold-1 …")  # fmt: skip
     made.add_argument("--refit", action="store_true", help="then train on all rows but the test, for as long as the "
                       "best weights took; what was held out before tells how good it is")  # fmt: skip
     made.add_argument("--resume", action="store_true", help="go on with the run in --out (default: the last one)")
@@ -93,7 +93,8 @@ def _folds(options: argparse.Namespace, settings: dict[str, Any], words: list[st
         raise Misuse("--folds trains on every fold, --data.folds and --data.fold on one: give one of them")
 
     from glassformer.cli.show import Watcher, print_json, results, say, say_next, table
-    from glassformer.trials.folds import SHARED, cross_validate
+    from glassformer.trials.folds import cross_validate
+    from glassformer.trials.results.metrics import titled
 
     watcher = Watcher()
     try:
@@ -118,12 +119,12 @@ def _folds(options: argparse.Namespace, settings: dict[str, Any], words: list[st
     if options.json:
         print_json(found.to_dict())
     else:
-        shown = table("fold", found.primary, "best after")
+        shown = table("fold", titled(found.primary), "best after")
         for fold in found.folds:
             shown.add_row(str(fold.fold), f"{fold.metrics[found.primary]:.4f}", f"{fold.steps:,} updates")
         results.print(shown)
         results.print(f"{found.out}: {found.model}; {found.words}")
-        say(f"note: {SHARED}")
+        say(f"note: {found.note}")
     if found.refit is not None:
         say_next(found.out)
     else:

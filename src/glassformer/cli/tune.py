@@ -40,7 +40,7 @@ def parser() -> Parser:
                       "OUT/study.db)")  # fmt: skip
     own.add_argument("--study", metavar="NAME", help="of the search in its storage (default <data>-<model>)")
     own.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at once on this machine (default 1)")
-    own.add_argument("--seeds", type=int, default=1, metavar="N", help="a trial's score is the mean of so many "
+    own.add_argument("--seeds", type=int, metavar="N", help="a trial's score is the mean of so many "
                       "trainings (default 1)")  # fmt: skip
     own.add_argument("--folds", type=int, metavar="K", help="a trial's score is the mean over so many folds, each held "
                       "out once: where data is scarce, one part of it tells little")  # fmt: skip

@@ -7,37 +7,32 @@ from typing import Any
 
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
+from glassformer.config.needs import NEEDS, WORDS
 from glassformer.config.presets import (
-    CLASSIFICATION,
     DECODERS,
     ENCODER_KEYS,
     ENCODERS,
     FEWEST_EPOCHS,
-    HEAD_KEYS,
     IMAGE,
     LABELLING,
     LANGUAGE_MODEL,
     MIXED,
     MOST_EPOCHS,
     MOST_EPOCHS_OF_NUMBERS,
-    MULTILABEL,
     OWN,
-    PAIR_KEYS,
-    RECURRENT,
     SHARED_KEYS,
     STARTS,
     TABLE,
     TASKS,
     TEXT,
     TRANSLATION,
-    WORD_KEYS,
     encoder_info,
     model_name,
     size_of,
     style_of,
 )
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
-from glassformer.config.setting import parse
+from glassformer.config.setting import check_value, parse
 
 SECTIONS: dict[str, type[Any]] = {
     "data": DataSettings,
@@ -160,63 +155,20 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _put(flat: dict[str, Any], key: str, value: Any, known: list[str]) -> None:
     if key not in known:
         raise SettingError(unknown("setting", key, [*known, *ALIASES]))
+    flat[key] = parse(key, _field(key), value)
+
+
+def _field(key: str) -> "dataclasses.Field[Any]":
     section, name = key.split(".")
-    field = next(field for field in dataclasses.fields(SECTIONS[section]) if field.name == name)
-    flat[key] = parse(key, field, value)
+    return next(field for field in dataclasses.fields(SECTIONS[section]) if field.name == name)
 
 
-WORDS = (TEXT, MIXED)
-"""The kinds of examples that have words."""
-PICTURES = (IMAGE, MIXED)
+def check_ranges(flat: Mapping[str, Any]) -> None:
+    """Refuse values, by dotted key, that no other setting could make right."""
+    for key, value in flat.items():
+        if key != "task":
+            check_value(key, _field(key), value)
 
-NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
-    **{
-        f"tokenizer.{key}": {"data.kind": WORDS, "tokenizer.file": (None,)}
-        for key in ("kind", "vocab_size", "min_count", "sample_mb", "lowercase")
-    },
-    "tokenizer.file": {"data.kind": WORDS},
-    "tokenizer.shared": {"task": (TRANSLATION,)},
-    "data.validation_fraction": {"data.validation": (None,), "data.folds": (None,)},
-    "data.label_separator": {"task": (MULTILABEL,)},
-    "data.test_fraction": {"data.test": (None,)},
-    "data.text": {"task": (LANGUAGE_MODEL, *LABELLING), "data.kind": WORDS},
-    "data.label": {"task": LABELLING},
-    "data.split_by": {"task": (*LABELLING, TRANSLATION)},
-    "data.kind": {"task": LABELLING},
-    "data.also": {"data.kind": (TABLE, MIXED)},
-    "data.image": {"data.kind": (MIXED,)},
-    **{f"data.{key}": {"data.kind": PICTURES} for key in ("image_size", "shift", "flip")},
-    **{
-        f"data.{key}": {"task": (TRANSLATION,)}
-        for key in ("source", "target", "source_file", "target_file", "too_long")
-    },
-    "model.tied": {"task": (LANGUAGE_MODEL, TRANSLATION)},
-    "model.mask": {"task": (LANGUAGE_MODEL,)},
-    "model.embed": {"data.kind": WORDS},
-    "model.context": {"data.kind": WORDS},
-    **{f"model.{key}": {"task": LABELLING} for key in HEAD_KEYS},
-    **{f"model.{key}": {"task": LABELLING, "data.kind": WORDS, "model.embed": ("vectors",)} for key in WORD_KEYS},
-    "model.word_dropout": {"task": LABELLING, "data.kind": WORDS},
-    "model.head_hidden": {"task": LABELLING, "model.head_layers": (1, 2)},
-    "model.words": {"tokenizer.kind": ("char",)},
-    **{f"model.{key}": {"task": (TRANSLATION,)} for key in PAIR_KEYS},
-    **{f"model.{key}": {"task": (TRANSLATION,), "model.decoder": RECURRENT} for key in ("attention", "input_feeding")},
-    "model.shared": {"task": (TRANSLATION,), "tokenizer.shared": (True,), "model.embed": ("vectors",)},
-    "model.patch": {"data.kind": PICTURES},
-    "model.rotary_base": {"model.positions": ("rotary",)},
-    "training.momentum": {"training.optimizer": ("momentum",)},
-    "training.beta1": {"training.optimizer": ("muon", "adamw")},
-    "training.beta2": {"training.optimizer": ("muon", "adamw")},
-    "training.lr_floor": {"training.schedule": ("cosine",)},
-    "training.loss": {"task": LABELLING},
-    "training.class_weights": {"task": (CLASSIFICATION,)},
-    "training.label_smoothing": {"task": (LANGUAGE_MODEL, CLASSIFICATION, TRANSLATION)},
-    "training.samples": {"task": (LANGUAGE_MODEL, TRANSLATION)},
-    "training.validation_tokens": {"task": (LANGUAGE_MODEL, TRANSLATION)},
-    "training.batch_size": {"task": (LANGUAGE_MODEL, *LABELLING)},
-    "training.batch_tokens": {"task": (TRANSLATION,)},
-}
-"""Settings that do something only where others have certain values."""
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
 
@@ -277,6 +229,19 @@ def _check_reads(config: Config) -> None:
         raise SettingError(f"{name} does not read {KINDS_IN_WORDS[kind]}; one of {able} does (--model)")
     if config.task not in LABELLING and TEXT not in encoder_info(name).reads:
         raise SettingError(f"{name} does not read texts, and the task is {config.task}")
+
+
+def that_writes(config: Config) -> Config:
+    """The same, unless its encoder cannot be part of what writes texts."""
+    name = config.model.encoder
+    causal = name == OWN or encoder_info(name).causal
+    if config.task == LANGUAGE_MODEL and not causal:
+        raise SettingError(f"{name} reads the whole text at once: it cannot be a language model (--model)")
+    if config.task == LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
+        raise SettingError("model.bidirectional reads the future: a language model must not")
+    if config.task == TRANSLATION and not causal:
+        raise SettingError(f"{name} keeps no vector for each token: it cannot be read by a decoder (--model)")
+    return config
 
 
 OF_ENCODER = ("model.layers", "model.width", "model.bidirectional")

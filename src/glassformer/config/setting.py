@@ -52,7 +52,7 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
         if kind is bool:
             return _truth(value)
         if kind is int:
-            return _whole(value)
+            return whole(value)
         if kind is float:
             if isinstance(value, bool):
                 raise ValueError
@@ -79,7 +79,8 @@ def _truth(value: Any) -> bool:
     raise ValueError
 
 
-def _whole(value: Any) -> int:
+def whole(value: Any) -> int:
+    """A whole number, however it is written; else a ValueError or TypeError."""
     if isinstance(value, bool):
         raise ValueError
     if isinstance(value, int):
@@ -96,17 +97,20 @@ def _whole(value: Any) -> int:
 def check(section: str, values: Any) -> None:
     """Hold every field of a section's dataclass against its rule."""
     for field in dataclasses.fields(values):
-        rule: Rule = field.metadata["rule"]
-        value = getattr(values, field.name)
-        name = f"{section}.{field.name}"
-        if value is None:
-            if not kind_of(field)[1]:
-                raise SettingError(f"{name} needs a value")
-            continue
-        if rule.choices and value not in rule.choices:
-            raise SettingError(unknown(name, str(value), rule.choices))
-        if rule.least is not None and value < rule.least:
-            least = f"at least {rule.least:g}" if rule.least != TINY else "above 0"
-            raise SettingError(f"{name} is {value}, but must be {least}")
-        if rule.most is not None and value > rule.most:
-            raise SettingError(f"{name} is {value}, but must be at most {rule.most:g}")
+        check_value(f"{section}.{field.name}", field, getattr(values, field.name))
+
+
+def check_value(name: str, field: dataclasses.Field[Any], value: Any) -> None:
+    """Hold one value, already of the field's type, against the field's rule."""
+    rule: Rule = field.metadata["rule"]
+    if value is None:
+        if not kind_of(field)[1]:
+            raise SettingError(f"{name} needs a value")
+        return
+    if rule.choices and value not in rule.choices:
+        raise SettingError(unknown(name, str(value), rule.choices))
+    if rule.least is not None and value < rule.least:
+        least = f"at least {rule.least:g}" if rule.least != TINY else "above 0"
+        raise SettingError(f"{name} is {value}, but must be {least}")
+    if rule.most is not None and value > rule.most:
+        raise SettingError(f"{name} is {value}, but must be at most {rule.most:g}")

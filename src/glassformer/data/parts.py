@@ -78,8 +78,10 @@ def divided(
     stay = f"since equal {alike}{column} stay together{classes}"
 
     def too_few(wanted: str) -> DataError:
-        rows_there = f"{counted(len(rows), 'row')}, {len(np.unique(digests)):,} of them different"
-        return DataError(f"{table.name} has {rows_there}: too few for {wanted}, {stay}")
+        there = f"{counted(len(rows), 'row')}, {len(np.unique(digests)):,} of them different"
+        if values is not None and not times:
+            there = f"{counted(len(np.unique(groups)), 'group')} in column '{settings.split_by}'"
+        return DataError(f"{table.name} has {there}: too few for {wanted}, {stay}")
 
     if not fractions:
         held: dict[str, NDArray[np.bool_]] | None = {}
@@ -99,7 +101,7 @@ def divided(
             )
         found = folds_of(digests[left], _numbered(groups[left]), of_kind[left], settings.folds, seed)
         if found is None:
-            raise too_few(f"{settings.folds} folds")
+            raise too_few(f"{settings.folds} folds (--folds)")
         fold_of = np.full(len(whole), KEPT, dtype=np.int64)
         fold_of[left] = found
         held = {"validation": fold_of == settings.fold, **held}
@@ -122,7 +124,7 @@ def fewer_in_words(settings: DataSettings, kept: int, of: int, what: str) -> str
 
 
 def _folds_in_words(settings: DataSettings, kept: int) -> list[str]:
-    how = [f"validation is fold {settings.fold} of {settings.folds} (data.folds)"]
+    how = [f"validation is fold {settings.fold + 1} of {settings.folds} (data.fold {settings.fold})"]
     if kept:
         how.append(
             f"in training in every fold: {counted(kept, 'row')}, the only ones of their class that can be told apart"

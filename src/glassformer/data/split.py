@@ -35,11 +35,10 @@ def split(source: Source, settings: DataSettings) -> Corpus:
     """Files that were given are taken as they are; else the end of a single text, or whole documents of several."""
     found = survey(source)
     files, fractions = asked_for(settings)
-    if settings.refit and "validation" in files:
-        raise DataError(f"a refit cannot join {files['validation']} to {source.name}: put both into one folder")
+    refuse_joining(source.name, settings)
     if found.filled.sum() == 1:
         if settings.folds is not None:
-            raise DataError(f"{source.name} is one text, which has no folds: leave data.folds away, or give documents")
+            raise DataError(f"{source.name} is one text, which has no folds: leave --folds away, or give documents")
         parts = _split_tail(found, fractions, settings)
         held = _of_tail(parts, {name: part for name, part in fractions.items() if name in parts})
     else:
@@ -60,6 +59,12 @@ def split(source: Source, settings: DataSettings) -> Corpus:
             *_overlap(given, name, found, parts["train"]),
         ]
     return Corpus(fingerprint, parts, tuple(remarks))
+
+
+def refuse_joining(name: str, settings: DataSettings) -> None:
+    """A refit learns from the validation part too, and texts of two sources are not joined."""
+    if settings.refit and settings.validation is not None:
+        raise DataError(f"a refit cannot join {settings.validation} to {name}: put both into one folder")
 
 
 def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettings) -> dict[str, Part]:
@@ -88,7 +93,7 @@ def _with_fold(found: Survey, parts: dict[str, Part], settings: DataSettings) ->
     if folds is None:
         raise DataError(
             f"{found.source.name} has {counted(len(groups), 'document')} that are not the test, "
-            f"{len(np.unique(digests)):,} of them different: too few for {settings.folds} folds"
+            f"{len(np.unique(digests)):,} of them different: too few for {settings.folds} folds (--folds)"
         )
     inside = np.zeros_like(left)
     inside[left] = folds == settings.fold
@@ -113,7 +118,7 @@ def _settings_in_words(parts: dict[str, Part], settings: DataSettings) -> list[s
     """What the training part is, where it is not all that is not held out."""
     remarks = []
     if settings.folds is not None and not settings.refit:
-        remarks.append(f"validation is fold {settings.fold} of {settings.folds} (data.folds)")
+        remarks.append(f"validation is fold {settings.fold + 1} of {settings.folds} (data.fold {settings.fold})")
     if settings.refit:
         remarks.append(REFITTED)
     if settings.train_fraction < 1:

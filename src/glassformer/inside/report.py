@@ -1,24 +1,15 @@
 """The report of a training, panel by panel: how it went and how good the model is; where it is wrong, `errors` says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from glassformer.inside.confusion import confusion as confusion
-from glassformer.inside.curves import Records as Records
-from glassformer.inside.curves import curves as curves
-from glassformer.inside.curves import named
+from glassformer.inside.curves import Records, named
 from glassformer.inside.panels import Panel, Table, Words
-from glassformer.inside.view import View
-from glassformer.text.shown import cut as cut
+from glassformer.text.shown import cut
 
 Rows = list[list[str | float | int | None]]
 
 MOST_ROWS = 500
 """Of a table of classes."""
-
-
-def report_view(title: str, panels: Sequence[Panel], note: str) -> View:
-    """All of it on one page."""
-    return View(title, list(panels), note)
 
 
 # --- how it went ---

@@ -9,14 +9,14 @@ class Shape:
 
     vocab: int = 0
     """Different tokens of its text."""
-    space: int | None = None
-    """Of tokens that are characters, the one that parts words."""
     numbers: int = 0
     """Its number columns."""
     categories: tuple[int, ...] = ()
     """Of each of its category columns, how many values there are, the unknown one among them."""
     image: tuple[int, int, int] | None = None
     """Channels, height and width."""
+    space: int | None = None
+    """Of tokens that are characters, the one that parts words."""
 
     @property
     def columns(self) -> int:

@@ -78,8 +78,11 @@ class Multilabel(Labelling):
 
 
 def most_frequent_set(true: Bool[Array, "N L"]) -> Bool[Array, "N L"]:
-    """What would be said by who always says the set that most examples have."""
-    (often, _), *_ = Counter(map(tuple, true.tolist())).most_common(1)
+    """What would be said by who always says the set that most examples have; of two, in whatever order examples come,
+    the one with the first label that they differ in.
+    """
+    counts = Counter(map(tuple, true.tolist()))
+    often = max(counts, key=lambda held: (counts[held], held))
     return np.tile(np.array(often, dtype=np.bool_), (len(true), 1))
 
 

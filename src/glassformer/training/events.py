@@ -81,6 +81,13 @@ class Broke:
     """A rate to try."""
 
     @property
+    def line(self) -> str:
+        return (
+            f"{self.what} ({self.where}first tensor that is not finite: {self.tensor}); "
+            f"go on from the last good checkpoint with a lower rate: --resume --lr {self.lr:.1g}"
+        )
+
+    @property
     def where(self) -> str:
         """Which examples led there; where every one does, it is the weights, and none is named."""
         if not self.rows:

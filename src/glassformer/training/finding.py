@@ -9,6 +9,11 @@ SEVERITIES = (PROBLEM, WARNING, NOTE)
 """The worst first."""
 
 
+def lower_rate(rate: float, usual: float) -> float:
+    """A rate to try where this one is too high: a third of it; from far above, the usual one."""
+    return min(usual, rate / 3)
+
+
 @dataclass(frozen=True)
 class Finding:
     """Of one kind; a training has at most one of each."""

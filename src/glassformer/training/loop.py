@@ -24,6 +24,7 @@ from glassformer.training.average import Average
 from glassformer.training.compiled import StepLoss
 from glassformer.training.device import choose_compile, choose_precision
 from glassformer.training.events import Broke, Checkpointed, Ended, Listener, Noted, Started, Stepped, Validated
+from glassformer.training.finding import lower_rate
 from glassformer.training.finite import first_not_finite, rows_not_finite
 from glassformer.training.interrupt import Interrupt
 from glassformer.training.optimiser import Optimiser, decayed
@@ -50,8 +51,9 @@ class Trainer:
         processes: Processes | None = None,
         resume: Snapshot | None = None,
         shown: Callable[[Batch, int], str] = lambda batch, row: "",
+        usual: float = math.inf,
     ) -> None:
-        """`shown`: an example of a batch as a person knows it."""
+        """`shown`: an example of a batch as a person knows it; `usual`: the rate for such models, if known."""
         self.model = model.to(device)
         self.task = task
         self.settings = settings
@@ -82,7 +84,7 @@ class Trainer:
         self.penalised = list(decayed(model).values()) if settings.l2 else []
         self.watch = LossWatch(device)
         self.scales = Scales(model) if self.processes.first else None
-        self.shown = shown
+        self.shown, self.usual = shown, usual
         self.done = 0.0
         self._begun = time.perf_counter()
         self.saved = None if resume is None else resume.progress.step
@@ -199,7 +201,7 @@ class Trainer:
         """Names the first tensor that went wrong, and the examples that led there. A checkpoint of these weights is no
         good: it would fail again.
         """
-        step, lr = self.progress.step, self.optimiser.lr / 3
+        step, lr = self.progress.step, lower_rate(self.optimiser.lr, self.usual)
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         batch = self.task.batch(step)
         pieces = share_of(batch, self.settings.accumulate, self.processes)
@@ -210,10 +212,7 @@ class Trainer:
         if self.processes.first and self.saved == step:
             self.keeper.forget(step)
         self.listen(broke)
-        raise TrainingFailed(
-            f"{what} ({broke.where}first tensor that is not finite: {culprit}); "
-            f"go on from the last good checkpoint with a lower rate: --resume --lr {lr:.1g}"
-        )
+        raise TrainingFailed(broke.line)
 
     def _plain_loss(self, piece: Batch) -> Tensor:
         with self.precision.autocast():

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from glassformer.config.errors import Misuse, TrainingFailed
+from glassformer.config.errors import Misuse, SettingError, TrainingFailed
 from glassformer.config.say import Say, silent
 from glassformer.runs.run import Run
-from glassformer.trials.given import given_settings
+from glassformer.trials.given import count_of, given_settings, refuse_set_here
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.running.engine import Engine, Happened, Hears
@@ -59,17 +59,17 @@ def compare(
     are those of `train`, `steps`, `epochs` or `minutes` among them. What is in `out` already is not trained again.
     """
     said, named = _said(data, config, settings, models)
-    if jobs < 1:
-        raise Misuse(f"--jobs is {jobs}, but must be at least 1")
+    refuse_set_here(said, "compare")
+    jobs = count_of("jobs", jobs)
     if folds is not None and seeds is not None:
         raise Misuse("--seeds and --folds: each fold is trained once, give one of them")
     asked = Asked(
         models=() if named is None else names_of(named),
         varied=_varied(vary, fractions, sizes),
         ablate=ablate,
-        seeds=SEEDS if seeds is None else seeds,
-        folds=folds,
-        parameters=parameters,
+        seeds=SEEDS if seeds is None else count_of("seeds", seeds),
+        folds=None if folds is None else count_of("folds", folds, least=2),
+        parameters=None if parameters is None else count_of("parameters", parameters),
         floors=floors,
         references=references,
         runs=_runs(runs),
@@ -78,7 +78,7 @@ def compare(
     where = str(said.get("data.path") or said.get("data.source_file"))
     ids = [id_of(cell) for cell in question.cells]
     folder = Folder.choose(out, where, question.same, ids)
-    with contextlib.closing(folder.lock(say)) as lock:
+    with folder.locked(say) as lock:
         folder.open(question.same, ids, overwrite=overwrite)
         threads = max(1, torch.get_num_threads() // jobs)
         engine = Engine(folder, question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=listen)
@@ -91,8 +91,8 @@ def compare(
                     table.grow()
         except KeyboardInterrupt:
             table.save()
-            say(f"stopped; what is done is kept in {folder.path}, and the same command goes on from there")
-            raise
+            kept = f"stopped; what is done is kept in {folder.path}, and the same command goes on from there"
+            raise KeyboardInterrupt(kept) from None
         found = table.save()
         folder.finish()
     if found is None:
@@ -127,18 +127,24 @@ def _varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
             continue
         if key in varied:
             raise Misuse(f"--{flag} and --vary {key} are the same: give one of them")
-        varied |= varied_by({key: listed(flag, values)})
+        try:
+            varied |= varied_by({key: listed(flag, values)})
+        except SettingError as error:
+            raise SettingError(f"--{flag}: {error}") from None
     return varied
 
 
 def _runs(runs: Any) -> tuple[str, ...]:
-    """As folders that lead from anywhere."""
+    """As they were named; the newest by its folder. One that is named twice is judged once."""
     several = listed("runs", runs) if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
-    return tuple(dict.fromkeys(str(Run.open(run).path.resolve()) for run in several))
+    paths = [Run.open(run).path for run in several]
+    return tuple(str(path) for path in {path.resolve(): path for path in reversed(paths)}.values())[::-1]
 
 
 def _waiting(folder: Folder, cells: list[Cell], listen: Hears) -> list[Cell]:
     """What is still to be done; what failed is tried again."""
+    for cell in cells:
+        listen(Happened(cell=cell, what="waiting"))
     waiting = []
     for cell in cells:
         outcome = folder.outcome(cell)
@@ -147,7 +153,6 @@ def _waiting(folder: Folder, cells: list[Cell], listen: Hears) -> list[Cell]:
             listen(Happened(cell=cell, what="found", done=1.0, score=score, name=outcome.primary))
         else:
             waiting.append(cell)
-            listen(Happened(cell=cell, what="waiting"))
     return waiting
 
 

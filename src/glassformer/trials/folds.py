@@ -3,35 +3,29 @@
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError
-from glassformer.config.presets import (
-    CLASSIFICATION,
-    LANGUAGE_MODEL,
-    MULTILABEL,
-    OWN,
-    REGRESSION,
-    TRANSLATION,
-    model_name,
-)
-from glassformer.config.resolve import flatten
+from glassformer.config.presets import LANGUAGE_MODEL, OWN, REGRESSION, TRANSLATION, model_name
 from glassformer.config.say import silent
 from glassformer.config.version import VERSION
-from glassformer.measures.intervals import Interval, mean_interval
+from glassformer.measures.intervals import mean_interval
 from glassformer.runs.files import read_json, write_json, write_text, writing
 from glassformer.runs.run import CARD, Run
 from glassformer.training.events import Listener, Noted
 from glassformer.training.processes import Processes
-from glassformer.trials.given import given_settings
+from glassformer.trials.crossed import PRIMARY, CrossValidated, Fold
+from glassformer.trials.divided import divided
+from glassformer.trials.given import count_of, given_settings
 from glassformer.trials.pooled import pooled
-from glassformer.trials.strict import strict
+from glassformer.trials.results.metrics import within
 from glassformer.verbs.build import OwnModel
 from glassformer.verbs.evaluate import evaluate
+from glassformer.verbs.given_settings import with_vectors
+from glassformer.verbs.prepare import settle
 from glassformer.verbs.refit import DONE, refitted
 from glassformer.verbs.train import train, train_once
 from glassformer.verbs.trained import Trained
@@ -39,83 +33,6 @@ from glassformer.verbs.trained import Trained
 FOLDS = "folds.json"
 RECORDS = "held-out.jsonl"
 """In each fold's folder: what its model said of the rows that it did not see."""
-PRIMARY = {
-    CLASSIFICATION: "accuracy",
-    MULTILABEL: "micro_f1",
-    REGRESSION: "rmse",
-    TRANSLATION: "chrf",
-    LANGUAGE_MODEL: "bits_per_byte",
-}
-"""What a fold is judged by; of language models, which may have other tokens in each, what does not depend on them."""
-SHARED = "the folds share most of their training rows, so that the interval is approximate"
-CHOSE = "each fold also chose the weights that it judges, so that scores are a little too good (training.keep last)"
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One of the trainings."""
-
-    fold: int
-    run: str
-    """Its folder, as seen from that of all."""
-    metrics: dict[str, float]
-    steps: int
-    """Updates after which it was best."""
-    total: int
-    """Updates that it set out to make."""
-
-
-@dataclass(frozen=True)
-class CrossValidated:
-    """What the folds came to."""
-
-    out: str
-    task: str
-    model: str
-    primary: str
-    lower_is_better: bool
-    folds: list[Fold]
-    mean: float
-    interval: Interval | None
-    """Of the mean, by Student's t over the folds. They share training rows, so that it is approximate."""
-    pooled: dict[str, float]
-    """Over all rows together, each predicted once by the model that had not seen it."""
-    chose: bool = False
-    """Each fold was also the validation part that chose its weights, so that scores are a little too good."""
-    reason: str = "finished"
-    """Or interrupted; then the folds are those that were done."""
-    refit: Trained | None = field(default=None, repr=False)
-
-    def __fspath__(self) -> str:
-        return self.out
-
-    @property
-    def words(self) -> str:
-        """In a sentence."""
-        if not self.folds:
-            return "no fold was trained to its end"
-        between = "" if self.interval is None else f" (95 %: {self.interval.low:.4f} to {self.interval.high:.4f})"
-        whole = ", ".join(f"{name} {value:.4f}" for name, value in self.pooled.items() if isinstance(value, float))
-        chose = " (which also chose the weights)" * self.chose
-        return (
-            f"{self.primary} {self.mean:.4f}{between} over {len(self.folds)} folds{chose}; all rows together: {whole}"
-        )
-
-    @property
-    def note(self) -> str:
-        """How far to trust it."""
-        return f"{SHARED}; {CHOSE}" if self.chose else SHARED
-
-    def to_dict(self) -> dict[str, Any]:
-        held = {name: value for name, value in asdict(self).items() if name != "refit"}
-        refit = {} if self.refit is None else {"refit": self.refit.to_dict()}
-        return strict({**held, "note": self.note, **refit})
-
-    def _repr_html_(self) -> str:
-        rows = [f"<tr><td>fold {one.fold}</td><td>{one.metrics[self.primary]:.4f}</td></tr>" for one in self.folds]
-        return (
-            f"<table><tr><th></th><th>{self.primary}</th></tr>{''.join(rows)}</table><p>{self.words}; {self.note}</p>"
-        )
 
 
 def cross_validate(
@@ -134,7 +51,7 @@ def cross_validate(
 ) -> CrossValidated:
     """Train on all folds but one, for each of them; with `refit`, then once on all rows.
 
-    The runs are `out`/fold-0 …; asked again with the same settings (or `resume`, which needs none), what is done is not
+    The runs are `out`/fold-1 …; asked again with the same settings (or `resume`, which needs none), what is done is not
     done again. `settings`: as of `train`.
     """
     if Processes.from_environment().world > 1:
@@ -149,6 +66,7 @@ def cross_validate(
     said = begun["settings"] if begun is not None else said
     count = int(said["data.folds"])
     if begun is None:
+        _refuse(said, model)
         with writing(place):
             place.mkdir(parents=True, exist_ok=True)
         write_json(place / FOLDS, {"glassformer": VERSION, "status": "training", "command": command, "settings": said})
@@ -158,9 +76,9 @@ def cross_validate(
         raise Misuse(f"{place} is refitted already: replace it with --overwrite, or name another --out")
     for number in range(count):
         try:
-            done = _fold(place / f"fold-{number}", number, said, model, listen)
+            done = _fold(_folder(place, number), number, said, model, listen)
         except GlassformerError:
-            if begun is None and not (place / "fold-0").exists():  # refused before anything was made
+            if begun is None and not _folder(place, 0).exists():  # refused before anything was made
                 shutil.rmtree(place, ignore_errors=True)
             raise
         if not done:
@@ -180,10 +98,24 @@ def cross_validate(
         "pooled": summary.pooled,
     }
     last = refitted(
-        train_once, Run(place / "fold-0"), steps=max(1, steps), total=total, before=before, model=_own(model),
+        train_once, Run(_folder(place, 0)), steps=max(1, steps), total=total, before=before, model=_own(model),
         listen=listen, command=command,
     )  # fmt: skip
     return _summary(place, count, refit=last)
+
+
+def _folder(place: Path, number: int) -> Path:
+    """Of a fold, which `data.fold` counts from 0: people count from 1."""
+    return place / f"fold-{number + 1}"
+
+
+def _refuse(said: Mapping[str, Any], model: str | OwnModel | None) -> None:
+    """What the first fold would refuse, before anything is made."""
+    if said.get("data.validation") is not None:
+        raise SettingError(f"--folds divides the data itself: leave --validation {said['data.validation']} away")
+    named = {} if _own(model) is None else {"model.encoder": OWN}
+    flags = {**said, "data.fold": 0, **named}
+    divided(*settle({}, with_vectors(flags, flags), silent))
 
 
 def _own(model: str | OwnModel | None) -> OwnModel | None:
@@ -204,7 +136,7 @@ def _said(
         if key in said:
             raise SettingError(f"{key} is set by the folds themselves: leave it away")
     if folds is not None:
-        said |= flatten({"data.folds": folds})
+        said["data.folds"] = count_of("folds", folds, least=2)
     return said
 
 
@@ -246,9 +178,9 @@ def _fold(place: Path, number: int, said: Mapping[str, Any], model: str | OwnMod
     run = Run(place)
     begun = (place / CARD).exists()
     if begun and run.card().get("status") in DONE:
-        listen(Noted(f"fold {number} of {count}: done before"))
+        listen(Noted(f"fold {number + 1} of {count}: done before"))
     else:
-        listen(Noted(f"fold {number} of {count}"))
+        listen(Noted(f"fold {number + 1} of {count}"))
         own: dict[str, Any] = {} if _own(model) is None else {"model": model}
         settings = {} if begun else {**said, "data.fold": number}
         settings = {key: value for key, value in settings.items() if key != "model.encoder" or not own}
@@ -269,10 +201,9 @@ def _write_records(place: Path, records: list[dict[str, Any]]) -> None:
 def _summary(place: Path, count: int, *, reason: str = "finished", refit: Trained | None = None) -> CrossValidated:
     """Of the folds that are done."""
     folds, held = [], []
-    task = model = ""
-    chose = False
+    task, model, chose = "", "", False
     for number in range(count):
-        run = Run(place / f"fold-{number}")
+        run = Run(_folder(place, number))
         if not (run.path / CARD).exists() or not (run.path / RECORDS).exists():
             continue
         card = run.card()
@@ -281,7 +212,7 @@ def _summary(place: Path, count: int, *, reason: str = "finished", refit: Traine
         chose = card["config"]["training"]["keep"] == "best"
         steps = card["best"]["step"]
         total = max(steps, card.get("total_steps") or card["steps"])
-        folds.append(Fold(number, run.path.name, card["validation"], steps, total))
+        folds.append(Fold(number + 1, run.path.name, card["validation"], steps, total))
         held.append({"records": [json.loads(line) for line in lines if line], "metrics": card["validation"]})
     primary = PRIMARY.get(task, "")
     values = [fold.metrics[primary] for fold in folds]
@@ -293,7 +224,7 @@ def _summary(place: Path, count: int, *, reason: str = "finished", refit: Traine
         lower_is_better=task in (REGRESSION, LANGUAGE_MODEL),
         folds=folds,
         mean=sum(values) / len(values) if values else float("nan"),
-        interval=mean_interval(values) if values else None,
+        interval=within(mean_interval(values), primary) if values else None,
         pooled=pooled(task, held) if held else {},
         chose=chose,
         reason=refit.reason if refit is not None else reason,

@@ -69,6 +69,8 @@ class Outcome:
     """It was trained with: times depend on it, and sums to the last bit."""
     note: str = ""
     """What a reader of its row should know: that it may have seen the examples it is judged on."""
+    seen: bool = False
+    """It has learned from them: it has a score, and no rank."""
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.config.presets import model_name
+from glassformer.config.resolve import flatten
 from glassformer.config.say import Say, silent
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import RUNS, Run
 from glassformer.training.events import Listener
+from glassformer.trials.divided import divided
+from glassformer.trials.given import count_of
+from glassformer.trials.results.metrics import titled
+from glassformer.verbs.given_settings import with_vectors
+from glassformer.verbs.prepare import settle
 from glassformer.verbs.train import train
 
 if TYPE_CHECKING:
@@ -38,7 +44,7 @@ def tune(
     storage: str | Path | None = None,
     study: str | None = None,
     jobs: int = 1,
-    seeds: int = 1,
+    seeds: int | None = None,
     folds: int | None = None,
     out: str | Path | None = None,
     config: str | Path | None = None,
@@ -60,18 +66,21 @@ def tune(
     from glassformer.trials.tuning.kept import open_study, say_network, where_kept
     from glassformer.trials.tuning.search import plan_search
 
-    _check_numbers(trials=trials, minutes=minutes, trial_minutes=trial_minutes, jobs=jobs)
+    _check_times(minutes=minutes, trial_minutes=trial_minutes)
+    trials = None if trials is None else count_of("trials", trials)
+    jobs = count_of("jobs", jobs)
+    if folds is not None and seeds is not None:
+        raise Misuse("--seeds and --folds: each fold is trained once, give one of them")
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
-    models = _models(model)
     search = plan_search(
-        None if data is None else str(data),
-        models,
+        data,
+        _models(model),
         settings,
         config=config,
         space=space,
-        seeds=seeds,
-        folds=folds,
+        seeds=1 if seeds is None else count_of("seeds", seeds),
+        folds=None if folds is None else count_of("folds", folds, least=2),
         prune=prune,
         say=say,
     )
@@ -82,6 +91,7 @@ def tune(
     if storage is not None:
         say_network(where, say)
     _check_folder(folder, search)
+    _divided_once(search)
     with open_study(where, name, search) as opened:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SEARCH, search.identity())
@@ -89,23 +99,36 @@ def tune(
         return _end(opened, search, folder, final=final, say=say, listen=listen)
 
 
-def default_spaces(data: str | Path | None = None, *, model: str | Sequence[str] | None = None,
-                   config: str | Path | None = None, say: Say = silent, **settings: Any) -> dict[str, Any]:  # fmt: skip
+def default_spaces(
+    data: str | Path | None = None,
+    *,
+    model: str | Sequence[str] | None = None,
+    config: str | Path | None = None,
+    say: Say = silent,
+    **settings: Any,
+) -> dict[str, Any]:
     """What is searched where nobody says, as a person writes it: by setting, or for several models by model."""
     from glassformer.trials.tuning.search import plan_search
     from glassformer.trials.tuning.space import plain
 
-    search = plan_search(None if data is None else str(data), _models(model), settings, config=config, space=None,
-                         seeds=1, prune=True, say=say)  # fmt: skip
+    search = plan_search(data, _models(model), settings, config=config, space=None, seeds=1, prune=True, say=say)
     spaces = {name: plain(space) for name, space in search.spaces.items()}
     return spaces if len(spaces) > 1 else next(iter(spaces.values()))
 
 
-def _check_numbers(**given: float | None) -> None:
+def _check_times(**given: Any) -> None:
     for name, value in given.items():
-        if value is not None and (value < 1 if name in ("trials", "jobs") else value <= 0):
-            least = "at least 1" if name in ("trials", "jobs") else "above 0"
-            raise SettingError(f"--{name.replace('_', '-')} is {value:g}, but must be {least}")
+        flag = f"--{name.replace('_', '-')}"
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise SettingError(f"{flag} wants a number, not {value!r}")
+        if value is not None and not value > 0:
+            raise SettingError(f"{flag} is {value:g}, but must be above 0")
+
+
+def _divided_once(search: "Search") -> None:
+    """What every trial would refuse of the data is refused before the first."""
+    said = {**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]}
+    divided(*settle({}, with_vectors(said, said), silent))
 
 
 def _models(model: str | Sequence[str] | None) -> list[str]:
@@ -175,7 +198,7 @@ def _work(
     take_back_lost(study, say)
     done = len(counted(study))
     if done:
-        say(f"going on with {folder}: {done} trials so far")
+        say(f"going on with {folder}: {done} trial{'s' * (done != 1)} so far")
     until = None if minutes is None else time.time() + 60 * minutes
     if jobs == 1:
         work(study, search, trials=trials, until=until, folder=folder / "trials", say=say)
@@ -202,7 +225,8 @@ def _end(study: "optuna.Study", search: "Search", folder: Path, *, final: bool, 
         final = False
     chosen = tried(best, search)
     primary, model = best.user_attrs[OUTCOME]["primary"], chosen.settings["model"]
-    score = f"{primary} {best.value:.4f} on validation, the best of {len(done)} trials (so it is optimistic)"
+    among = f"the best of {len(done)} trials (so it is optimistic)" if len(done) > 1 else "the only trial"
+    score = f"{titled(primary)} {best.value:.4f} on validation, {among}"
     recipe = folder / "recipe.yaml"
     write_recipe(recipe, search, chosen.settings, score)
     run = _final(study, search, folder, chosen.settings, say, listen) if final else None

@@ -1,12 +1,12 @@
 """Where a run is wrong: what it confuses, on what its errors lie, and how they differ from another run's."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
-from glassformer.config.errors import DataError, GlassformerError, Misuse
+from glassformer.config.errors import DataError, Misuse
 from glassformer.config.presets import CLASSIFICATION, MULTILABEL, REGRESSION
 from glassformer.config.say import Say, silent
 from glassformer.data.inputs import Inputs
@@ -38,18 +38,18 @@ from glassformer.verbs.errors_labels import (
 )
 from glassformer.verbs.errors_language import language_findings
 from glassformer.verbs.errors_versus import versus_view
-from glassformer.verbs.evaluate import Asked, Judged, judge, judged, own_corpus
-from glassformer.verbs.load import AnyLoaded, Loaded, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.verbs.evaluate import AnyRun, Asked, Judged, OwnDataGone, judge, judged, own_corpus
+from glassformer.verbs.load import Loaded, LoadedPredictor, LoadedTranslator, LoadedWriter
 
 OwnData = Corpus | LabelledCorpus | PairCorpus
 
 
 def errors(
-    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    run: AnyRun,
     data: str | None = None,
     *,
     part: str | None = None,
-    versus: "str | os.PathLike[str] | Run | AnyLoaded | None" = None,
+    versus: AnyRun | None = None,
     accuracy: float | None = None,
     stride: int | None = None,
     beam: int | None = None,
@@ -70,9 +70,6 @@ def errors(
     )
     one = judged(run, asked, device, say)
     return errors_in(one, asked, versus=versus, accuracy=accuracy, device=device, say=say)
-
-
-AnyRun = str | os.PathLike[str] | Run | AnyLoaded
 
 
 def check(run: AnyRun, versus: AnyRun | None, accuracy: float | None) -> None:
@@ -104,7 +101,7 @@ def errors_in(
     one: Judged,
     asked: Asked,
     *,
-    versus: "str | os.PathLike[str] | Run | AnyLoaded | None" = None,
+    versus: AnyRun | None = None,
     accuracy: float | None = None,
     device: str = "auto",
     say: Say = silent,
@@ -153,14 +150,13 @@ def _own(one: Judged, say: Say) -> tuple[OwnData | None, str]:
         return one.corpus, ""
     try:
         return own_corpus(one.loaded), ""
-    except GlassformerError as error:
-        why = str(error).split(": name the data")[0].removesuffix("; name the data to evaluate on")
-        say(f"{why}: what training had, and what would be fitted on validation, cannot be told")
-        return None, why
+    except OwnDataGone as gone:
+        say(f"{gone.why}: what training had, and what would be fitted on validation, cannot be told")
+        return None, gone.why
 
 
 def _calibration(one: Judged, inputs: Inputs, corpus: OwnData | None, why: str, accuracy: float) -> Found:
-    """Temperature and threshold come from the run's validation part."""
+    """Temperature and threshold come from the run's validation part, less what of it is shown."""
     shown = scored(one.evaluation, inputs)
     if one.loaded.config.data.refit:
         return calibration_of(
@@ -168,9 +164,15 @@ def _calibration(one: Judged, inputs: Inputs, corpus: OwnData | None, why: str, 
         )
     if corpus is None or "validation" not in corpus.parts:
         return calibration_of(shown, None, inputs.noun, accuracy, why or "the run's data has no validation part")
-    if one.part is corpus.parts["validation"]:
+    validation = corpus.parts["validation"]
+    if one.part is validation:
         return calibration_of(shown, None, inputs.noun, accuracy)
-    other = judge(one.loaded, corpus.parts["validation"], Asked())
+    assert isinstance(one.part, Labelled)
+    assert isinstance(validation, Labelled)
+    others = np.flatnonzero(~np.isin(validation.digests, one.part.digests)).tolist()
+    if not others:
+        return calibration_of(shown, None, inputs.noun, accuracy, "all of the validation part is shown here")
+    other = judge(one.loaded, validation.some(validation.name, others), Asked())
     assert isinstance(other.inputs, Inputs)
     return calibration_of(shown, scored(other.evaluation, other.inputs), inputs.noun, accuracy)
 

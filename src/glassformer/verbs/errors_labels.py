@@ -59,7 +59,7 @@ def class_findings(
     found += text_findings(records, inputs)
     if (texts := words_in(inputs)) is not None:
         unknown = unknown_in(texts.tokens, tokenizer)
-        found.append(rare_and_unknown(part.texts, wrong, noun, unknown=unknown, seen=seen))
+        found.append(rare_and_unknown(texts.texts, wrong, noun, unknown=unknown, seen=seen))
     found.append(error_rates("Errors by column", column_groups(part), wrong, noun))
     return found
 

@@ -20,9 +20,8 @@ from glassformer.text.shown import cut
 from glassformer.text.tokenizer import Tokenizer
 
 PASSAGES = 3
-MOST_COUNTED = 50_000_000
-"""Tokens of the training part that are counted."""
 AT_ONCE = 2**22
+"""Tokens that are counted in one go."""
 BEGINNING = 24
 """Tokens of a document that are shown."""
 
@@ -54,9 +53,9 @@ def asked_tokens(evaluation: Evaluation, tokens: Tokens) -> Asked:
 
 
 def counted(ids: Ids, size: int) -> NDArray[np.int64]:
-    """How often each token stands there; of very many tokens, among the first of them."""
+    """How often each token stands there."""
     counts = np.zeros(size, np.int64)
-    for first in range(0, min(len(ids), MOST_COUNTED), AT_ONCE):
+    for first in range(0, len(ids), AT_ONCE):
         counts += np.bincount(ids[first : first + AT_ONCE].astype(np.int64), minlength=size)
     return counts
 

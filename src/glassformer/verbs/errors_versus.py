@@ -1,14 +1,14 @@
 """Two runs of one task on the same examples, matched one by one."""
 
-import os
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, GlassformerError, Misuse
+from glassformer.config.errors import DataError, Misuse
 from glassformer.config.presets import CLASSIFICATION, MULTILABEL, REGRESSION, TEXT
 from glassformer.config.say import Say
 from glassformer.data.inputs import Inputs
@@ -25,21 +25,18 @@ from glassformer.inside.errors.found import Found, Rows, panels_of, sentences, s
 from glassformer.inside.errors.translations import MOST_LOOKED_AT, sentence_scores
 from glassformer.inside.errors.versus import Names, largest_differences, only_one_gets, paired, right_and_wrong
 from glassformer.inside.view import View
-from glassformer.runs.run import Run
 from glassformer.tasks.answers import Classes, Scale
 from glassformer.text.shown import cut
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.errors_language import beginning, document_starts
-from glassformer.verbs.evaluate import Asked, Judged, given_part, judge, own_corpus
+from glassformer.verbs.evaluate import AnyRun, Asked, Judged, OwnDataGone, given_part, judge, own_corpus
 from glassformer.verbs.load import AnyLoaded, Loaded, LoadedPredictor, LoadedWriter, load
 
 STRETCH = 64
 """Tokens that are paired together, where two language models read the same ones."""
 
 
-def versus_view(
-    one: Judged, versus: "str | os.PathLike[str] | Run | AnyLoaded", asked: Asked, device: str, say: Say
-) -> View:
+def versus_view(one: Judged, versus: AnyRun, asked: Asked, device: str, say: Say) -> View:
     """Which examples one run gets and the other does not."""
     second = versus if isinstance(versus, Loaded) else load(versus, device)
     first = one.loaded
@@ -127,7 +124,7 @@ def _say_if_learned(second: Loaded, part: Part | Labelled | Pairs, one: Judged, 
     """A warning, if the second run learned from what it is now judged on."""
     try:
         corpus = own_corpus(second)
-    except GlassformerError:
+    except OwnDataGone:
         say(f"warning: the data of {second.run.path} is not there: it may have learned from these examples")
         return
     train = corpus.parts["train"]
@@ -149,13 +146,7 @@ def _say_if_learned(second: Loaded, part: Part | Labelled | Pairs, one: Judged, 
         )
 
 
-@dataclass(frozen=True)
-class _Matched:
-    first: Records
-    second: Records
-
-
-def _matched(one: Judged, other: Judged) -> _Matched:
+def _matched(one: Judged, other: Judged) -> tuple[Records, Records]:
     """The records of the examples that both runs were judged on, in the order of the first."""
     mine, theirs = _keys(one), _keys(other)
     places = {key: place for place, key in enumerate(theirs)}
@@ -166,27 +157,27 @@ def _matched(one: Judged, other: Judged) -> _Matched:
             "can read"
         )
     a, b = one.evaluation.records, other.evaluation.records
-    return _Matched([a[here] for here, _ in common], [b[there] for _, there in common])
+    return [a[here] for here, _ in common], [b[there] for _, there in common]
 
 
 def _keys(one: Judged) -> list[Hashable]:
     """What tells an example from the others: the line it stands on; of pairs, whose number depends on how long they
-    are in tokens, the texts and which of several equal ones it is.
+    are in tokens, the texts; and which of several equal ones it is (of a refit, rows may come from two files).
     """
     if isinstance(one.part, Labelled):
-        return list(one.part.lines)
-    assert isinstance(one.inputs, PairExamples)
-    met: dict[tuple[str, str], count[int]] = {}
-    pairs = zip(one.inputs.sources, one.inputs.targets, strict=True)
-    return [(*pair, next(met.setdefault(pair, count()))) for pair in pairs]
+        known: list[Hashable] = list(one.part.lines)
+    else:
+        assert isinstance(one.inputs, PairExamples)
+        known = list(zip(one.inputs.sources, one.inputs.targets, strict=True))
+    met: dict[Hashable, count[int]] = {}
+    return [(key, next(met.setdefault(key, count()))) for key in known]
 
 
 # --- what they make of them ---
 
 
 def _of_examples(one: Judged, other: Judged, names: Names, say: Say) -> list[Found]:
-    matched = _matched(one, other)
-    a, b = matched.first, matched.second
+    a, b = _matched(one, other)
     left = len(one.evaluation.records) - len(a)
     if left:
         say(f"left out, for {names[1]} does not read them: {some(left, 'example')}")
@@ -213,9 +204,8 @@ def _of_examples(one: Judged, other: Judged, names: Names, say: Say) -> list[Fou
     return _of_numbers(*scores, names, columns, rows, what="chrF", noun="pair", better="higher")
 
 
-def _known(record: dict[str, object] | object) -> str:
+def _known(record: Mapping[str, Any]) -> str:
     """What an example is known by, whatever the run calls it."""
-    assert isinstance(record, dict)
     return str(record.get("text", record.get("example", "")))
 
 

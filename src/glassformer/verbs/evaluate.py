@@ -39,9 +39,20 @@ from glassformer.verbs.pairs import pair_examples_of, pairs_of, say_too_long, tr
 from glassformer.verbs.predict import as_learned, needed
 from glassformer.verbs.prepare import divide
 
+AnyRun = str | os.PathLike[str] | Run | AnyLoaded
+"""A run's folder, or what was made of it already."""
+
+
+class OwnDataGone(DataError):
+    """A run's own data is not there, or not what it was."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}: name the data to evaluate on")
+        self.why = why
+
 
 def evaluate(
-    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    run: AnyRun,
     data: str | None = None,
     *,
     part: str | None = None,
@@ -115,9 +126,7 @@ class Judged:
     """The run's own data, if the part is one of it."""
 
 
-def judged(
-    run: "str | os.PathLike[str] | Run | AnyLoaded", asked: Asked, device: str = "auto", say: Say = silent
-) -> Judged:
+def judged(run: AnyRun, asked: Asked, device: str = "auto", say: Say = silent) -> Judged:
     """An evaluation with everything that belongs to it."""
     if asked.other and asked.part is not None:
         raise Misuse(f"--part {asked.part} is a part of the run's own data: it does not go with other data")
@@ -235,17 +244,15 @@ def own_corpus(loaded: Loaded) -> Corpus | LabelledCorpus | PairCorpus:
     """The data that the run was trained on, divided as it was then."""
     path = loaded.config.data.path or loaded.config.data.source_file
     if path is None:
-        raise Misuse(f"{loaded.run.path} does not say what it was trained on: name the data to evaluate on")
+        raise OwnDataGone(f"{loaded.run.path} does not say what it was trained on")
     try:
         corpus = divide(loaded.config)
-    except DataError as error:
-        raise DataError(
-            f"the data this run was trained on is not there ({error}): name the data to evaluate on"
-        ) from None
+    except Misuse as error:
+        raise OwnDataGone(f"the data this run was trained on is not there ({error})") from None
     if corpus.fingerprint != loaded.run.card().get("data", {}).get("fingerprint"):
-        raise DataError(
-            f"{path} is not the data that this run was trained on ({CARD} has its fingerprint): "
-            "what was held out cannot be told; name the data to evaluate on"
+        raise OwnDataGone(
+            f"{path} is not the data that this run was trained on ({CARD} has its fingerprint), and what was held out "
+            "cannot be told"
         )
     return corpus
 

@@ -16,7 +16,7 @@ from glassformer.config.presets import (
     TRANSLATION,
     encoder_info,
 )
-from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_epochs
+from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, that_writes, with_epochs
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns import SAMPLE, Columns, choose_columns, may_hold_labels
@@ -85,13 +85,13 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
         table, source, target = pairs
         say(f"columns: from '{source}' to '{target}' (--source, --target); task: {TRANSLATION} (--task)")
         named = {} if is_read_apart(settings) else {"data.source": source, "data.target": target}
-        return resolve(file, flags, {"task": TRANSLATION, **named}, starts=_starts(path)), table
+        return that_writes(resolve(file, flags, {"task": TRANSLATION, **named}, starts=_starts(path))), table
     if path is None or task == LANGUAGE_MODEL or not holds_table(path):
         if task in LABELLING and path is not None:
             raise DataError(
                 f"{path} is not a table: {task} needs a text and a label column (.csv, .tsv, .jsonl, .parquet)"
             )
-        return resolve(file, flags, {"task": task}, starts=_starts(path)), None
+        return that_writes(resolve(file, flags, {"task": task}, starts=_starts(path))), None
     table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
     if task is not None or may_hold_labels(table, settings):
         table = read_table(path, settings)
@@ -102,7 +102,7 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
     found |= {"data.also": ",".join(columns.also) or None, "data.label_separator": columns.separator}
     config = resolve(file, flags, found)
     if config.task == LANGUAGE_MODEL:
-        return config, None
+        return that_writes(config), None
     if all(said.get(budget) is None for budget in BUDGETS):
         config = with_epochs(config, len(table))
     return config, table
@@ -172,8 +172,7 @@ def prepare(
     """`tokenizer`: the one to use, instead of training one."""
     corpus = divide(config, table)
     say(f"data: {corpus.report()}")
-    if "validation" not in corpus.parts and not config.data.refit:
-        raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
+    held_out_for_validation(corpus, config)
     if isinstance(corpus, Corpus):
         tokenizer = tokenizer or train_tokenizer(corpus.parts["train"], config, say)
         prepared = _for_language(config, corpus, tokenizer, say)
@@ -185,6 +184,12 @@ def prepare(
         prepared = _for_labels(config, corpus, tokenizer, say)
     prepared.task.validates = "validation" in corpus.parts
     return prepared
+
+
+def held_out_for_validation(corpus: Corpus | LabelledCorpus | PairCorpus, config: Config) -> None:
+    """Refuse a training that nothing would tell how good it is."""
+    if "validation" not in corpus.parts and not config.data.refit:
+        raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
 
 
 def train_tokenizer(part: Part, config: Config, say: Say) -> Tokenizer:

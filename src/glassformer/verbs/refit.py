@@ -1,10 +1,14 @@
 """A last training on all rows, once held-out rows have told how long to train."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.presets import LANGUAGE_MODEL
+from glassformer.config.resolve import Config
+from glassformer.data.split import refuse_joining
 from glassformer.runs.files import write_text, writing
 from glassformer.runs.run import CARD, Run
 from glassformer.training.events import Listener, Noted
@@ -32,6 +36,17 @@ def _waits(out: Path) -> bool:
     return not (out / CARD).exists() and (out / HELD_OUT / CARD).exists()
 
 
+def refuse_refit(config: Config) -> None:
+    """Before a training is spent: what its refit would refuse after it."""
+    if config.data.refit:
+        raise SettingError(
+            "data.refit holds nothing out, and --refit has to know how long to train: give --refit alone"
+        )
+    data = replace(config.data, refit=True)
+    if config.task == LANGUAGE_MODEL:
+        refuse_joining(str(data.path), data)
+
+
 def train_and_refit(
     train: Train,
     data: "str | Path | None",
@@ -53,10 +68,12 @@ def train_and_refit(
         known = Run.open(out or "last") if resume else None
         if known is not None and known.config().data.refit:
             return train(data, out=known.path, resume=True, listen=listen, **settings)
+        if known is not None:
+            refuse_refit(known.config())
         if known is not None and known.card().get("status") in DONE:
             run = _moved(known.path)
         else:
-            first = train(data, out=out, resume=resume, overwrite=overwrite, listen=listen, **settings)
+            first = train(data, out=out, resume=resume, overwrite=overwrite, refit=True, listen=listen, **settings)
             if first.reason == "interrupted":
                 return first
             run = _moved(Path(first.run))
@@ -70,12 +87,13 @@ def train_and_refit(
 
 
 def _moved(path: Path) -> Run:
-    """A run, one folder deeper."""
-    aside, inside = path.with_name(f".{path.name}.{HELD_OUT}"), path / HELD_OUT
+    """A run, one folder deeper. Its card goes last: stopped on the way, the same can be done again."""
+    inside = path / HELD_OUT
     with writing(path):
-        path.rename(aside)
-        path.mkdir()
-        aside.rename(inside)
+        inside.mkdir(exist_ok=True)
+        for entry in sorted(path.iterdir(), key=lambda entry: entry.name == CARD):
+            if entry != inside:
+                entry.rename(inside / entry.name)
     readme = inside / "README.md"
     if readme.exists():  # it says how to use the run, by its place
         write_text(readme, readme.read_text(encoding="utf-8").replace(str(path), str(inside)))

@@ -16,36 +16,28 @@ from glassformer.data.labelled import LabelledCorpus
 from glassformer.data.part import Part
 from glassformer.data.translations import PairCorpus
 from glassformer.inside.attention import sizes_of
-from glassformer.inside.errors.classes import wrong_in
-from glassformer.inside.errors.found import Found, panels_of
-from glassformer.inside.errors.numbers import far_numbers
-from glassformer.inside.errors.sets import wrong_sets
-from glassformer.inside.errors.tokens import surprising_passages
-from glassformer.inside.errors.translations import bad_translations
+from glassformer.inside.confusion import confusion
+from glassformer.inside.curves import curves
 from glassformer.inside.panels import Panel, Table, Words
-from glassformer.inside.report import Rows, by_class, confusion, curves, cut, report_view, samples, scores
+from glassformer.inside.report import Rows, by_class, samples, scores
 from glassformer.inside.view import View
-from glassformer.models.language_model import LanguageModel
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
-from glassformer.tasks.answers import Classes, Labels
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling
-from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.translation import Translating
+from glassformer.text.shown import cut
 from glassformer.verbs.again import command_of
 from glassformer.verbs.build import OwnModel
 from glassformer.verbs.doctor.found import logged_panel
-from glassformer.verbs.errors_labels import calibration_of, scored, surest_mistakes, text_findings
-from glassformer.verbs.errors_language import asked_tokens, brief_findings, surprising
+from glassformer.verbs.errors_brief import brief_errors
+from glassformer.verbs.evaluate import AnyRun
 from glassformer.verbs.held_out import examples_held_out, prepare_again
 from glassformer.verbs.learning import attention_panels
-from glassformer.verbs.load import AnyLoaded, Loaded, load
+from glassformer.verbs.load import Loaded, load
 from glassformer.verbs.prepare import Prepared
 from glassformer.verbs.refit import BEFORE
 
 REPORT = "report.html"
-VALIDATION = "validation"
 EXAMPLES = 3
 """Whose attention is shown."""
 SHOWN_TOKENS = 48
@@ -64,7 +56,7 @@ ENDED = {"interrupted": "was interrupted", "failed": "failed"}
 
 
 def report(
-    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    run: AnyRun,
     *,
     model: OwnModel | None = None,
     device: str = "auto",
@@ -129,7 +121,7 @@ def report_of(
     if model is not None and evaluations:
         part = "test" if "test" in evaluations else "validation"
         panels += _quality(evaluations)
-        panels += _errors(prepared, model, part, evaluations)
+        panels += brief_errors(prepared, model, part, evaluations)
     elif "before_refit" not in card:
         panels.append(_not_evaluated(run, card))
     panels.append(logged_panel(metrics))
@@ -140,7 +132,7 @@ def report_of(
     words = "; ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
     what = f"{config.model.encoder}, {card['parameters']:,} parameters, on {card['data']['name']}"
     before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
-    return report_view(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
+    return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
 
 # --- what was trained on what ---
@@ -200,7 +192,7 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     )
 
 
-# --- how good it is, and where it is wrong ---
+# --- how good it is ---
 
 
 def _status(card: Mapping[str, Any]) -> str:
@@ -236,43 +228,6 @@ def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
         yield by_class(last.details["per_label"], "label")
     if "confusion" in last.details:
         yield confusion(**last.details["confusion"])
-
-
-def _errors(prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]) -> list[Panel]:
-    """The short of it; `evaluate --errors` shows the whole."""
-    task, evaluation = prepared.task, evaluations[part]
-    records = evaluation.records
-    if isinstance(task, Translating):
-        return [bad_translations(records)]
-    if isinstance(task, LanguageModelling):
-        assert isinstance(model, LanguageModel)
-        assert prepared.tokenizer is not None
-        between = " " if prepared.tokenizer.kind == "word" else ""
-        tokens = task.parts[part]
-        passages = surprising(model, tokens.ids, prepared.tokenizer, records)
-        brief = brief_findings(asked_tokens(evaluation, tokens), prepared.tokenizer)
-        return [*panels_of(brief), *surprising_passages(list(passages), between)]
-    assert isinstance(task, Labelling)
-    inputs = task.parts[part]
-    if isinstance(prepared.answers, Labels):
-        return [wrong_sets(records, task.noun)]
-    if not isinstance(prepared.answers, Classes):
-        return [far_numbers(records, task.noun)]
-    found = [*surest_mistakes(records, inputs)]
-    if wrong_in(records).any():
-        found += text_findings(records, inputs)
-    found.append(_calibration(task, evaluations, part))
-    return panels_of(found)
-
-
-def _calibration(task: Labelling, evaluations: Mapping[str, Evaluation], part: str) -> Found:
-    """Fitted on validation and shown on test; or on two halves of validation."""
-    shown = scored(evaluations[part], task.parts[part])
-    if part == VALIDATION:
-        return calibration_of(shown, None, task.noun)
-    if VALIDATION not in evaluations:
-        return calibration_of(shown, None, task.noun, why="nothing else was held out")
-    return calibration_of(shown, scored(evaluations[VALIDATION], task.parts[VALIDATION]), task.noun)
 
 
 # --- examples held out ---

@@ -29,12 +29,13 @@ from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
 from glassformer.verbs.build import OwnModel, build_model, learn_from_data, say_size, try_out
 from glassformer.verbs.card import model_card, run_card
+from glassformer.verbs.doctor.advice import usual_rate
 from glassformer.verbs.doctor.example import example_of
 from glassformer.verbs.doctor.training import conclude, consult
 from glassformer.verbs.given_settings import read_config, whole_path, with_vectors
 from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
-from glassformer.verbs.refit import Before, train_and_refit, waits_for_refit
+from glassformer.verbs.refit import Before, refuse_refit, train_and_refit, waits_for_refit
 from glassformer.verbs.report import leave_report
 from glassformer.verbs.resume import resumed_config, same_data, where_it_stands
 from glassformer.verbs.trained import Trained as Trained
@@ -91,12 +92,15 @@ def train_once(
     resume: bool = False,
     overwrite: bool = False,
     draft: bool = False,
+    refit: bool = False,
     before: Before | None = None,
     listen: Listener = silent,
     command: str | None = None,
     **settings: Any,
 ) -> Trained:
-    """One training. `before`: what a refit comes after; its run goes beside that, into the same folder."""
+    """One training. `refit`: one is to follow. `before`: what a refit comes after; its run goes beside that, into the
+    same folder.
+    """
     own = None
     if data is not None and not isinstance(data, str | os.PathLike):
         raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
@@ -116,6 +120,8 @@ def train_once(
         resolved = resumed_config(run, {**from_file, **flags})
     else:
         resolved, table = settle(from_file, with_vectors({**from_file, **flags}, flags), say)
+    if refit:
+        refuse_refit(resolved)
     if resolved.model.encoder == OWN and own is None:
         raise SettingError("a model of one's own is given from Python: gf.train(…, model=…)")
     device = choose_device(resolved.training.device, processes.local_rank)
@@ -187,6 +193,7 @@ def _train(
         processes=processes,
         resume=snapshot,
         shown=lambda batch, row: example_of(batch, row, prepared.tokenizer),
+        usual=usual_rate(config),
     )
     if processes.first:  # only now, when nothing can be refused any more
         begin()

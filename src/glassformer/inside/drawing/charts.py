@@ -211,8 +211,9 @@ def points(panel: Points, wish: float) -> Block:
                 sheet.words(left + spot[0], top + spot[1], name, SMALL)
 
     keys = [Key(group, series_colour(place), shape=_shape(place)) for place, group in enumerate(groups)]
-    lost = sum(spot is None for spot in spots)
-    said = f"{lost} of {len(names)} names had no room" if lost else ""
+    given = [spot for spot, name in zip(spots, names, strict=True) if name]
+    lost = given.count(None)
+    said = f"{lost} of {len(given)} names had no room" if lost else ""
     return stack([legend(keys, width), Block(width, high, draw), paragraph(said, width, SMALL, colour=GREY)])
 
 
@@ -233,10 +234,15 @@ def _named_level(name: str, y: float) -> Spot:
 def spread(
     inches: NDArray[Any], names: Sequence[str], size: tuple[float, float], also: Sequence[Spot] = ()
 ) -> list[Spot | None]:
-    """Where each name stands so that it covers no other name, no point, no line and none of `also`; None: nowhere."""
+    """Where each name stands so that it covers no other name, no point, no line and none of `also`; None: nowhere. Nor
+    does a name of no letters.
+    """
     taken: list[Spot] = [*also, *((px - 0.05, py - 0.05, px + 0.05, py + 0.05) for px, py in inches)]
     found: list[Spot | None] = []
     for (px, py), name in zip(inches, names, strict=True):
+        if not name:
+            found.append(None)
+            continue
         tried = (_spot((px, py), way, reach, width_of(name, SMALL)) for reach in REACHES for way in WAYS)
         spots = ([spot, *_tie((px, py), spot)] for spot in tried if _within(spot, size))
         free = next((one for one in spots if not any(_covers(part, other) for part in one for other in taken)), [])

@@ -11,6 +11,8 @@ from glassformer.config.arrays import Array
 from glassformer.inside.errors.found import Found, Rows, percent, some, span
 from glassformer.inside.panels import Line, Lines, Table, Words
 from glassformer.measures.calibration import (
+    COLDEST,
+    HOTTEST,
     coverage,
     expected_error,
     fit_temperature,
@@ -84,6 +86,9 @@ def calibration(shown: Scored, fitted: Scored | None, *, noun: str, accuracy: fl
         where, fitted = f"{some(len(fitted), noun)} are too few to fit a temperature on ({FEWEST} at least)", None
     if fitted is not None:
         temperature = fit_temperature(fitted.logits, fitted.answers)
+        if not COLDEST * 1.01 < temperature < HOTTEST / 1.01:
+            end = "colder" if temperature < 1 else "hotter"
+            where, temperature = f"on {where}, ever {end} ones fit ever better", None
     curves = [_reliability(shown, temperature, noun), _when_sure(shown, noun, accuracy)]
     text = _threshold_in_words(shown, fitted, noun, accuracy)
     look = Words(title="When a person should look instead", text=text)
@@ -164,6 +169,16 @@ def _when_sure(shown: Scored, noun: str, accuracy: float) -> Lines:
     )
 
 
+def _in_few_digits(threshold: float, *scored: Scored) -> str:
+    """Rounded down, in as few digits as say the same of all these examples: of a model that is very sure, many."""
+    values = np.concatenate([one.confidence() for one in scored])
+    for digits in range(4, 16):
+        lower = math.floor(threshold * 10**digits) / 10**digits
+        if not ((values >= lower) & (values < threshold)).any():
+            return f"{lower:.{digits}f}".rstrip("0").rstrip(".")
+    return f"{threshold:.17g}"
+
+
 def _threshold_in_words(shown: Scored, fitted: Scored | None, noun: str, accuracy: float) -> str:
     right = int(shown.right.sum())
     if fitted is None:
@@ -181,15 +196,14 @@ def _threshold_in_words(shown: Scored, fitted: Scored | None, noun: str, accurac
         )
     answered = shown.confidence() >= found.threshold
     left, there, hits = int((~answered).sum()), int(answered.sum()), int((shown.right & answered).sum())
-    lower = math.floor(found.threshold * 1e4) / 1e4  # rounded down: what was sure enough stays so
     said = (
-        f"Below a probability of {lower:g} a person should look instead: that is {percent(left / len(shown))} of the "
-        f"{noun}s ({left:,} of {len(shown):,})."
+        f"Below a probability of {_in_few_digits(found.threshold, fitted, shown)} a person should look instead: that "
+        f"is {percent(left / len(shown))} of the {noun}s ({left:,} of {len(shown):,})."
     )
     if not there:
         return f"{said} None is left to answer here."
     kept = share_interval(hits, there)
     return (
-        f"{said} Of the other {there:,}, {percent(kept.value)} are right here ({span(kept)}); where the threshold was "
-        f"chosen, {percent(found.accuracy)}, and {percent(accuracy)} was asked for."
+        f"{said} Of the other {there:,}, {percent(kept.value, exactly=True)} are right here ({span(kept)}); where the "
+        f"threshold was chosen, {percent(found.accuracy, exactly=True)}, and {percent(accuracy)} was asked for."
     )

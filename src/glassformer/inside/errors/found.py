@@ -31,17 +31,22 @@ def sentences(found: Iterable[Found], most: int = MOST_SAID) -> str:
     return " ".join([one.said for one in found if one.said][:most])
 
 
-def percent(share: float) -> str:
-    """A share for a person: whole hundredths, but for small ones."""
+def percent(share: float, *, exactly: bool = False) -> str:
+    """A share for a person: whole hundredths, but for small ones, or where two are to be told apart (`exactly`)."""
     if math.isnan(share):
         return "–"
-    digits = 1 if 0 < share < 0.0995 or 0.9005 < share < 1 else 0
+    digits = 1 if exactly or _extreme(share) else 0
     return f"{100 * share:.{digits}f}".removesuffix(".0") + " %"
+
+
+def _extreme(share: float) -> bool:
+    return 0 < share < 0.0995 or 0.9005 < share < 1
 
 
 def span(interval: Interval) -> str:
     """Between which shares it lies: 12–19 %."""
-    low, high = percent(interval.low).removesuffix(" %"), percent(interval.high)
+    exactly = _extreme(interval.low) or _extreme(interval.high)
+    low, high = percent(interval.low, exactly=exactly).removesuffix(" %"), percent(interval.high, exactly=exactly)
     return f"{low}–{high}"
 
 

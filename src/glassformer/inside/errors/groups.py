@@ -14,6 +14,7 @@ from glassformer.inside.errors.found import CHANCE, Found, Rows, ends, percent, 
 from glassformer.inside.panels import Table
 from glassformer.measures.intervals import weighted_mean_interval
 from glassformer.measures.over import over_represented
+from glassformer.measures.paired import ROUNDING
 from glassformer.measures.student import t_tail
 from glassformer.text.shown import cut
 
@@ -126,13 +127,24 @@ def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun:
 
 
 def apart(one: Float[Array, " N"], other: Float[Array, " M"]) -> float:
-    """How often chance alone would set two means so far apart (Welch's test)."""
-    if len(one) < 2 or len(other) < 2:
+    """How often chance alone would set two means so far apart: what Welch's test says, or Student's if that is more.
+
+    Welch's takes two values that happen to be equal for a mean that is known exactly; Student's does not.
+    """
+    counts = len(one), len(other)
+    if min(counts) < 2:
         return 1.0
-    parts = [(float(values.var(ddof=1)) / len(values), len(values) - 1) for values in (one, other)]
-    variance = sum(part for part, _ in parts)
+    variances = float(one.var(ddof=1)), float(other.var(ddof=1))
+    pooled = sum(variance * (count - 1) for variance, count in zip(variances, counts, strict=True)) / (sum(counts) - 2)
     distance = float(one.mean() - other.mean())
-    if variance == 0:
-        return 1.0 if distance == 0 else 0.0
-    df = variance**2 / sum(part**2 / free for part, free in parts)
-    return t_tail(distance / math.sqrt(variance), df)
+    if pooled <= (ROUNDING * max(np.abs(one).max(), np.abs(other).max())) ** 2:
+        if distance == 0:
+            return 1.0
+        # Each group has one value alone: what remains to ask is how often a draw would part them so, or the other way.
+        log = math.lgamma(counts[0] + 1) + math.lgamma(counts[1] + 1) - math.lgamma(sum(counts) + 1)
+        return (1 + (counts[0] == counts[1])) * math.exp(log)
+    parts = [variance / count for variance, count in zip(variances, counts, strict=True)]
+    free = sum(parts) ** 2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    welch = t_tail(distance / math.sqrt(sum(parts)), free)
+    student = t_tail(distance / math.sqrt(pooled * (1 / counts[0] + 1 / counts[1])), sum(counts) - 2)
+    return max(welch, student)

@@ -6,7 +6,7 @@ import numpy as np
 
 from glassformer.inside.curves import Records
 from glassformer.inside.errors.classes import worst
-from glassformer.inside.errors.found import Found, Rows, ends, some
+from glassformer.inside.errors.found import CHANCE, Found, Rows, ends, some
 from glassformer.inside.errors.groups import Group, apart, means
 from glassformer.inside.panels import Points, Table
 from glassformer.measures.intervals import mean_interval, weighted_mean_interval
@@ -47,7 +47,7 @@ def by_group(records: Records, groups: Sequence[Group], noun: str) -> Found:
     if table is None:
         return Found()
     compared = [(apart(sizes[group.rows], sizes[~group.rows]), group) for group in groups if group.size > 1]
-    sure = [one for one in compared if one[0] * len(compared) < 0.05 and sizes[one[1].rows].mean() > sizes.mean()]
+    sure = [one for one in compared if one[0] * len(compared) < CHANCE and sizes[one[1].rows].mean() > sizes.mean()]
     if not sure:
         return Found([table])
     group = min(sure, key=lambda one: one[0])[1]

@@ -21,6 +21,8 @@ MOST_POINTS = 32
 """Of the curve over a window."""
 LEAST = 5
 """Times that a token must be asked for to be listed by its mean."""
+MUCH = 1.5
+"""So many times its share of the tokens, or more, must one of them, or a kind, hold of the loss to be named."""
 FIRST_OF_WORD, INSIDE_WORD = "the first of a word", "inside a word"
 COUNTS = (0, 1, 10, 100, 1_000, 10_000)
 """Where groups of tokens begin: as often as training had them."""
@@ -86,8 +88,11 @@ def by_token(asked: Asked, shown: Callable[[int], str]) -> Found:
     """The tokens that hold the most loss together, and those that are dearest each."""
     ids, places = np.unique(asked.ids, return_inverse=True)
     sums, counts = np.bincount(places, weights=asked.losses), np.bincount(places)
-    whole = float(sums.sum()) or 1.0
+    whole = float(sums.sum())
     means = sums / counts
+
+    def share(one: int) -> float:
+        return float(sums[one]) / (whole or 1.0)
 
     def rows(order: NDArray[np.int64]) -> Rows:
         return [
@@ -96,7 +101,7 @@ def by_token(asked: Asked, shown: Callable[[int], str]) -> Found:
                 int(counts[one]),
                 float(means[one]),
                 float(sums[one]),
-                float(sums[one]) / whole,
+                share(one),
             ]
             for one in order[:MOST_ERRORS].tolist()
         ]
@@ -112,11 +117,11 @@ def by_token(asked: Asked, shown: Callable[[int], str]) -> Found:
         note = f"Of {len(often):,} tokens asked for {LEAST} times or more."
         panels.append(Table(title="Dearest tokens", columns=columns, rows=rows(dear), bars=columns[-1:], note=note))
     most = int(total[0])
-    held, there = percent(float(sums[most]) / whole), percent(int(counts[most]) / len(asked))
-    said = (
-        f"{some(len(asked), 'token')} cost {whole / len(asked):.3g} nats each; “{visible(shown(int(ids[most])))}” "
-        f"alone, {there} of them, holds {held} of that."
-    )
+    held, there = percent(share(most)), percent(int(counts[most]) / len(asked))
+    said = f"{some(len(asked), 'token')} cost {whole / len(asked):.3g} nats each"
+    if share(most) >= MUCH * counts[most] / len(asked):  # else it is only frequent
+        said += f"; “{visible(shown(int(ids[most])))}” alone, {there} of them, holds {held} of that"
+    said += "."
     return Found(panels, said)
 
 
@@ -179,7 +184,7 @@ def _shares(
     whole = float(losses.sum()) or 1.0
     rows: Rows = []
     there = set(names.tolist())
-    largest = sorted(there, key=lambda one: -float(losses[names == one].sum()))
+    largest = sorted(there, key=lambda one: (-float(losses[names == one].sum()), one))
     for name in [one for one in order if one in there] or largest:
         here = losses[names == name]
         interval = weighted_mean_interval(here)
@@ -192,12 +197,14 @@ def _shares(
 
 def _dearest_kind(kinds: NDArray[np.object_], losses: Float[Array, " N"]) -> str:
     whole = float(losses.sum())
-    names = set(kinds.tolist())
+    names = sorted(set(kinds.tolist()))
     if len(names) < 2 or not whole:
         return ""
     held = {name: float(losses[kinds == name].sum()) / whole for name in names}
     there = {name: float((kinds == name).mean()) for name in names}
     name = max(names, key=lambda one: held[one] - there[one])
+    if held[name] < MUCH * there[name]:
+        return ""
     return f"{percent(held[name])} of the loss is on {percent(there[name])} of the tokens: {name}."
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from glassformer.config.arrays import Array
 from glassformer.inside.curves import Records
 from glassformer.inside.errors.classes import MOST_ERRORS
-from glassformer.inside.errors.found import Found, percent, some
+from glassformer.inside.errors.found import CHANCE, Found, percent, some
 from glassformer.inside.errors.groups import apart, means, quarters
 from glassformer.inside.errors.words import lengths_of
 from glassformer.inside.panels import Panel, Table, Words
@@ -73,7 +73,7 @@ def by_source_length(records: Records, scores: Float[Array, " N"]) -> Found:
     table = means("chrF by length of the source", groups, scores, "pair", "mean chrF")
     if table is None:
         return Found()
-    if len(groups) < 2 or apart(scores[groups[0].rows], scores[groups[-1].rows]) >= 0.05:
+    if len(groups) < 2 or apart(scores[groups[0].rows], scores[groups[-1].rows]) >= CHANCE:
         return Found([table])
     first, last = (float(scores[group.rows].mean()) for group in (groups[0], groups[-1]))
     than = "worse" if last < first else "better"

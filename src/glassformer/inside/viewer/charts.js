@@ -168,8 +168,8 @@ drawers.points = (panel) => {
     ({ label, x: points[2 * i], y: points[2 * i + 1], group: panel.groups[i], low: panel.low[i], high: panel.high[i] }));
   const logX = panel.log_x && all.every(({ x }) => x > 0), measured = logX || panel.low.length || panel.levels.length;
   const range = ({ low, high }) => (Number.isFinite(low) && Number.isFinite(high) ? ` (${said(low)} to ${said(high)})` : "");
-  const told = (one) => `${isolated(one.label)}${one.group === undefined ? "" : `, ${one.group}`}: ${said(one.x)}, ${
-    said(one.y)}${range(one)}`;
+  const told = (one) => `${[one.label && isolated(one.label), one.group].filter(Boolean).join(", ") || "a point"}: ${
+    said(one.x)}, ${said(one.y)}${range(one)}`;
 
   function paint(width) {
     const height = Math.round(clamp(300, width * 0.64, 560));
@@ -192,7 +192,7 @@ drawers.points = (panel) => {
       [box.left, y(at) - 18, box.left + 4 + ruler.measureText(name).width, y(at)]);
     taken.push(...panel.levels.map(([, at]) => [box.left, y(at) - 1, box.right, y(at) + 1]));
     taken.push(...all.filter(range).map((one) => [x(one.x) - 2, y(one.high), x(one.x) + 2, y(one.low)]));
-    const names = placeNames(spots, all.map((one) => shown(one.label)), box, taken);
+    const names = placeNames(spots, all.map((one) => one.label && shown(one.label)), box, taken);
     const chosen = svg("g", { class: "guide" });
     picture.append(...levels, ...bars, ...dots, ...names, chosen);
     let cursor = null;
@@ -204,7 +204,7 @@ drawers.points = (panel) => {
       const [left, top] = spots[at], [anchor, aside] = left > width - 140 ? ["end", -13] : ["start", 13];
       chosen.append(svg("circle", { class: "ring", cx: left, cy: top, r: 8 }),
         svg("text", { class: "name", x: left + aside, y: top + 4, "font-weight": 600, "text-anchor": anchor },
-          shown(all[at].label)));
+          all[at].label && shown(all[at].label)));
     };
     const hear = (event) => {
       const { left, top } = picture.getBoundingClientRect();
@@ -242,6 +242,7 @@ function evened(xEnds, yEnds, shape) {
 }
 
 // A name goes right of its point, or left, above, below: where it covers no other. Where all is taken it is left out.
+// A point without a name has nothing beside it.
 function placeNames(spots, names, box, also) {
   const taken = [...spots.map(([x, y]) => [x - 5, y - 5, x + 5, y + 5]), ...also], out = [];
   const inside = ([left, top, right, bottom]) =>
@@ -249,6 +250,7 @@ function placeNames(spots, names, box, also) {
   const apart = (a, b) => a[0] >= b[2] || a[2] <= b[0] || a[1] >= b[3] || a[3] <= b[1];
   ruler.font = font(12.5);
   spots.forEach(([x, y], at) => {
+    if (!names[at]) return;
     const wide = ruler.measureText(names[at]).width + 2;
     const corners = [[x + 8, y + 4], [x - 8 - wide, y + 4], [x - wide / 2, y - 9], [x - wide / 2, y + 17]];
     const areas = corners.map(([left, bottom]) => [left, bottom - 11, left + wide, bottom + 3]);

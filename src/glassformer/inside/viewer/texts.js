@@ -23,16 +23,23 @@ drawers.words = (panel) => {
   return make("div.code", {}, text, copier);
 };
 
+// Letters of the names of rows that stay in sight while the rest of the table scrolls.
+const LONGEST_NAME = 40;
+// A number as it is written for a reader: 0.868 ± 0.010, 0.02 (0.01 to 0.03), 3.0 min, 12k, 80–100.
+const NUMBER = /^[−-]?[\d.,∞]+(\s[±(].*|–[\d.,]+|\s?[a-zµ%]{1,3}|\s[KMG]iB|[kMB])?$/;
+
 drawers.table = (panel, kept) => {
   const kinds = panel.columns.map((_, at) => panel.rows.map((row) => typeof row[at]));
   const numeric = kinds.map((kind) => kind.includes("number") && !kind.includes("string"));
-  const style = (at) => (numeric[at] ? ".number" : "");
+  const written = panel.columns.map((_, at) => panel.rows.map((row) => row[at]).filter((one) => one))
+    .map((cells) => cells.length && cells.every((one) => NUMBER.test(one)));
+  const style = (at) => (numeric[at] || written[at] ? ".number" : "");
   const heads = panel.columns.map((name, at) => make(`th${style(at)}`, { scope: "col" },
     button(name, () => sort(at), { title: "sort" })));
   const body = make("tbody");
   const cell = (value, at) => {
     if (value === null) return make(`td${style(at)}`, {}, "–");
-    if (typeof value !== "number") return make("td", {}, make("bdi", {}, String(value)));
+    if (typeof value !== "number") return make(`td${style(at)}`, {}, make("bdi", {}, String(value)));
     if (!panel.bars.includes(panel.columns[at])) return make("td.number", {}, said(value));
     return make("td.number.bar", { "--share": clamp(0, value, 1) }, value.toFixed(3));
   };
@@ -57,7 +64,8 @@ drawers.table = (panel, kept) => {
   };
   if (kept.by >= panel.columns.length) delete kept.by;
   fill();
-  return make("div.wide.table", { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
+  const short = panel.rows.every((row) => String(row[0]).length <= LONGEST_NAME);
+  return make(`div.wide.table${short ? ".named" : ""}`, { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
     make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body));
 };
 

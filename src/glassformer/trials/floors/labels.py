@@ -9,7 +9,7 @@ from torch import Tensor
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.regression import Regression
-from glassformer.trials.floors.names import SET
+from glassformer.trials.floors.names import EVERY, SET
 
 LEAST = 1e-6
 """A share that was never met is taken for this, so that its loss is finite."""
@@ -23,7 +23,8 @@ def constant_scores(name: str, task: Labelling, count: int) -> tuple[Float[Tenso
     elif isinstance(task, Classification):
         row = _of_classes(answers, task.classes.outputs, len(task.classes.names))
     else:
-        row = _of_set(answers) if name == SET else logit(answers.mean(0))
+        said = {SET: most_frequent, EVERY: every}.get(name)
+        row = logit(answers.mean(0)) if said is None else _of_set(answers, said(answers))
     return torch.from_numpy(np.tile(row.astype(np.float32), (count, 1))), len(row)
 
 
@@ -33,10 +34,19 @@ def _of_classes(answers: NDArray[np.int64], outputs: int, classes: int) -> NDArr
     return logit(shares[1:]) if outputs == 1 else np.log(np.maximum(shares, LEAST))
 
 
-def _of_set(answers: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The most frequent set of labels; the score of each says how often an example agrees with it."""
+def most_frequent(answers: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """The most frequent set of labels; of two, the one with the first label that they differ in."""
     sets, counts = np.unique(answers > 0.5, axis=0, return_counts=True)
-    chosen = sets[counts.argmax()]
+    return sets[np.flatnonzero(counts == counts.max())[-1]]
+
+
+def every(answers: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """All labels: the set with the most hits, and the most false ones."""
+    return np.ones(answers.shape[1], dtype=np.bool_)
+
+
+def _of_set(answers: NDArray[np.floating], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Always this set; the score of each label says how often an example agrees with it."""
     agree = np.where(chosen, answers.mean(0), 1 - answers.mean(0))
     return np.where(chosen, 1, -1) * logit(np.maximum(agree, 0.5 + LEAST))
 

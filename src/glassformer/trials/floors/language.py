@@ -37,6 +37,12 @@ def judge_ngrams(task: LanguageModelling, part: str, vocab: int) -> tuple[Evalua
     return task.judge(part, records), model.size(length)
 
 
+def left_out(task: LanguageModelling) -> str:
+    """What a reader of n-grams' scores should know: of a very long text they count the beginning."""
+    whole = len(task.parts["train"].ids)
+    return f"counted the first {MOST_COUNTED:,} of {whole:,} tokens" if whole > MOST_COUNTED else ""
+
+
 def best_length(model: KneserNey, task: LanguageModelling) -> int:
     """The n of the n-grams with the least loss on the validation part."""
     ids = np.asarray(task.parts["validation"].ids[:MOST_TRIED], np.int64)

@@ -12,7 +12,8 @@ from glassformer.config.presets import (
     TRANSLATION,
 )
 
-MAJORITY, MEAN, SET, EACH = "majority class", "mean", "most frequent set", "each label's majority"
+MAJORITY, MEAN = "majority class", "mean"
+SET, EACH, EVERY = "most frequent set", "each label's majority", "every label"
 UNIGRAM, NGRAM, COPY = "unigram", "n-gram", "copy the source"
 
 FLOORS: dict[str, dict[str, str]] = {
@@ -21,6 +22,7 @@ FLOORS: dict[str, dict[str, str]] = {
     MULTILABEL: {
         SET: "always the set of labels that is most frequent in training",
         EACH: "every label that more than half of the training examples have",
+        EVERY: "all labels at once",
     },
     LANGUAGE_MODEL: {
         UNIGRAM: "how frequent each token is in training, plus one",

@@ -1,29 +1,20 @@
 """Whether one row is better than another, or had luck: on the very same examples."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.measures.paired import Difference, difference
 from glassformer.trials.outcome import Outcome
+from glassformer.trials.results.metrics import is_paired
 from glassformer.trials.results.rows import SURE, Row, scores_of
 
-UNITS = {
-    "accuracy": "accuracy",
-    "loss": "nats per token",
-    "rmse": "RMSE",
-    "chrf": "chrF, mean of the sentences",
-    "micro_f1": "F1, mean of the examples",
-}
-"""What the scores of examples average to, by primary metric."""
 CHANCE = 0.05
 """What shows less often by chance alone counts as told apart."""
 
 
 def compared(one: Row, other: Row) -> Difference | None:
     """By how much one is better than the other; None: they were not judged on the same examples."""
-    if not one.outcomes or not other.outcomes or one.metric != one.outcomes[0].primary:
+    if not one.outcomes or not other.outcomes or not is_paired(one.metric, one.outcomes[0]):
         return None
     pair = _alike(one, other)
     return None if pair is None else difference(*pair)
@@ -46,14 +37,16 @@ def _alike(one: Row, other: Row) -> Pair | None:
     """Scores of both on the same examples, a row for each seed, and the examples' weights."""
     digests = {outcome.examples for row in (one, other) for outcome in row.outcomes}
     if len(digests) == 1:
-        return _stacked(one), _stacked(other), _weights(one.outcomes[:1])
+        return _stacked(one), _stacked(other), None if one.outcomes[0].weights is None else _counts(one.outcomes[0])
     # folds: each seed has examples of its own, which together are one long list
     mine, theirs = ({outcome.cell.repeat: outcome for outcome in row.outcomes} for row in (one, other))
     both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
     if not both:
         return None
     lists = [np.concatenate([scores_of(of[seed]) for seed in both])[None] for of in (mine, theirs)]
-    return lists[0], lists[1], _weights([mine[seed] for seed in both])
+    # each fold counts alike, as in the mean over folds that the table shows
+    counts = [one / one.sum() for one in (_counts(mine[seed]) for seed in both)]
+    return lists[0], lists[1], np.concatenate(counts)
 
 
 def _stacked(row: Row) -> NDArray[np.float64]:
@@ -62,6 +55,6 @@ def _stacked(row: Row) -> NDArray[np.float64]:
     return np.repeat(scores, 2, 0) if row.kind in SURE and len(scores) == 1 else scores
 
 
-def _weights(outcomes: Sequence[Outcome]) -> NDArray[np.float64] | None:
-    given = [outcome.weights for outcome in outcomes]
-    return np.concatenate([np.array(one) for one in given if one is not None]) if all(given) else None
+def _counts(one: Outcome) -> NDArray[np.float64]:
+    """How much each example counts."""
+    return np.ones(len(one.scores)) if one.weights is None else np.array(one.weights, float)

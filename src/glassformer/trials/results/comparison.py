@@ -1,29 +1,33 @@
 """A comparison: outcomes of many trainings put together, as a table, in words, as pictures, as files."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from glassformer.inside.curves import named
 from glassformer.inside.view import View
 from glassformer.measures.paired import Difference
-from glassformer.runs.files import write_json, write_text
-from glassformer.trials.outcome import KINDS, TRAINED, Outcome
-from glassformer.trials.results.chance import UNITS, beyond, compared
-from glassformer.trials.results.modes import parts_left_out, verdict_of
+from glassformer.runs.files import write_json, write_text, writing
+from glassformer.trials.outcome import FLOOR, KINDS, TRAINED, Outcome
+from glassformer.trials.results.chance import beyond, compared
+from glassformer.trials.results.metrics import titled, unit_of
+from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of
+from glassformer.trials.results.rounding import decimals_of, rounded
 from glassformer.trials.results.rows import Row, rows_of
 from glassformer.trials.results.shown import view_of
-from glassformer.trials.results.written import as_csv, as_markdown
+from glassformer.trials.results.written import as_csv, as_markdown, as_text
 from glassformer.trials.running.question import ABLATION, LADDER
 from glassformer.trials.strict import strict
 
 STEPS = "training.steps"
 BEST, LEVEL, USE = "best", "within chance", "recommended"
 FILE = "comparison"
+PLUS_MINUS = "±, or from and to where both sides differ"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """Which model is how good on the same examples, for what cost, and what follows from it."""
 
@@ -32,7 +36,7 @@ class Comparison:
     """How long each was trained, in words."""
     mode: str
     rows: Sequence[Row]
-    """From best to worst; what failed, last."""
+    """From best to worst, or along a number that is varied; what failed, last."""
     behind: Sequence[Difference | None]
     """Of each row: by how much the best is better, or with parts left out the whole; None: not to be told."""
     words: Sequence[str]
@@ -46,7 +50,7 @@ class Comparison:
 
     @property
     def recommended(self) -> Row | None:
-        """The fastest to train of those within chance of the best; None: nothing beats a floor."""
+        """The best, or one within chance of it that trains much faster; None: nothing beats a floor."""
         return self._marked(USE)
 
     def _marked(self, mark: str) -> Row | None:
@@ -79,7 +83,7 @@ class Comparison:
     def _leader(self) -> dict[str, Any] | None:
         """The best of the trained models, against every other row: by how much it is better."""
         done = [row for row in self.rows if row.outcomes]
-        leader = next((row for row in done if row.is_trained), None)
+        leader = min((row for row in done if row.is_trained), key=lambda row: row.rank, default=None)
         if leader is None:
             return None
         found = {row.label: compared(leader, row) for row in done if row is not leader}
@@ -100,10 +104,16 @@ class Comparison:
     def save(self, folder: str | Path) -> None:
         """comparison.json, .csv, .md and .html in a folder."""
         folder = Path(folder)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / f"{FILE}.json", self.to_dict())
         write_text(folder / f"{FILE}.csv", self.csv())
         write_text(folder / f"{FILE}.md", self.markdown())
         self.view().save(folder / f"{FILE}.html")
+
+    def __repr__(self) -> str:
+        """The table as text, and what it says."""
+        return as_text(self)
 
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
@@ -113,15 +123,16 @@ def summarise(
     outcomes: Sequence[Outcome], *, title: str, budget: str, mode: str = LADDER, notes: Sequence[str] = ()
 ) -> Comparison:
     """`budget`: how long each was trained, in words; `mode`: what the comparison varies; `notes`: what else to know."""
-    rows = rows_of(outcomes)
-    found = verdict_of(rows, mode)
+    ranked = rows_of(outcomes)
+    found, rows = verdict_of(ranked, mode), in_order(ranked, mode)
     reference = parts_left_out(rows)[0] if mode == ABLATION else found.best
-    behind = [None if reference is None or row is reference else compared(reference, row) for row in rows]
+    behind = [None if reference is None or row is reference or row.seen else compared(reference, row) for row in rows]
     marked = [
         replace(row, marks=_marks(row, one, row is found.best and mode != ABLATION, row is found.recommended, mode))
         for row, one in zip(rows, behind, strict=True)
     ]
     said = [*_notes(rows, behind, mode), *notes]
+    title = title[:1].upper() + title[1:]
     return Comparison(title=title, budget=budget, mode=mode, rows=marked, behind=behind, words=found.words, notes=said)
 
 
@@ -131,6 +142,7 @@ def _marks(row: Row, behind: Difference | None, best: bool, chosen: bool, mode: 
         marks.append(LEVEL)
     marks += [USE] if chosen else []
     marks += [KINDS[row.kind]] if row.kind != TRAINED else []
+    marks += [f"{len(row.outcomes)} {row.repeats} alike"] if row.alike else []
     few, many = row.updates
     asked = {outcome.cell.settings.get(STEPS) for outcome in row.outcomes}
     wanted = next(iter(asked)) if len(asked) == 1 else None
@@ -156,15 +168,15 @@ def _notes(rows: Sequence[Row], behind: Sequence[Difference | None], mode: str) 
     sizes = sorted({len(one.scores) for row in done for one in row.outcomes})
     counted = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
     what = "windows of text" if outcome.weights is not None else "examples"
-    notes = [f"Score: {named(first.metric)} on {counted} {what} of the {outcome.part} part; {better}."]
+    notes = [f"Score: {titled(first.metric)} on {counted} {what} of the {outcome.part} part; {better}."]
     notes += _uncertainty(done)
     if any(one is not None for one in behind):
-        unit = UNITS.get(first.metric, named(first.metric))
-        of = "the whole model" if mode == ABLATION else "the best"
+        of, unit = "the whole model" if mode == ABLATION else "the best", unit_of(first.metric)
         notes.append(
             f"How far behind {of} ({unit}): on the same examples, each row for itself, with a 95 % interval"
             + (" over examples and seeds." if any(one and one.seeds for one in behind) else " over examples.")
         )
+        notes += _power(rows, behind, f"{counted} {what}")
     tokenizers = {one.tokenizer for row in done for one in row.outcomes if one.tokenizer is not None}
     if len(tokenizers) == 1:
         notes.append("One tokenizer for all.")
@@ -187,5 +199,21 @@ def _uncertainty(done: Sequence[Row]) -> list[str]:
     if seeds > 1:
         what = next(row.repeats for row in done if len(row.outcomes) == seeds)
         folds = "; folds share what they learn from, so it is somewhat too narrow" if what == "folds" else ""
-        return [f"±: a 95 % interval of the mean over {seeds} {what} (Student's t){folds}."]
-    return ["±: a 95 % interval over the examples; one seed, so the chance of training is not in it."]
+        return [
+            f"{PLUS_MINUS}: a 95 % interval of the mean over {seeds} {what} (Student's t){folds}.",
+            f"± is over {what} alone, how far behind is paired on the same examples too: the two need not agree.",
+        ]
+    return [f"{PLUS_MINUS}: a 95 % interval over the examples; one seed, so the chance of training is not in it."]
+
+
+def _power(rows: Sequence[Row], behind: Sequence[Difference | None], counted: str) -> list[str]:
+    """How small a difference between models could be seen: half of the interval in the middle."""
+    pairs = [(row, one) for row, one in zip(rows, behind, strict=True) if one is not None and row.kind != FLOOR]
+    halves = [(one.high - one.low) / 2 for _, one in pairs if math.isfinite(one.high - one.low) and one.high > one.low]
+    if not halves:
+        return []
+    half, row = median(halves), pairs[0][0]
+    seeds = max(len(row.outcomes) for row, _ in pairs)
+    again = f" and {seeds} {row.repeats}" if seeds > 1 else ""
+    told = rounded(half, decimals_of(half))
+    return [f"With {counted}{again}, a difference below about {told} {unit_of(row.metric)} can hardly be seen."]

@@ -4,6 +4,8 @@ import math
 
 DIGITS = 3
 """Of a number whose uncertainty nobody knows."""
+FEWEST, FEWEST_DECIMALS = 2, 2
+"""Digits that a score has at least, however unsure it is: 0.65 ± 0.60; but no more decimals than these for it."""
 
 
 def decimals_of(error: float) -> int | None:
@@ -25,16 +27,36 @@ def rounded(value: float, decimals: int | None) -> str:
     return f"−{told}" if round(value, decimals) < 0 else told
 
 
+def score_decimals(value: float, error: float) -> int | None:
+    """Decimals of a score with such an error."""
+    decimals = decimals_of(error)
+    if decimals is None or not value:
+        return decimals
+    digits = FEWEST - 1 - math.floor(math.log10(abs(value)))
+    return max(decimals, min(digits, FEWEST_DECIMALS))
+
+
 def with_error(value: float, half: float | None, decimals: int | None = None) -> str:
     """A value and the half of its interval; without one, the value alone, with as many decimals as its neighbours."""
     if half is None or not math.isfinite(half) or half == 0:
         return rounded(value, decimals)
-    decimals = decimals_of(half)
+    decimals = score_decimals(value, half)
     return f"{rounded(value, decimals)} ± {rounded(half, decimals)}"
 
 
+def with_ends(value: float, low: float, high: float, decimals: int | None = None) -> str:
+    """A value and its interval: 0.868 ± 0.010 where it reaches as far up as down, else 0.65 (0.40 to 1.00)."""
+    half = (high - low) / 2
+    known = score_decimals(value, half)
+    if known is None or rounded(value - low, known) == rounded(high - value, known) == rounded(half, known):
+        return with_error(value, half, decimals)
+    return f"{rounded(value, known)} ({rounded(low, known)} to {rounded(high, known)})"
+
+
 def from_to(value: float, low: float, high: float) -> str:
-    """A value and the ends of its interval: 0.021 (0.010 to 0.032)."""
+    """A difference and the ends of its interval: 0.021 (0.010 to 0.032); alone where all examples differ alike."""
+    if low == high:
+        return rounded(value, None)
     decimals = decimals_of((high - low) / 2)
     if decimals is not None and any(end and not round(end, decimals) for end in (low, high)):
         decimals += 1  # on which side of 0 an end lies must be seen

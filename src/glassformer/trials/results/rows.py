@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from glassformer.measures.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Outcome
-from glassformer.trials.results.rounding import decimals_of
+from glassformer.trials.results.metrics import is_paired, ranked_by, value_of, within
+from glassformer.trials.results.rounding import rounded, score_decimals, with_ends
 
 SURE = (FLOOR, REFERENCE)
 """Kinds in which no chance has a part: fitted twice they are the same."""
@@ -55,7 +56,7 @@ class Row:
 
     @property
     def values(self) -> list[float]:
-        return [outcome.metrics[self.metric] for outcome in self.outcomes]
+        return [value_of(outcome, self.metric) for outcome in self.outcomes]
 
     @property
     def score(self) -> float:
@@ -67,9 +68,26 @@ class Row:
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
     @property
+    def told(self) -> str:
+        """The score, and how sure it is."""
+        if self.interval is None:
+            return rounded(self.score, self.decimals)
+        return with_ends(self.score, self.interval.low, self.interval.high, self.decimals)
+
+    @property
+    def alike(self) -> bool:
+        """All of several seeds came to the same score: they say nothing of how far another would be from it."""
+        return len(self.outcomes) > 1 and self.half == 0
+
+    @property
+    def seen(self) -> bool:
+        """It has learned from the examples that it is judged on."""
+        return any(outcome.seen for outcome in self.outcomes)
+
+    @property
     def rank(self) -> float:
-        """For sorting: the lower the better."""
-        return self.score if self.lower else -self.score
+        """For sorting: the lower the better; what has seen the examples comes last."""
+        return math.inf if self.seen else self.score if self.lower else -self.score
 
     @property
     def parameters(self) -> int:
@@ -168,7 +186,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
             nameless=nameless,
         )
         rows.append(row)
-    finest = max((decimals_of(row.half) or 0 for row in rows if row.half), default=0)
+    finest = max((score_decimals(row.score, row.half) or 0 for row in rows if row.half), default=0)
     rows = [replace(row, decimals=_decimals(row, finest)) for row in rows]
     return sorted(rows, key=lambda row: (not row.outcomes, row.rank if row.outcomes else 0.0))
 
@@ -176,34 +194,23 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
 def _decimals(row: Row, finest: int) -> int | None:
     """Of a row with one seed: as many as its examples tell, and no fewer than others have."""
     if row.half or not row.outcomes:
-        return decimals_of(row.half or 0.0)
+        return score_decimals(row.score, row.half or 0.0)
     found = _over_examples(row.outcomes[0], row.metric)
-    own = None if found is None else decimals_of((found.high - found.low) / 2)
+    own = None if found is None else score_decimals(row.score, (found.high - found.low) / 2)
     return None if own is None else max(own, finest)
 
 
-def ranked_by(good: Sequence[Outcome]) -> tuple[str, bool]:
-    """The metric that decides; where texts are cut into different tokens, bits per byte, not the loss per token."""
-    if not good:
-        return "", False
-    first = good[0]
-    cut = {outcome.tokenizer for outcome in good if outcome.tokenizer is not None}
-    if first.primary == "loss" and len(cut) > 1 and all("bits_per_byte" in outcome.metrics for outcome in good):
-        return "bits_per_byte", True
-    return first.primary, first.lower_is_better
-
-
 def _interval(done: Sequence[Outcome], metric: str, several: bool) -> Interval | None:
-    """Over seeds; where no row has more than one, over examples."""
+    """Over seeds; where no row has more than one, over examples. Never beyond the ends of the metric's scale."""
     if several or not done:
-        return mean_interval([outcome.metrics[metric] for outcome in done])
-    return _over_examples(done[0], metric)
+        return within(mean_interval([value_of(outcome, metric) for outcome in done]), metric)
+    return within(_over_examples(done[0], metric), metric)
 
 
 def _over_examples(one: Outcome, metric: str) -> Interval | None:
-    if metric != one.primary or len(one.scores) < 2:
+    if not is_paired(metric, one) or len(one.scores) < 2:
         return None
-    value = one.metrics[metric]
+    value = value_of(one, metric)
     if one.weights is None and set(one.scores) <= {0.0, 1.0}:
         found = share_interval(int(sum(one.scores)), len(one.scores))
         return Interval(value, found.low, found.high)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.inside.curves import named
 from glassformer.inside.panels import Line, Lines, Panel, Points, Table, Words
 from glassformer.inside.view import View
 from glassformer.trials.outcome import FLOOR, KINDS
+from glassformer.trials.results.metrics import titled, value_of
 from glassformer.trials.results.modes import with_all_data
 from glassformer.trials.results.rounding import rounded
 from glassformer.trials.results.rows import Row
 from glassformer.trials.results.shown_modes import panels_of_mode
-from glassformer.trials.results.written import shown_columns
+from glassformer.trials.results.written import WORDS, shown_columns
 
 if TYPE_CHECKING:
     from glassformer.trials.results.comparison import Comparison
@@ -23,20 +23,20 @@ MOST_LINES = 8
 """Learning curves on one picture: those of the best."""
 FAR = 0.5
 """A floor that is farther off than so many times what the models reach over would squeeze them to a line."""
-SOME = 1.5
-"""Costs that differ less are no picture."""
-WRAPPED, UNBROKEN = ("model", "remarks"), "\u00a0"
-"""Columns whose cells may go on in a new line, and a space at which no line ends."""
+SOME = 1.05
+"""Costs that differ less (each was trained for so many minutes) are no picture."""
+UNBROKEN = "\u00a0"
+"""A space at which no line ends."""
 
 
 def view_of(comparison: "Comparison") -> View:
     """Everything on one page."""
     names, rows = shown_columns(comparison)
     whole = [
-        [cell if names[place] in WRAPPED else cell.replace(" ", UNBROKEN) for place, cell in enumerate(row)]
+        [cell if names[place] in WORDS else cell.replace(" ", UNBROKEN) for place, cell in enumerate(row)]
         for row in rows
     ]
-    competing = with_all_data(comparison.rows)
+    competing = sorted(with_all_data(comparison.rows), key=lambda row: row.rank if row.outcomes else math.inf)
     panels: list[Panel] = [
         Words(title="What it says", text="\n\n".join(comparison.words)),
         Table(title="Side by side", columns=names, rows=whole, note=" ".join(comparison.notes)),
@@ -58,7 +58,7 @@ def against_cost(rows: Sequence[Row]) -> list[Panel]:
         return []
     low = [row.score if row.interval is None else row.interval.low for row in placed]
     high = [row.score if row.interval is None else row.interval.high for row in placed]
-    metric = named(done[0].metric)
+    metric = titled(done[0].metric)
     floors = [row for row in done if row.kind == FLOOR]
     reach = max(high) - min(low)
     near = [row for row in floors if min(low) - FAR * reach <= row.score <= max(high) + FAR * reach]
@@ -97,7 +97,7 @@ def learning_curves(rows: Sequence[Row]) -> list[Panel]:
             title="How each learned",
             series=lines,
             x_name="updates",
-            y_name=f"{named(drawn[0].outcomes[0].primary)} in validation",
+            y_name=f"{titled(drawn[0].outcomes[0].primary)} in validation",
             note=f"{band}{left}".strip(),
         )
     ]
@@ -123,7 +123,7 @@ def each_seed(rows: Sequence[Row]) -> list[Panel]:
     seeds = sorted({outcome.cell.repeat for row in done for outcome in row.outcomes})
     table = []
     for row in done:
-        values = {outcome.cell.repeat: outcome.metrics[row.metric] for outcome in row.outcomes}
+        values = {outcome.cell.repeat: value_of(outcome, row.metric) for outcome in row.outcomes}
         table.append([row.label, *(values.get(seed) for seed in seeds)])
     what = next(row.repeats for row in done if len(row.outcomes) == most).removesuffix("s")
     columns = ["model", *(f"{what} {seed + 1}" for seed in seeds)]

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.inside.curves import named
 from glassformer.inside.panels import Grid, Line, Lines, Panel, Points
 from glassformer.trials.outcome import FLOOR
+from glassformer.trials.results.metrics import titled, unit_of
 from glassformer.trials.results.modes import along, part_in_words, parts_left_out
 from glassformer.trials.results.rows import Row
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES, VARY
@@ -43,7 +43,7 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, *, log: bool = 
         if row.kind == FLOOR and not row.varied and row.outcomes and at:
             series.append(Line(name=row.label, x=[at[0], at[-1]], y=[row.score] * 2, faint=True))
     first = next(row for row in rows if row.outcomes)
-    return Lines(title=title, series=series, x_name=name, y_name=named(first.metric), log_x=log)
+    return Lines(title=title, series=series, x_name=name, y_name=titled(first.metric), log_x=log)
 
 
 def _varied(rows: Sequence[Row]) -> list[Panel]:
@@ -101,7 +101,7 @@ def _left_out(rows: Sequence[Row]) -> list[Panel]:
             points=np.array([[place, found.value] for place, (_, found) in enumerate(parts, 1)], float),
             labels=[part_in_words(row.varied) for row, _ in parts],
             x_name="parts left out, from the most to the least worth",
-            y_name=f"{named(whole.metric)} lost",
+            y_name=f"worse by ({unit_of(whole.metric)})",
             low=[found.low for _, found in parts],
             high=[found.high for _, found in parts],
             levels=[("the whole", 0.0)],

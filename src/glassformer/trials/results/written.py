@@ -4,8 +4,8 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from glassformer.inside.curves import named
-from glassformer.trials.results.rounding import amount, duration, from_to, memory, with_error
+from glassformer.trials.results.metrics import MEANS, QUALITY, titled
+from glassformer.trials.results.rounding import amount, duration, from_to, memory, rounded
 from glassformer.trials.results.rows import Row
 from glassformer.trials.running.question import ABLATION
 
@@ -13,13 +13,19 @@ if TYPE_CHECKING:
     from glassformer.trials.results.comparison import Comparison
 
 
+WORDS = ("model", "remarks")
+"""Columns that hold no numbers."""
+
+
 def columns_of(comparison: "Comparison") -> list[str]:
     first = next((row for row in comparison.rows if row.outcomes), None)
     of = "whole" if comparison.mode == ABLATION else "best"
-    metric = named(first.metric) if first else "score"
+    metric = titled(first.metric) if first else "score"
+    whole = titled(first.outcomes[0].primary) if first else ""
     return [
         "model",
         metric,
+        f"{whole} of all",
         f"behind the {of}",
         "remarks",
         "parameters",
@@ -36,12 +42,13 @@ def cells_of(comparison: "Comparison") -> list[list[str]]:
     for row, behind in zip(comparison.rows, comparison.behind, strict=True):
         apart = "" if behind is None else from_to(behind.value, behind.low, behind.high)
         if not row.outcomes:
-            rows.append([row.label, "", "", ", ".join(row.marks), *[""] * 5])
+            rows.append([row.label, "", "", "", ", ".join(row.marks), *[""] * 5])
             continue
         rows.append(
             [
                 row.label,
-                with_error(row.score, row.half, row.decimals),
+                row.told,
+                _of_all(row),
                 apart,
                 ", ".join(row.marks),
                 amount(row.parameters) if row.parameters else "",
@@ -61,6 +68,12 @@ def shown_columns(comparison: "Comparison") -> tuple[list[str], list[list[str]]]
     return [names[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
+def _of_all(row: Row) -> str:
+    """The metric of the whole part, where rows are ranked by a mean of its examples instead."""
+    primary = row.outcomes[0].primary
+    return rounded(row.metrics[primary], row.decimals) if row.metric == MEANS.get(primary) else ""
+
+
 def _updates(row: Row) -> str:
     few, many = row.updates
     return "" if not many else f"{many:,}" if few == many else f"{few:,}–{many:,}"
@@ -71,11 +84,26 @@ def as_markdown(comparison: "Comparison") -> str:
     lines = [f"## {comparison.title}", ""]
     lines += [f"Trained for {comparison.budget}.", ""] if comparison.budget else []
     lines.append(_line(names))
-    lines.append(_line("---" if name in ("model", "remarks") else "---:" for name in names))
+    lines.append(_line("---" if name in WORDS else "---:" for name in names))
     lines += [_line(row) for row in rows]
     lines += ["", *(f"- {word}" for word in comparison.words)]
     lines += ["", *(f"_{note}_  " for note in comparison.notes)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def as_text(comparison: "Comparison") -> str:
+    """A plain table, and what it says."""
+    names, rows = shown_columns(comparison)
+    table = [names, *rows]
+    wide = [max(len(row[place]) for row in table) for place in range(len(names))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if name in WORDS else cell.rjust(width)
+            for name, cell, width in zip(names, row, wide, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+    return "\n".join([comparison.title, "", *lines, "", *comparison.words])
 
 
 def _line(cells: Any) -> str:
@@ -84,7 +112,8 @@ def _line(cells: Any) -> str:
 
 def as_csv(comparison: "Comparison") -> str:
     keys = list(dict.fromkeys(key for row in comparison.rows for key in row.varied))
-    metrics = list(dict.fromkeys(name for row in comparison.rows for name in row.metrics))
+    there = {name for row in comparison.rows for name in row.metrics}
+    metrics = [name for name in QUALITY if name in there]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(

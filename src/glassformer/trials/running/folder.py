@@ -1,12 +1,13 @@
 """The folder of a comparison: what it asks, and a folder for each training with what it came to."""
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -128,10 +129,20 @@ class Folder:
 
     # --- one at a time ---
 
-    def lock(self, say: Say) -> IO[str]:
+    @contextlib.contextmanager
+    def locked(self, say: Say) -> Iterator[IO[str]]:
         """Held by the comparison and by its trainings, so that nobody else writes here; those of a comparison that was
         killed are waited for.
         """
+        lock = self._lock(say)
+        try:
+            yield lock
+        finally:
+            with contextlib.suppress(OSError):
+                (self.path / LOCK).unlink()  # while it is held: who comes next makes a new one
+            lock.close()
+
+    def _lock(self, say: Say) -> IO[str]:
         self.check()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -145,6 +156,9 @@ class Folder:
             if time.monotonic() - began < 0.1:
                 say("waiting for the trainings of the comparison that was stopped: they save where they stand")
             time.sleep(0.1)
+        if not _is_there(file, self.path / LOCK):  # who held it has taken it away
+            file.close()
+            return self._lock(say)
         file.seek(0)
         file.truncate()
         file.write(str(os.getpid()))
@@ -162,6 +176,14 @@ def _locked(file: IO[str]) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_there(file: IO[str], path: Path) -> bool:
+    """Whether an open file is the one that has this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        return False
 
 
 def _is_alive(pid: str) -> bool:

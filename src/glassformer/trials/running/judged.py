@@ -20,8 +20,8 @@ from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.examples import labelling_task
 from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedWriter
-from glassformer.verbs.predict import judge
 from glassformer.verbs.pairs import pair_examples_of, translating_task
+from glassformer.verbs.predict import judge
 
 AnyPart = Part | Labelled | Pairs
 WARM_UP, TIMED, LONGEST = 3, 50, 3.0

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.resolve import BUDGETS, resolve
-from glassformer.config.say import Say
+from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
+from glassformer.config.say import Say, silent
 from glassformer.trials.floors.names import floors_of, references_of
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell
 from glassformer.trials.running.ablate import ablations
@@ -14,6 +15,7 @@ from glassformer.trials.running.ladder import few, ladder, rung
 from glassformer.trials.running.shared import Shared, settings_for, share
 from glassformer.trials.running.vary import grid
 from glassformer.trials.running.width import width_for
+from glassformer.verbs.prepare import settle
 
 LADDER, FRACTIONS, SIZES, VARY, ABLATION = "ladder", "fractions", "sizes", "vary", "ablation"
 SEEDS = 3
@@ -37,16 +39,10 @@ class Asked:
     runs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise Misuse(f"--seeds is {self.seeds}, but must be at least 1")
-        if self.folds is not None and self.folds < 2:
-            raise Misuse(f"--folds is {self.folds}, but must be at least 2")
         if self.ablate and self.varied:
             raise Misuse(f"--ablate takes parts out one by one: it does not go with varying {next(iter(self.varied))}")
         if self.ablate and any(rung(name)["model.encoder"] != "transformer" for name in self.models):
             raise Misuse("--ablate takes the Transformer apart: leave --models and --model away")
-        if self.parameters is not None and self.parameters < 1:
-            raise Misuse(f"--parameters is {self.parameters}, but must be at least 1")
         for key in (SIZE, "model.width"):
             if self.parameters is not None and key in self.varied:
                 raise Misuse(f"--parameters chooses model.width for each model: it does not go with varying {key}")
@@ -105,6 +101,7 @@ class Question:
 
 def ask(said: Mapping[str, Any], asked: Asked, say: Say) -> Question:
     """From what was said to what is to be done. What no model could use is refused here, before anything is trained."""
+    check_ranges(said)
     folded = {} if asked.folds is None else {"data.folds": asked.folds, "data.fold": 0}
     if asked.folds is not None and "data.validation_fraction" in said:
         raise Misuse("--folds says how much is held out for validation: leave --data.validation_fraction away")
@@ -128,6 +125,7 @@ def ask(said: Mapping[str, Any], asked: Asked, say: Say) -> Question:
                 settings, _ = settings_for(shared, {**own[name], **varied})
                 cell = Cell(name=name, kind=TRAINED, settings=settings, varied=varied, repeat=repeat)
                 cells.append(_repeated(cell, asked))
+    _refuse_all_refused([cell for cell in cells if cell.kind == TRAINED and cell.repeat == 0], shared)
     return Question(asked, shared, cells, {name: width for name, (_, width) in widths.items()})
 
 
@@ -176,7 +174,20 @@ def _counted(asked: Asked, shared: Shared, rows: Sequence[Mapping[str, Any]]) ->
 
 def _given(asked: Asked, shared: Shared) -> list[Cell]:
     """Runs that were there before: judged on the same examples, of every fold the same."""
-    return [Cell(name=run, kind=GIVEN, settings={**shared.of_data, "run": run}) for run in asked.runs]
+    where = {run: str(Path(run).resolve()) for run in asked.runs}
+    return [Cell(name=run, kind=GIVEN, settings={**shared.of_data, "run": where[run]}) for run in asked.runs]
+
+
+def _refuse_all_refused(rows: Sequence[Cell], shared: Shared) -> None:
+    """One model of several that cannot be is a row with its reason; where none can be, that is the answer."""
+    found = {"task": shared.config.task, "data.kind": shared.config.data.kind}
+    for cell in rows:
+        try:
+            that_writes(resolve({}, cell.settings, found))
+        except SettingError:
+            continue
+        return
+    settle({}, rows[0].settings, silent)  # as its training would: it says why
 
 
 def _used_by_some(said: Mapping[str, Any], models: list[dict[str, Any]], shared: Shared, say: Say) -> None:

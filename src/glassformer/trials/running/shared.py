@@ -13,8 +13,9 @@ from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.data.pictures import Pictures
 from glassformer.data.split import Corpus
 from glassformer.data.table import Table
+from glassformer.trials.divided import divided
 from glassformer.trials.running.ladder import rung
-from glassformer.verbs.prepare import Prepared, divide, prepare, settle
+from glassformer.verbs.prepare import Prepared, prepare, settle
 
 TEST, TEST_OF_MANY, MANY = 0.2, 0.1, 50_000
 """The part of the data that is held out for the test where nobody says; of many rows, and of a text, less."""
@@ -57,7 +58,7 @@ def only_data(settings: Mapping[str, Any]) -> dict[str, Any]:
 def share(said: Mapping[str, Any], models: Sequence[str], varied: Sequence[str], say: Say) -> Shared:
     """Look at the data once; hold out a test part and settle on one tokenizer, where nobody said otherwise."""
     config, table = _settled(only_data(said), models, say)
-    corpus = divide(config, table)
+    corpus = divided(config, table)
     found: dict[str, Any] = {}
     notes: list[str] = []
     folded = config.data.folds is not None
@@ -85,6 +86,8 @@ def share(said: Mapping[str, Any], models: Sequence[str], varied: Sequence[str],
         found |= _tokenizer(config)
     settings = {**found, **said}
     config, table = settle({}, {**only_data(settings), "model.encoder": config.model.encoder}, silent)
+    if "data.test_fraction" in found:
+        divided(config, table)
     return Shared(
         settings, config, table, part, corpus.fingerprint, tuple(f"{note[0].upper()}{note[1:]}." for note in notes)
     )

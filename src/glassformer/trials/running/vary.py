@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from glassformer.config.errors import Misuse
-from glassformer.config.resolve import ALIASES, flatten
+from glassformer.config.resolve import ALIASES, check_ranges, flatten
 
 Varied = Mapping[str, Sequence[Any]]
 INSTEAD = {"model.encoder": "--models", "training.seed": "--seeds", "data.fold": "--folds", "data.path": "DATA"}
@@ -31,7 +31,7 @@ def varied_by(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[Any
 
 
 def _several(key: str, values: Any) -> tuple[str, list[Any]]:
-    """A setting's dotted key and its values, each brought to the setting's type."""
+    """A setting's dotted key and its values, each brought to the setting's type and within its range."""
     key = ALIASES.get(key.strip(), key.strip())
     if key in INSTEAD:
         raise Misuse(f"--vary {key}: that is what {INSTEAD[key]} is for")
@@ -40,6 +40,8 @@ def _several(key: str, values: Any) -> tuple[str, list[Any]]:
     parsed = [flatten({key: value.strip() if isinstance(value, str) else value})[key] for value in values]
     if not parsed:
         raise Misuse(f"--vary {key}: give at least one value")
+    for value in parsed:
+        check_ranges({key: value})
     return key, list(dict.fromkeys(parsed))
 
 
@@ -50,7 +52,8 @@ def grid(varied: Varied) -> list[dict[str, Any]]:
 
 def listed(name: str, values: "str | Iterable[Any]") -> list[str]:
     """The words of a flag with commas between them, or of a list."""
-    words = values.split(",") if isinstance(values, str) else [str(value) for value in values]
+    several = values if isinstance(values, Iterable) else [values]
+    words = values.split(",") if isinstance(values, str) else [str(value) for value in several]
     words = [word.strip() for word in words if word.strip()]
     if not words:
         raise Misuse(f"--{name}: give at least one value")

@@ -14,11 +14,14 @@ from glassformer.runs.run import CARD, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
 from glassformer.trials.floors.judge import judge_floor, judge_reference
+from glassformer.trials.floors.language import left_out
+from glassformer.trials.floors.names import NGRAM
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
 from glassformer.trials.running.ablate import MASK, UNMASKED
 from glassformer.trials.running.judged import in_use, judged
 from glassformer.trials.running.peak import Peak
 from glassformer.trials.running.scores import example_scores
+from glassformer.trials.running.seen import seen
 from glassformer.verbs.load import AnyLoaded, load
 from glassformer.verbs.prepare import divide, prepare, settle
 from glassformer.verbs.refit import DONE
@@ -27,8 +30,6 @@ from glassformer.verbs.train import train
 RUN = "run"
 OFTEN = 0.25
 """Seconds between two words on how far a training is."""
-SPLIT = ("validation", "test", "validation_fraction", "test_fraction", "split_seed", "split_by", "folds", "fold")
-"""The data settings that decide what is held out."""
 
 
 class Tell(Protocol):
@@ -150,7 +151,10 @@ def _floor(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     else:
         evaluation, parameters, seconds = judge_reference(cell.name, config, prepared, part)
     tokenizer = None if prepared.tokenizer is None or cell.kind == REFERENCE else prepared.tokenizer.hash
-    return _outcome(cell, part, evaluation, config, parameters=parameters, seconds=seconds, tokenizer=tokenizer)
+    note = left_out(prepared.task) if cell.name == NGRAM else ""
+    return _outcome(
+        cell, part, evaluation, config, parameters=parameters, seconds=seconds, tokenizer=tokenizer, note=note
+    )
 
 
 def _prepared(cell: Cell) -> tuple[Config, Any]:
@@ -170,6 +174,7 @@ def _given(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     tell(event="judging")
     card = run.card()
     evaluation = judged(loaded, corpus.parts[part])
+    note, known = seen(run, loaded.config, config, corpus, part)
     return _outcome(
         cell,
         part,
@@ -182,18 +187,9 @@ def _given(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
         tokenizer=_tokens(loaded),
         run=str(run.path.resolve()),
         curve=_curve(run, evaluation.primary),
-        note=_seen(run, loaded.config, config, corpus.fingerprint),
+        note=note,
+        seen=known,
     )
-
-
-def _seen(run: Run, trained: Config, config: Config, fingerprint: str) -> str:
-    """Whether a run may have learned from what it is judged on."""
-    if run.card()["data"]["fingerprint"] != fingerprint:
-        return "it was trained on other data: it may have seen some of these examples"
-    for name in SPLIT:
-        if getattr(trained.data, name) != getattr(config.data, name):
-            return f"it was trained with another data.{name}: it may have seen some of these examples"
-    return ""
 
 
 def _outcome(cell: Cell, part: str, evaluation: Evaluation, config: Config, **more: Any) -> Outcome:

@@ -71,7 +71,9 @@ def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]
             pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
         )
     except ImportError as error:
-        raise Misuse(f"--storage {shown} needs a package that is not installed: {error.name}") from None
+        lacking = next((one.name for one in _causes(error) if isinstance(one, ImportError) and one.name), None)
+        why = f"needs a package that is not installed: {lacking}" if lacking else f"cannot be opened: {error!s:.160}"
+        raise Misuse(f"--storage {shown} {why}") from None
     except GlassformerError:
         raise
     except Exception as error:  # whatever a database may say
@@ -84,6 +86,13 @@ def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]
         if isinstance(storage, optuna.storages.RDBStorage):
             storage.remove_session()
             storage.engine.dispose()
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _storage(where: str) -> "optuna.storages.BaseStorage":

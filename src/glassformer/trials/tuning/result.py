@@ -11,6 +11,7 @@ import numpy as np
 from glassformer.inside.panels import Line, Lines, Panel, Points, Table, Words
 from glassformer.inside.view import View
 from glassformer.runs.files import write_json
+from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.space import Dimension
 from glassformer.trials.tuning.tried import Tried, said
 
@@ -22,7 +23,7 @@ DRAWN = 8
 """Settings whose values are drawn, the most important first."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Tuned:
     """A search that has ended."""
 
@@ -66,23 +67,30 @@ class Tuned:
         whole = sum(one.state == "complete" for one in self.trials)
         early = sum(one.state == "pruned" for one in self.trials)
         failed = len(self.trials) - whole - early
-        count = f"{len(self.trials)} trials" + (f", {early} of them stopped early" if early else "")
+        count = f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)}" + (
+            f", {early} of them stopped early" if early else ""
+        )
         count += f", {failed} failed" if failed else ""
         over = f"{self.folds} folds" if self.folds else f"{self.seeds} seeds" if self.seeds > 1 else ""
         mean = f" (mean over {over})" if over else ""
-        out = f"{count}. Best on validation: {self.primary} {self.best.value:.4f}{mean}, trial {self.best.number}"
+        out = (
+            f"{count}. Best on validation: {titled(self.primary)} {self.best.value:.4f}{mean}, trial {self.best.number}"
+        )
         if self.start is not None and self.start.number != self.best.number:
             out += f"; with settings as they start {self.start.value:.4f}"
-        return f"{out}. {self.optimism}"
+        return f"{out}. {self.optimism}".rstrip()
 
     @property
     def optimism(self) -> str:
         """What the best of many scores is worth."""
+        again = "" if self.looks <= 1 else f" (look {self.looks} at it)"
+        test = "" if self.test is None else f"Test{again}: {titled(self.primary)} {self.test[self.primary]:.4f}."
         count = sum(one.state == "complete" for one in self.trials)
+        if count < 2:  # nothing was chosen
+            return test
         out = f"The best of {count} validation scores is optimistic: it was chosen by that number"
-        if self.test is not None:
-            again = "" if self.looks <= 1 else f" (look {self.looks} at it)"
-            return f"{out}. Test{again}: {self.primary} {self.test[self.primary]:.4f}."
+        if test:
+            return f"{out}. {test}"
         if self.run is None:
             return f"{out}."
         return f"{out}, and there is no test part to say how much (--test FILE or --data.test_fraction 0.1)."
@@ -96,6 +104,13 @@ class Tuned:
         folder = Path(folder)
         self.view().save(folder / "tune.html")
         write_json(folder / "tune.json", self.to_dict())
+
+    def __repr__(self) -> str:
+        """What it says, which settings mattered, and the best ones."""
+        lines = [f"  {share:4.0%}  {name}" for name, share in list(self.mattered.items())[:5]]
+        best = {key: value for key, value in self.best.settings.items() if key != "model"}
+        lines += [f"  {key}: {said(value)}" for key, value in {"model": self.model, **best}.items()]
+        return "\n".join([self.words, *lines, self.recipe])
 
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
@@ -140,7 +155,7 @@ class Tuned:
                 Line(name="each trial", x=numbers, y=values, dots=True, faint=True),
             ],
             x_name="trial",
-            y_name=f"validation {self.primary}",
+            y_name=f"validation {titled(self.primary)}",
         )
 
     def _by_model(self) -> Iterator[Table]:
@@ -166,16 +181,15 @@ class Tuned:
 
     def _by_number(self, dimension: Dimension, shown: Sequence[Tried]) -> Points:
         x = [float(one.settings[dimension.key]) for one in shown]
-        if dimension.log:
-            x = [math.log10(value) for value in x]
         y = [one.value if one.value is not None else math.nan for one in shown]
         return Points(
             title=dimension.name,
             points=np.array([x, y], float).T,
             labels=[f"trial {one.number}" if one.number == self.best.number else "" for one in shown],
             groups=["best" if one.number == self.best.number else "others" for one in shown],
-            x_name=f"log₁₀ of {dimension.key}" if dimension.log else dimension.key,
-            y_name=f"validation {self.primary}",
+            x_name=dimension.key,
+            log_x=dimension.log,
+            y_name=f"validation {titled(self.primary)}",
         )
 
     def _by_choice(self, dimension: Dimension, shown: Sequence[Tried]) -> Table:
@@ -185,7 +199,9 @@ class Tuned:
             if scores:
                 best = min(scores) if self.lower_is_better else max(scores)
                 rows.append([said(value), len(scores), best, float(np.median(scores))])
-        return Table(title=dimension.name, columns=["value", "trials", f"best {self.primary}", "median"], rows=rows)
+        return Table(
+            title=dimension.name, columns=["value", "trials", f"best {titled(self.primary)}", "median"], rows=rows
+        )
 
     def _trials(self) -> Table:
         ended = sorted(self.trials, key=self._order)
@@ -199,4 +215,4 @@ class Tuned:
             for one in ended[:SHOWN]
         ]
         note = "" if len(ended) <= SHOWN else f"The best {SHOWN} of {len(ended)}; all are in tune.json."
-        return Table(title="Trials", columns=["trial", self.primary, "what it tried", ""], rows=rows, note=note)
+        return Table(title="Trials", columns=["trial", titled(self.primary), "what it tried", ""], rows=rows, note=note)

@@ -9,7 +9,7 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL, REGRESSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, keys
 from glassformer.config.say import Say, silent
-from glassformer.trials.given import given_settings
+from glassformer.trials.given import given_settings, refuse_set_here
 from glassformer.trials.tuning.space import Dimension, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
 from glassformer.verbs.given_settings import read_config, with_vectors
@@ -97,7 +97,7 @@ def _said(value: Any) -> str:
 
 
 def plan_search(
-    data: str | None,
+    data: str | Path | None,
     models: Sequence[str],
     settings: Mapping[str, Any],
     *,
@@ -109,12 +109,8 @@ def plan_search(
     say: Say,
 ) -> Search:
     """From what a person asked for; looks at the data, to learn what it is for."""
-    if seeds < 1:
-        raise SettingError(f"--seeds is {seeds}, but must be at least 1")
-    if folds is not None and (folds < 2 or seeds > 1):
-        why = "they take the place of --seeds" if seeds > 1 else "at least 2 are needed"
-        raise SettingError(f"--folds is {folds}, but {why}")
     given = {key: value for key, value in given_settings(data, config, settings).items() if value is not None}
+    refuse_set_here(given, "tune")
     models = list(dict.fromkeys(models)) or [given.pop("model.encoder", "transformer")]
     given.pop("model.encoder", None)
     configs = {}

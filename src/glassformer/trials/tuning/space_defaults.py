@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.config.errors import SettingError
+from glassformer.config.needs import WORDS
 from glassformer.config.presets import IMAGE, LABELLING, LANGUAGE_MODEL, RECURRENT, TABLE, TRANSLATION
-from glassformer.config.resolve import BUDGETS, WORDS, Config
+from glassformer.config.resolve import BUDGETS, Config
 from glassformer.trials.tuning.space import Dimension
 
 SIZED = ("model.layers", "model.heads", "model.width")

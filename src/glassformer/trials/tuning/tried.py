@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.optional import optuna
 from glassformer.trials.tuning.search import MODEL, Search
 
@@ -70,7 +71,7 @@ def line_of(trial: "optuna.trial.FrozenTrial", study: "optuna.Study", search: Se
     best = best_of(study, search)
     one = tried(trial, search)
     if one.state == "complete":
-        score = f"{trial.user_attrs[OUTCOME]['primary']} {one.value:.4f}" + (f", {one.why}" if one.why else "")
+        score = f"{titled(trial.user_attrs[OUTCOME]['primary'])} {one.value:.4f}" + (f", {one.why}" if one.why else "")
     else:
         score = f"{SAID[trial.state]}: {one.why}"
     so_far = ""

@@ -1,5 +1,6 @@
 """The command itself, in a process of its own: once from a file, once from stdin."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -85,7 +86,7 @@ def _line(text: str) -> str:
 def _images(subject: Subject, folder: Path) -> list[str]:
     pixels = [one.pixels for one in subject.given[:COUNT] if one.pixels is not None]
     if not pixels:
-        raise DoesNotApply(subject.missing or "no image of the held-out part is small enough to be looked at")
+        raise DoesNotApply(subject.missing or "no image is held out that is small enough to be looked at")
     return [_picture(one, folder / f"{number}.png") for number, one in enumerate(pixels)]
 
 
@@ -95,11 +96,12 @@ def _picture(pixels: Any, file: Path) -> str:
 
 
 def _rows(subject: Subject, loaded: LoadedPredictor, folder: Path) -> list[str]:
-    """Rows of the held-out part as JSON; their images are written aside."""
+    """Rows of the held-out part as JSON, or of a refit, which has none, of any; their images are written aside."""
     if subject.prepared is None:
         raise DoesNotApply(subject.missing)
     assert isinstance(subject.prepared.corpus, LabelledCorpus)
-    part, data = subject.prepared.corpus.parts["validation"], loaded.config.data
+    parts, data = subject.prepared.corpus.parts, loaded.config.data
+    part = next(parts[name] for name in ("validation", "test", "train") if name in parts)
     rows = []
     for number in range(min(COUNT, len(part))):
         row = {name: values[number] for name, values in part.columns.items()}
@@ -117,15 +119,15 @@ def _rows(subject: Subject, loaded: LoadedPredictor, folder: Path) -> list[str]:
 def _both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: str) -> tuple[list[Any], list[Any]]:
     """Two processes at once, and what each printed, a JSON object a line."""
     device = ["--device", str(subject.device)]
-    started = [_started(subject, [*words, *device]) for words in (by_file, by_stdin)]
-    try:
+    with contextlib.ExitStack() as ending:
+        started = []
+        for words in (by_file, by_stdin):
+            started.append(ending.enter_context(_started(subject, [*words, *device])))
+            ending.callback(started[-1].kill)  # nothing happens to one that has ended
         said = [
             process.communicate(given, timeout=PATIENCE)
             for process, given in zip(started, (b"", stdin.encode()), strict=True)
         ]
-    finally:
-        for process in started:
-            process.kill()  # nothing happens to one that has ended
     for process, (_, complaint) in zip(started, said, strict=True):
         if process.returncode:
             lines = complaint.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
@@ -147,7 +149,7 @@ def _started(subject: Subject, words: list[str]) -> "subprocess.Popen[bytes]":
 
 def _said_apart(by_file: Sequence[dict[str, Any]], by_stdin: Sequence[dict[str, Any]]) -> float:
     """The largest difference between numbers, as a share of the largest; endless where words differ."""
-    if len(by_file) != len(by_stdin):
+    if not by_file or len(by_file) != len(by_stdin):
         return float("inf")
     largest, most = LEAST, 0.0
     for one, other in zip(map(_of_file, by_file), map(_of_stdin, by_stdin), strict=True):

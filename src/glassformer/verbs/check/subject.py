@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import DataError, Misuse
 from glassformer.config.say import Say, silent
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of
@@ -157,12 +157,7 @@ def subject_of(
         say(f"{missing}: made-up examples are used instead (--data: where it is now)")
     given: list[Given] = []
     if prepared is not None:
-        most = min(MOST, loaded.config.model.context)
-        given = list(
-            examples_held_out(
-                loaded.run, loaded.config, prepared, loaded.model, count=COUNT, most=most, room=MOST_PATCHES
-            )
-        )
+        given = _held_out(loaded, prepared, say)
     mask = (None,) if isinstance(loaded, LoadedWriter) else ()  # a language model's tokens come without one
     examples = [(*one.inputs, *mask) for one in given]
     subject = Subject(loaded, model, prepared, missing, given, examples)
@@ -170,6 +165,19 @@ def subject_of(
         subject = replace(subject, examples=[*examples, *made_up(loaded, COUNT, MOST, subject.device)])
     most_tokens = [min(MOST, loaded.config.model.context)] * len(subject.places)
     return replace(subject, examples=[subject.cut(example, most_tokens) for example in subject.examples])
+
+
+def _held_out(loaded: AnyLoaded, prepared: Prepared, say: Say) -> list[Given]:
+    """Some examples; none of a refit, which has learned from everything."""
+    most = min(MOST, loaded.config.model.context)
+    found = examples_held_out(
+        loaded.run, loaded.config, prepared, loaded.model, count=COUNT, most=most, room=MOST_PATCHES
+    )
+    try:
+        return list(found)
+    except DataError:
+        say("this run has learned from all its rows (a refit): made-up examples are used instead")
+        return []
 
 
 def _prepared(loaded: AnyLoaded, data: str | None) -> Prepared:

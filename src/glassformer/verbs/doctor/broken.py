@@ -2,14 +2,15 @@
 
 from glassformer.training.events import Broke
 from glassformer.training.finding import PROBLEM, Finding
+from glassformer.verbs.doctor.advice import Advice, joined
 
 
-def not_finite(broke: Broke) -> Finding:
+def not_finite(broke: Broke, advise: Advice) -> Finding:
     began = f"{broke.what}: it began in {broke.tensor}"
     where = broke.where.removesuffix("; ")
     words = f"{began}, {where}." if where else f"{began}."
     weights = broke.tensor.startswith("parameter") or len(broke.rows) != 1
-    advice = f"--resume --lr {broke.lr:.1g}, --training.clip 1, a longer --training.warmup"
+    advice = joined(f"--resume --lr {broke.lr:.1g}", advise.clip(), advise.warmup())
     if not weights:
         advice = f"look at that example (glassformer data check); else {advice}"
     numbers = {"tensor": broke.tensor, "batch": broke.batch, "rows": list(broke.rows), "example": broke.example}

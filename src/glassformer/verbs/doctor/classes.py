@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
+from glassformer.verbs.doctor.advice import Advice, joined
 
 LARGEST, RATIO = 0.8, 20.0
 """Share of the largest class, and how many times it is as large as the smallest: from there on accuracy flatters."""
@@ -13,8 +14,8 @@ ENOUGH = 5
 SHOWN = 4
 
 
-def imbalance(names: Sequence[str], counts: Sequence[int], *, weighted: bool) -> Finding | None:
-    """`counts` of the training part; `weighted`: rare classes already weigh more."""
+def imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice) -> Finding | None:
+    """`counts` of the training part."""
     total = sum(counts)
     if len(names) < 2 or not total:
         return None
@@ -26,16 +27,16 @@ def imbalance(names: Sequence[str], counts: Sequence[int], *, weighted: bool) ->
         f"The classes are of very different size: {counts[large]:,} of {total:,} ({share:.0%}) are '{names[large]}', "
         f"{counts[small]:,} are '{names[small]}'. Whoever always says '{names[large]}' is right that often."
     )
-    advice = "judge by macro F1, not by accuracy" + ("" if weighted else "; --training.class_weights balanced")
+    advice = joined("judge by macro F1, not by accuracy", advise.balanced(list(counts)))
     numbers = {"share": share, "ratio": ratio, "largest": names[large], "smallest": names[small]}
     return Finding("imbalance", 0, NOTE, words, advice, numbers)
 
 
-def collapse(names: Sequence[str], confusion: Sequence[Sequence[int]], step: int) -> list[Finding]:
+def collapse(names: Sequence[str], confusion: Sequence[Sequence[int]], advise: Advice, step: int) -> list[Finding]:
     """`confusion`: how many examples of class i (row) were taken for class j (column)."""
     matrix = np.array(confusion)
     there, said, right = matrix.sum(1), matrix.sum(0), np.diag(matrix)
-    advice = "--training.class_weights balanced; a lower --lr; a longer training"
+    advice = joined(advise.balanced(there.tolist()), advise.lower_rate(), f"a longer training ({advise.longer()})")
     if matrix.sum() >= 2 * ENOUGH and (there > 0).sum() > 1 and (said > 0).sum() == 1:
         only = names[int(said.argmax())]
         words = f"The model says '{only}' of every one of {matrix.sum():,} validation examples: it tells nothing apart."

@@ -12,6 +12,7 @@ from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.translation import Translating
 from glassformer.training.finding import Finding
 from glassformer.training.schedule import total_steps
+from glassformer.verbs.doctor.advice import Advice
 from glassformer.verbs.doctor.classes import imbalance
 from glassformer.verbs.doctor.reading import cut_off, memorised, repeated, unknown
 from glassformer.verbs.examples import words_in
@@ -19,16 +20,16 @@ from glassformer.verbs.prepare import Prepared
 
 
 def data_findings(config: Config, prepared: Prepared, parameters: int) -> Iterator[Finding | None]:
-    task = prepared.task
+    task, advise = prepared.task, Advice(config)
     yield repeated(prepared.corpus.remarks)
-    yield unknown(_unknown(prepared))
+    yield unknown(_unknown(prepared), advise)
     if isinstance(task, Labelling):
         texts = [words for part in task.parts.values() if (words := words_in(part)) is not None]
         yield cut_off(sum(part.cut for part in texts), sum(len(part) for part in texts), config.model.context)
         if isinstance(prepared.answers, Classes) and task.parts["train"].answers.ndim == 1:
             names = prepared.answers.names
             counts = np.bincount(task.parts["train"].answers, minlength=len(names)).tolist()
-            yield imbalance(names, counts, weighted=config.training.class_weights is not None)
+            yield imbalance(names, counts, advise)
     elif isinstance(task, Translating):
         cut, dropped = (sum(getattr(part, name) for part in task.parts.values()) for name in ("cut", "dropped"))
         pairs = sum(len(part) for part in task.parts.values()) + dropped
@@ -36,7 +37,7 @@ def data_findings(config: Config, prepared: Prepared, parameters: int) -> Iterat
     elif config.task == LANGUAGE_MODEL:
         total = total_steps(config.training, task)
         times = None if total is None else total / task.steps_per_epoch
-        yield memorised(prepared.tokens["train"], parameters, times)
+        yield memorised(prepared.tokens["train"], parameters, times, advise)
 
 
 def _unknown(prepared: Prepared) -> dict[str, float]:

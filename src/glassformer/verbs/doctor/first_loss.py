@@ -1,6 +1,7 @@
 """The first loss: a model that knows nothing yet should be as surprised as one that guesses evenly."""
 
 from glassformer.training.finding import PROBLEM, WARNING, Finding
+from glassformer.verbs.doctor.advice import Advice, joined
 
 ABOVE, FAR_ABOVE = 1.5, 3.0
 """Times what guessing evenly costs. Small first weights give nearly 1."""
@@ -10,7 +11,7 @@ NUMBERS_ABOVE = 5.0
 """The same of squared errors: a small batch may hold an outlier or two."""
 
 
-def first_loss(loss: float, expected: float, guess: str, *, numbers: bool = False) -> Finding | None:
+def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, numbers: bool = False) -> Finding | None:
     """`expected`: the loss of guessing; `guess`: that in words, such as 'ln of 4,096 tokens'."""
     found = {"loss": loss, "expected": expected}
     ratio = loss / expected
@@ -20,14 +21,20 @@ def first_loss(loss: float, expected: float, guess: str, *, numbers: bool = Fals
             f"The first loss is {loss:.2f}, {ratio:.1f} times that of guessing ({guess}, {expected:.2f}): the first "
             "weights make the model sure of wrong answers."
         )
-        return Finding("first-loss", 1, severe, words, "smaller first weights: --model.initialisation zero or gpt2, "
-                       "--model.embed_scale false; of one's own model, a smaller last layer", found)  # fmt: skip
+        advice = joined(
+            advise.put("model.initialisation", "zero"),
+            advise.put("model.embed_scale", False),
+            "of one's own model, a smaller last layer",
+        )
+        return Finding("first-loss", 1, severe, words, f"smaller first weights: {advice}", found)
     if ratio < BELOW and not numbers:
         words = (
             f"The first loss is {loss:.2f}, {ratio:.2f} of what guessing costs ({guess}, {expected:.2f}): before the "
             "first update the model already knows, so its answer may stand in what it reads."
         )
-        advice = "look for a column that repeats the label, for text that holds it; --model.mask true"
+        advice = joined(
+            "look for a column that repeats the label, for text that holds it", advise.put("model.mask", True)
+        )
         return Finding("first-loss", 1, WARNING, words, advice, found)
     return None
 
@@ -42,12 +49,12 @@ TOO_GOOD = 0.1
 """Bits per byte. The best language models there are need 0.6 or more for text they have not seen."""
 
 
-def too_good(bits: float, step: int) -> Finding | None:
+def too_good(bits: float, advise: Advice, step: int) -> Finding | None:
     if bits >= TOO_GOOD:
         return None
     words = (
         f"{bits:.3f} bits per byte on validation text are too few to be true (large models need 0.6 and more): the "
         "model reads its answer, or has seen this text in training."
     )
-    advice = "--model.mask true; look for repeated documents with glassformer data check"
+    advice = joined(advise.put("model.mask", True), "look for repeated documents with glassformer data check")
     return Finding("leak", step, WARNING, words, advice, {"bits_per_byte": bits})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from glassformer.training.finding import WARNING, Finding
+from glassformer.verbs.doctor.advice import Advice
 
 ENOUGH = 30
 """Updates, below which one cannot tell a fall from chance."""
@@ -15,8 +16,8 @@ SURE = 2.0
 """Standard errors beyond which a fall in between is no chance."""
 
 
-def flat(losses: Sequence[float], done: float, rate: float) -> Finding | None:
-    """`losses` of every update so far, `done` of the budget; `rate`: the learning rate that was set."""
+def flat(losses: Sequence[float], done: float, advise: Advice) -> Finding | None:
+    """`losses` of every update so far, `done` of the budget."""
     count = len(losses)
     if count < ENOUGH:
         return None
@@ -31,8 +32,8 @@ def flat(losses: Sequence[float], done: float, rate: float) -> Finding | None:
         f"last {len(last)} of {count:,}, which are {done:.0%} of the budget."
     )
     advice = (
-        f"a rate ten times lower, then ten times higher (--lr {rate / 10:.1g}, --lr {rate * 10:.1g}); a smaller or "
-        "another model; whether labels belong to their texts (glassformer data show)"
+        f"{advise.another_rate()}; a smaller or another model; whether labels belong to their texts (glassformer data "
+        "show)"
     )
     numbers = {"first": float(first.mean()), "last": float(last.mean()), "chance": chance, "done": done}
     return Finding("flat", count, WARNING, words, advice, numbers)

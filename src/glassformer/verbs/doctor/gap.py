@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glassformer.training.finding import NOTE, WARNING, Finding
+from glassformer.verbs.doctor.advice import Advice
 
 RISES = 0.1
 """Of the best validation loss: a rise beyond what validations differ by anyway."""
@@ -11,8 +12,10 @@ RISES_ENOUGH, SURER = 0.02, 0.1
 """The same, of what guessing costs; and where answers are as good as before, and only surer."""
 AFTER = 2
 """Validations since the best, before a rise counts."""
+FIFTH = 0.2
+"""Of the budget, at its end."""
 FALLS = 0.05
-"""Of the loss, over the last fifth of the budget: more is to be had by going on."""
+"""Of the loss, over that fifth: more is to be had by going on."""
 FALLS_ENOUGH = 0.02
 """The same, of what guessing costs: the last thousandths are not worth it."""
 NARROW = 0.35
@@ -20,11 +23,15 @@ NARROW = 0.35
 COUNTS = 0.25
 """Of what guessing costs: a smaller gap is none, however small the training loss."""
 
-DROPOUT = "--model.dropout 0.2, --patience 3, fewer --epochs, a smaller --size, more data"
-
 
 def rising(
-    validations: Sequence[Mapping[str, Any]], primary: str, *, lower: bool, guessing: float | None, step: int
+    validations: Sequence[Mapping[str, Any]],
+    primary: str,
+    advise: Advice,
+    *,
+    lower: bool,
+    guessing: float | None,
+    step: int,
 ) -> Finding | None:
     """The validation loss after its best. `primary`: the metric that decides which weights are kept."""
     losses = [one["loss"] for one in validations if "loss" in one]
@@ -49,10 +56,10 @@ def rising(
         else (f"the model grows surer than it is right, though its {primary.replace('_', ' ')} has not fallen.")
     )
     numbers = {"best_step": at, "best": losses[best], "last": losses[-1]}
-    return Finding("overfitting", step, WARNING if worse else NOTE, words, DROPOUT, numbers)
+    return Finding("overfitting", step, WARNING if worse else NOTE, words, advise.by_heart(), numbers)
 
 
-def gap(training: float, validation: float, guessing: float | None, step: int) -> Finding | None:
+def gap(training: float, validation: float, guessing: float | None, advise: Advice, step: int) -> Finding | None:
     """The loss of one model on what it learned from, and on what was held out; both without dropout and smoothing."""
     wide = validation - training
     if training >= NARROW * validation or wide < COUNTS * (guessing if guessing is not None else validation):
@@ -61,21 +68,24 @@ def gap(training: float, validation: float, guessing: float | None, step: int) -
         f"The loss is {training:.3g} on the training part and {validation:.3g} on validation: much of what was learned "
         "holds for the training part alone."
     )
-    return Finding("gap", step, NOTE, words, DROPOUT, {"training": training, "validation": validation})
+    return Finding("gap", step, NOTE, words, advise.by_heart(), {"training": training, "validation": validation})
 
 
-def still_falling(validations: Sequence[Mapping[str, Any]], guessing: float | None, step: int) -> Finding | None:
-    """Whether the validation loss was still on its way down when the budget was spent."""
+def still_falling(
+    validations: Sequence[Mapping[str, Any]], guessing: float | None, advise: Advice, step: int
+) -> Finding | None:
+    """Whether the validation loss was still on its way down when the budget was spent; two validations can tell."""
     losses = {one["step"]: one["loss"] for one in validations if "loss" in one}
-    earlier = [at for at in losses if at <= 0.8 * step]
-    if len(losses) < 4 or not earlier or min(losses.values()) < losses[max(losses)]:
+    earlier = [at for at in losses if at <= (1 - FIFTH) * step]
+    if not earlier or min(losses.values()) < losses[max(losses)]:
         return None
     before, last = losses[max(earlier)], losses[max(losses)]
-    if before - last < max(FALLS * before, FALLS_ENOUGH * (guessing or before)):
+    fifths = (max(losses) - max(earlier)) / (FIFTH * step)  # where validations are few, they lie further apart
+    if before - last < max(1.0, fifths) * max(FALLS * before, FALLS_ENOUGH * (guessing or before)):
         return None
     words = (
         f"The validation loss was still falling at the end: {before:.4g} at step {max(earlier):,}, {last:.4g} at step "
         f"{max(losses):,}. The model can learn more."
     )
-    advice = f"a longer training: --steps {2 * step}, or twice the --epochs or --minutes"
+    advice = f"train longer: {advise.longer()}"
     return Finding("still-falling", step, NOTE, words, advice, {"before": before, "last": last})

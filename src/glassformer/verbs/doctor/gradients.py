@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
+from glassformer.verbs.doctor.advice import Advice, joined
 
 Layers = Mapping[str, Mapping[str, float]]
 
@@ -20,7 +21,7 @@ STILL, NOTHING = 1e-9, 1e-15
 """Gradient of a layer that learns nothing: over that of the layer that learns most, and at all."""
 
 
-def vanishing(history: Sequence[Layers], step: int) -> Finding | None:
+def vanishing(history: Sequence[Layers], advise: Advice, step: int) -> Finding | None:
     """`history`: sizes by layer at the updates where they were measured."""
     if len(history) < LEAST_STEPS:
         return None
@@ -38,28 +39,32 @@ def vanishing(history: Sequence[Layers], step: int) -> Finding | None:
         numbers = {"first": names[0], "last": names[-1], "first_gradient": below, "last_gradient": above}
         if ratio < VANISHED:
             words = (
-                f"Gradients vanish on their way down: in {names[0]} they are {below:.1e}, in {names[-1]} {above:.1e} "
-                f"({1 / ratio if ratio else np.inf:.0e} times as large); the first layers learn next to nothing."
+                f"Gradients vanish on their way down: in {names[0]} they are {below:.1e}, in {names[-1]} {above:.1e}"
+                f"{f' ({1 / ratio:.0e} times as large)' if ratio else ''}; the first layers learn next to nothing."
             )
-            advice = "--model.residual true, --model.norm rms, fewer --model.layers, an LSTM in place of an RNN"
+            advice = joined(_paths(advise), advise.fewer("model.layers"), _gated(advise)) or "fewer layers"
             return Finding("vanishing", step, WARNING, words, advice, numbers)
         words = (
-            f"Gradients explode on their way down: in {names[0]} they are {below:.1e}, in {names[-1]} {above:.1e}, "
-            f"{ratio:.0e} times less."
+            f"Gradients explode on their way down: in {names[0]} they are {below:.1e}, in {names[-1]} {above:.1e}"
+            f"{f', {ratio:.0e} times less' if above else ''}."
         )
-        advice = "--model.norm rms, --model.initialisation zero, fewer --model.layers, --training.clip 1"
+        advice = joined(
+            _norm(advise),
+            advise.put("model.initialisation", "zero"),
+            advise.fewer("model.layers"),
+            advise.clip(),
+            advise.lower_rate(),
+        )
         return Finding("exploding", step, WARNING, words, advice, numbers)
-    return _still(later, step)
+    return _still(later, advise, step)
 
 
-def _still(later: Sequence[Layers], step: int) -> Finding | None:
+def _still(later: Sequence[Layers], advise: Advice, step: int) -> Finding | None:
     """A layer to which no gradient comes at all."""
     middle = {name: float(np.median([layers[name]["gradient"] for layers in later if name in layers]))
               for name in later[-1]}  # fmt: skip
     most = max(middle.values(), default=0.0)
-    advice = (
-        "--model.residual true, --model.norm rms; a lower --lr; one's own model: does the layer lead to the answer?"
-    )
+    advice = joined(_paths(advise), advise.lower_rate(), "of one's own model, does the layer lead to the answer?")
     if most < NOTHING:
         words = f"No gradient comes to any layer (at most {most:.0e}): nothing is learned at all."
         return Finding("vanishing", step, PROBLEM, words, advice, {"gradient": most})
@@ -68,6 +73,19 @@ def _still(later: Sequence[Layers], step: int) -> Finding | None:
         return None
     words = f"No gradient comes to {', '.join(still[:4])}: there is nothing for it to learn from."
     return Finding("vanishing", step, WARNING, words, advice, {"layers": still})
+
+
+def _paths(advise: Advice) -> str:
+    """For gradients to get through."""
+    return joined(advise.put("model.residual", True), _norm(advise))
+
+
+def _norm(advise: Advice) -> str | None:
+    return advise.put("model.norm", "rms") if advise.config.model.norm == "none" else None
+
+
+def _gated(advise: Advice) -> str | None:
+    return "--model lstm" if advise.config.model.encoder == "rnn" else None
 
 
 def stacks(layers: Layers) -> list[list[str]]:
@@ -79,7 +97,7 @@ def stacks(layers: Layers) -> list[list[str]]:
     return [[name for _, name in sorted(numbered)] for numbered in found.values()]
 
 
-def clipped(norms: Sequence[float], limit: float | None, step: int) -> Finding | None:
+def clipped(norms: Sequence[float], limit: float | None, advise: Advice, step: int) -> Finding | None:
     """Whether nearly every gradient is far beyond what clipping leaves of it."""
     recent = np.array(norms[len(norms) // 2 :])
     if limit is None or len(recent) < 20:
@@ -91,5 +109,5 @@ def clipped(norms: Sequence[float], limit: float | None, step: int) -> Finding |
         f"{share:.0%} of the later updates are clipped: the middle gradient has norm {middle:.1f}, and clipping leaves "
         f"{limit:g} of it."
     )
-    advice = "--model.norm rms or --model.initialisation zero against large gradients; a lower --lr"
+    advice = joined(_norm(advise), advise.put("model.initialisation", "zero"), advise.lower_rate())
     return Finding("clipped", step, NOTE, words, advice, {"share": share, "median": middle, "limit": limit})

@@ -46,13 +46,13 @@ class Doctor:
         return self.new(self._after_validation()) if line.get("event") == "validation" else []
 
     def broke(self, event: Broke) -> list[Finding]:
-        return self.new([not_finite(event)])
+        return self.new([not_finite(event, self.patient.advise)])
 
     def end(self) -> list[Finding]:
         """What shows only when the budget is spent."""
-        story = self.story
-        slow = too_low(story.layers, self.patient.rate, story.step)
-        return self.new([slow, still_falling(story.validations, self.patient.guessing, story.step)])
+        story, advise = self.story, self.patient.advise
+        slow = too_low(story.layers, advise, story.step)
+        return self.new([slow, still_falling(story.validations, self.patient.guessing, advise, story.step)])
 
     def new(self, found: Maybe) -> list[Finding]:
         """Those of a kind that was not told yet."""
@@ -69,22 +69,22 @@ class Doctor:
             if not patient.masked:
                 yield reads_its_answer(1)
             if patient.guessing is not None and not patient.weighted:
-                yield first_loss(line["loss"], patient.guessing, patient.guess, numbers=patient.numbers)
+                yield first_loss(line["loss"], patient.guessing, patient.guess, patient.advise, numbers=patient.numbers)
         if line.get("layers"):
-            yield vanishing(story.layers, line["step"])
+            yield vanishing(story.layers, patient.advise, line["step"])
         if not self._judged_flat and line.get("done", 0.0) >= A_THIRD:
             self._judged_flat = True
-            yield flat(story.losses, line["done"], patient.rate)
+            yield flat(story.losses, line["done"], patient.advise)
 
     def _after_validation(self) -> Iterator[Finding | None]:
-        story, patient = self.story, self.patient
-        yield too_high(story.losses, patient.rate, story.step)
-        yield clipped(story.norms, patient.clip, story.step)
+        story, patient, advise = self.story, self.patient, self.patient.advise
+        yield too_high(story.losses, advise, story.step)
+        yield clipped(story.norms, advise.config.training.clip, advise, story.step)
         yield rising(
-            story.validations, patient.primary, lower=patient.lower, guessing=patient.guessing, step=story.step
+            story.validations, patient.primary, advise, lower=patient.lower, guessing=patient.guessing, step=story.step
         )
         if "bits_per_byte" in story.validations[-1]:
-            yield too_good(story.validations[-1]["bits_per_byte"], story.step)
+            yield too_good(story.validations[-1]["bits_per_byte"], advise, story.step)
 
 
 def replay(patient: Patient, lines: Sequence[Line]) -> tuple[Doctor, list[Finding]]:

@@ -69,7 +69,7 @@ def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
 
 @contextmanager
 def _watched(model: nn.Module, alive: dict[str, Tensor]) -> Iterator[None]:
-    last: list[tuple[str, int, int]] = []
+    last = ("", 0, 0)
     """The layer that ran last: its name, where its units lie, and how many they are."""
 
     def look(name: str, active: Tensor, dim: int) -> None:
@@ -80,18 +80,22 @@ def _watched(model: nn.Module, alive: dict[str, Tensor]) -> Iterator[None]:
         return lambda module, inputs, output: look(name, active(output.float()), dim)
 
     def remember(name: str, dim: int) -> Callable[..., None]:
-        return lambda module, inputs, output: last.__setitem__(slice(None), [(name, dim, output.shape[dim])])
+        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            nonlocal last
+            last = name, dim, output.shape[dim]
 
-    def cut(module: nn.Module, inputs: Any, output: Tensor) -> None:
-        """A ReLU, of which a person's own model may have one for many layers: the units are those of the last one."""
-        for name, dim, size in last:
-            if output.shape[dim] == size:
-                look(name, _above_zero(output), dim)
+        return hook
+
+    def rectified(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        """By a ReLU, of which a person's own model may have one for many layers: the units are those of the last."""
+        name, dim, size = last
+        if output.shape[dim] == size:
+            look(name, _above_zero(output), dim)
 
     hooks = [module.register_forward_hook(watch(name, active, dim)) for module, name, active, dim in _units(model)]
     for name, module in model.named_modules():
         if isinstance(module, nn.ReLU):
-            hooks.append(module.register_forward_hook(cut))
+            hooks.append(module.register_forward_hook(rectified))
         elif isinstance(module, (nn.Linear, Bias, *CONVOLUTIONS)):
             hooks.append(module.register_forward_hook(remember(name, 1 if isinstance(module, CONVOLUTIONS) else -1)))
     try:

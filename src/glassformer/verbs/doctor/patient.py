@@ -7,6 +7,7 @@ from typing import Any
 
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MULTILABEL, REGRESSION, TRANSLATION
 from glassformer.config.resolve import Config
+from glassformer.verbs.doctor.advice import Advice
 
 JUDGED = {
     LANGUAGE_MODEL: "loss",
@@ -22,8 +23,7 @@ LOWER = ("loss", "rmse")
 
 @dataclass(frozen=True)
 class Patient:
-    rate: float
-    clip: float | None
+    advise: Advice
     masked: bool
     primary: str
     guessing: float | None
@@ -36,6 +36,11 @@ class Patient:
     """Classes weigh differently in training: the loss of a batch, unlike that of validation, is no plain mean."""
 
     @property
+    def judges_first(self) -> bool:
+        """The first loss can be set against that of guessing."""
+        return self.guessing is not None and not self.weighted
+
+    @property
     def lower(self) -> bool:
         return self.primary in LOWER
 
@@ -43,8 +48,7 @@ class Patient:
 def patient_of(config: Config, card: Mapping[str, Any]) -> Patient:
     guessing, guess = _guessing(config, card)
     return Patient(
-        rate=config.training.lr or 0.0,
-        clip=config.training.clip,
+        advise=Advice(config),
         masked=config.model.mask or config.task != LANGUAGE_MODEL or config.idle("model.mask") is not None,
         primary=JUDGED[config.task],
         guessing=guessing,

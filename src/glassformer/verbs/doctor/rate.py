@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from glassformer.training.finding import PROBLEM, WARNING, Finding
+from glassformer.verbs.doctor.advice import Advice, joined
 
 BEFORE = 20
 """Updates that a jump is measured against."""
@@ -36,11 +37,11 @@ def jumps(losses: Sequence[float]) -> list[int]:
     return found
 
 
-def too_high(losses: Sequence[float], rate: float, step: int) -> Finding | None:
+def too_high(losses: Sequence[float], advise: Advice, step: int) -> Finding | None:
     if len(losses) < 2 * BEFORE:
         return None
     first, last = float(np.median(losses[:5])), float(np.median(losses[-BEFORE:]))
-    advice = f"--lr {rate / 3:.1g}, a longer --training.warmup, --training.clip 1"
+    rate, advice = advise.rate, joined(advise.lower_rate(), advise.warmup(), advise.clip())
     if last > WORSE * first:
         words = (
             f"The loss has risen, from {first:.3g} to {last:.3g} over the last {BEFORE} updates: the rate is too high."
@@ -56,7 +57,7 @@ def too_high(losses: Sequence[float], rate: float, step: int) -> Finding | None:
     return Finding("rate-high", step, WARNING, words, advice, {"jumps": at[:20], "count": len(at), "lr": rate})
 
 
-def too_low(history: Sequence[Mapping[str, Mapping[str, float]]], rate: float, step: int) -> Finding | None:
+def too_low(history: Sequence[Mapping[str, Mapping[str, float]]], advise: Advice, step: int) -> Finding | None:
     """`history`: sizes by layer where they were measured; judged by the layer that moves most, of the later half."""
     moves = [
         max((one["update"] / one["weight"] for one in layers.values() if one["weight"] > 0), default=0.0)
@@ -65,4 +66,4 @@ def too_low(history: Sequence[Mapping[str, Mapping[str, float]]], rate: float, s
     if len(history) < 6 or not moves or (middle := float(np.median(moves))) >= HARDLY:
         return None
     words = f"The weights hardly move: an update changes even the quickest layer by {middle:.1e} of its size."
-    return Finding("rate-low", step, WARNING, words, f"--lr {rate * 100:.1g}", {"change": middle, "lr": rate})
+    return Finding("rate-low", step, WARNING, words, advise.higher_rate(), {"change": middle, "lr": advise.rate})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from glassformer.training.finding import NOTE, WARNING, Finding
+from glassformer.verbs.doctor.advice import Advice, joined
 
 UNKNOWN, MANY_UNKNOWN = 0.05, 0.15
 """Share of tokens that are unknown: a word in twenty, and one in every seven, which leaves few sentences whole."""
@@ -14,7 +15,7 @@ WARNS = "warning: "
 """How remarks on the data begin that are more than remarks."""
 
 
-def unknown(rates: Mapping[str, float]) -> Finding | None:
+def unknown(rates: Mapping[str, float], advise: Advice) -> Finding | None:
     """The share of unknown tokens by part."""
     held = {name: rate for name, rate in rates.items() if name != "train"}
     worst = max(held.values(), default=0.0)
@@ -26,8 +27,7 @@ def unknown(rates: Mapping[str, float]) -> Finding | None:
     )
     words = f"Unknown tokens: {said}.{never}"
     severe = WARNING if max(rates.values()) >= MANY_UNKNOWN else NOTE
-    advice = "--tokenizer.kind bpe, which knows every text; a larger --tokenizer.vocab_size; --tokenizer.min_count 1"
-    return Finding("unknown", 0, severe, words, advice, dict(rates))
+    return Finding("unknown", 0, severe, words, advise.known_tokens(), dict(rates))
 
 
 def cut_off(cut: int, of: int, context: int, *, dropped: bool = False) -> Finding | None:
@@ -42,7 +42,7 @@ def cut_off(cut: int, of: int, context: int, *, dropped: bool = False) -> Findin
     )
 
 
-def memorised(tokens: int, parameters: int, times: float | None) -> Finding | None:
+def memorised(tokens: int, parameters: int, times: float | None, advise: Advice) -> Finding | None:
     """A language model that sees few tokens over and over. `times`: how often each; None: nobody knows."""
     if not parameters or tokens / parameters >= FEW_TOKENS or times is None or times < MANY_TIMES:
         return None
@@ -50,7 +50,7 @@ def memorised(tokens: int, parameters: int, times: float | None) -> Finding | No
         f"{tokens:,} training tokens stand against {parameters:,} parameters ({tokens / parameters:.2f} each), each "
         f"seen {times:.0f} times: the model can learn them by heart."
     )
-    advice = "a smaller --size, fewer --steps, --model.dropout 0.2, more text"
+    advice = joined(advise.smaller(), advise.shorter(), advise.dropout(), "more text")
     return Finding("few-tokens", 0, NOTE, words, advice, {"tokens": tokens, "parameters": parameters, "times": times})
 
 

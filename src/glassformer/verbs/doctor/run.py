@@ -4,14 +4,23 @@ import os
 
 import torch
 
-from glassformer.config.errors import DataError, GlassformerError
+from glassformer.config.errors import GlassformerError
 from glassformer.config.say import Say, silent
 from glassformer.runs.run import Run
+from glassformer.training.device import choose_device
 from glassformer.training.finding import Finding
 from glassformer.verbs.build import OwnModel
 from glassformer.verbs.doctor.after import inner_findings, judged_findings
 from glassformer.verbs.doctor.data import data_findings
-from glassformer.verbs.doctor.found import FROM_THE_LOG, OF_THE_DATA, OF_THE_MODEL, Findings, findings_of
+from glassformer.verbs.doctor.found import (
+    OF_THE_DATA,
+    OF_THE_MODEL,
+    Findings,
+    findings_of,
+    from_the_log,
+    in_a_line,
+    strict,
+)
 from glassformer.verbs.doctor.listening import Doctor, replay
 from glassformer.verbs.doctor.patient import patient_of
 from glassformer.verbs.held_out import prepare_again
@@ -32,29 +41,33 @@ def doctor(
 
     `model`: a person's own, which a run does not hold.
     """
+    choose_device(device)  # what is no device is refused, not taken for a model that cannot be looked at
     known = run if isinstance(run, Loaded) else None
     run = run.run if isinstance(run, Loaded) else run if isinstance(run, Run) else Run.open(run)
     lines, card = run.read_metrics(), run.card()
     physician, found = replay(patient_of(run.config(), card), lines)
-    if card.get("status") in ENDED:
+    ended = card.get("status") in ENDED
+    if ended:
         found += physician.end()
-    looked, missing = list(FROM_THE_LOG), ""
+    looked, missing = from_the_log(physician.story, physician.patient, ended=ended), ""
     try:
         prepared = prepare_again(run)
-    except DataError as error:
+    except GlassformerError as error:
         found += _told(physician, lines)
         return findings_of(run.path.name, found, looked, f"data and model, but for what the log tells of them: {error}")
     looked += OF_THE_DATA
     found += physician.new(data_findings(run.config(), prepared, card["parameters"]))
     try:
         loaded = known or load(run, device, model=model)
-    except GlassformerError as error:
-        missing = f"the model, but for what the log tells of it: {error}"
-        found += _told(physician, lines)
-    else:
-        looked += OF_THE_MODEL
         say("looking at the model on a few examples")
         found += _of_model(physician, loaded, prepared)
+        looked += OF_THE_MODEL
+    except Exception as error:  # a person's own model may fail in any way
+        if strict() and not isinstance(error, GlassformerError):
+            raise
+        why = str(error) if isinstance(error, GlassformerError) else in_a_line(error)
+        missing = f"the model, but for what the log tells of it: {why}"
+        found += _told(physician, lines)
     return findings_of(run.path.name, found, looked, missing)
 
 

@@ -1,7 +1,6 @@
 """The doctor beside a training: called in before the first update, and asked once more when it has ended."""
 
 import json
-import os
 
 from torch import nn
 
@@ -12,13 +11,11 @@ from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Noted
 from glassformer.verbs.doctor.after import inner_findings, judged_findings
 from glassformer.verbs.doctor.data import data_findings
+from glassformer.verbs.doctor.found import UNSEEN, in_a_line, strict
 from glassformer.verbs.doctor.listening import Doctor
 from glassformer.verbs.doctor.patient import patient_of
 from glassformer.verbs.prepare import Prepared
 from glassformer.verbs.record import Recorder
-
-STRICT = "GLASSFORMER_STRICT"
-"""If this is set in the environment, a model that cannot be looked at is an error."""
 
 
 def consult(recorder: Recorder, run: Run, config: Config, prepared: Prepared, parameters: int) -> None:
@@ -49,10 +46,11 @@ def conclude(recorder: Recorder, prepared: Prepared, model: nn.Module | None, ev
         try:
             found = doctor.new(inner_findings(model, prepared, evaluation, doctor.patient, step))
         except Exception as error:
-            if os.environ.get(STRICT):
+            if strict():
                 raise
-            why = next(iter(str(error).strip().splitlines()), "")
-            recorder.listen(Noted(f"the doctor could not look at the model: {type(error).__name__}: {why}"))
+            why = in_a_line(error)
+            recorder.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
+            recorder.listen(Noted(f"the doctor could not look at the model: {why}"))
         else:
             recorder.tell(found, end=True)
     recorder.flush()

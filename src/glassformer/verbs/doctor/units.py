@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
+from glassformer.verbs.doctor.advice import Advice, joined
 
 DEAD, MOST_DEAD = 0.5, 0.9
 """Share of a layer's units that are never active. A good reader of digits had 41 % of them."""
@@ -17,7 +18,7 @@ MOST_HEADS = 0.5
 SHOWN = 6
 
 
-def dead_units(shares: Mapping[str, float], step: int) -> Finding | None:
+def dead_units(shares: Mapping[str, float], advise: Advice, step: int) -> Finding | None:
     """The share of dead units by layer."""
     dead = {name: share for name, share in shares.items() if share >= DEAD}
     if not dead:
@@ -27,33 +28,35 @@ def dead_units(shares: Mapping[str, float], step: int) -> Finding | None:
         f"Hidden units that are never active, whatever the example: {named}. They compute nothing and learn nothing."
     )
     severe = PROBLEM if max(dead.values()) >= MOST_DEAD else WARNING
-    advice = (
-        "a lower --lr; --model.activation gelu; --model.norm rms; fewer units (--model.hidden, --model.head_hidden)"
-    )
+    norm = advise.put("model.norm", "rms") if advise.config.model.norm == "none" else None
+    relu = advise.put("model.activation", "gelu") if advise.config.model.activation.startswith("relu") else None
+    units = joined(advise.fewer("model.hidden"), advise.fewer("model.head_hidden"))
+    advice = joined(advise.lower_rate(), relu, norm, f"fewer units ({units})" if units else None)
     return Finding("dead-units", step, severe, words, advice, dead)
 
 
-def stuck(shares: Mapping[str, float], step: int) -> Finding | None:
+def stuck(shares: Mapping[str, float], advise: Advice, step: int) -> Finding | None:
     """The share of states and gates at their ends, by layer."""
     much = {name: share for name, share in shares.items() if share >= STUCK}
     if not much:
         return None
     named = ", ".join(f"{share:.0%} of {name}" for name, share in list(much.items())[:SHOWN])
     words = f"Stuck at an end of tanh or sigmoid, where gradients are next to 0: {named}."
-    advice = "a lower --lr, --training.weight_decay 0.1, --training.clip 1; numbers in the data of like size"
+    advice = joined(advise.lower_rate(), advise.decay(), advise.clip(), "numbers in the data of like size")
     return Finding("stuck", step, WARNING, words, advice, much)
 
 
-def heads(entropies: Mapping[str, float], step: int) -> list[Finding]:
+def heads(entropies: Mapping[str, float], advise: Advice, step: int) -> list[Finding]:
     """The mean entropy of each head's weights over the largest possible, by the head's name (layer.head)."""
     found = []
     pointed = [name for name, share in entropies.items() if share < POINTED]
     even = [name for name, share in entropies.items() if share > EVEN]
     for kind, names, what, advice in (
         ("one-token", pointed, "look at a single token each (weights of 1 and 0), where gradients are next to 0",
-         "--model.qk_norm true, --model.scale true, a lower --lr"),
+         joined(advise.put("model.qk_norm", True), advise.put("model.scale", True), advise.lower_rate())),
         ("everywhere", even, "look at all tokens alike: they have not learned where to look",
-         "a longer training, a higher --lr, fewer --model.heads; glassformer look RUN --view roles"),
+         joined(f"a longer training ({advise.longer()})", advise.fewer("model.heads"),
+                "glassformer look RUN --view roles")),
     ):  # fmt: skip
         if len(names) > MOST_HEADS * len(entropies):
             some = ", ".join(names[:SHOWN]) + (" …" if len(names) > SHOWN else "")

@@ -3,15 +3,17 @@
 from functools import partial
 
 import torch
+from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError
+from glassformer.encoders.transformer import Block
 from glassformer.models.build import parameter_count
 from glassformer.verbs.plan.found import Plan
 from glassformer.verbs.plan.paper import Paper, scaled
 from glassformer.verbs.plan.parts import parameters_by_part, tied
 from glassformer.verbs.plan.room import SHARE
 from glassformer.verbs.plan.setting_up import Planned
-from glassformer.verbs.plan.step import Needs, Where, needs, pretending, with_rows
+from glassformer.verbs.plan.step import Needs, Piece, Where, needs, pretended, pretending, with_rows
 from glassformer.verbs.plan.timing import work_of
 
 
@@ -34,8 +36,8 @@ def on_paper(planned: Planned, gpus: int, memory: float, flops: float) -> Plan:
         piece = with_rows(planned.piece, some)
         return needs(partial(planned.build, sized), planned.task, piece, training, where)
 
-    length = planned.piece[0].shape[1] if planned.piece[0].dim() > 1 else 1
-    found = scaled(of, planned.blocks or 0, rows, 4 * rows * length * config.model.width)
+    border = _border(planned, with_rows(planned.piece, rows), where) if planned.blocks else 0
+    found = scaled(of, planned.blocks or 0, rows, border)
     paper = Paper(gpus, memory, rows, found, flops)
     work = work_of(planned, None)
     return Plan(
@@ -55,12 +57,29 @@ def on_paper(planned: Planned, gpus: int, memory: float, flops: float) -> Plan:
     )
 
 
+def _border(planned: Planned, piece: Piece, where: Where) -> int:
+    """Bytes that go into a layer, of a translator into one of each side."""
+    found: list[int] = []
+
+    def look(block: nn.Module, given: tuple[Tensor, ...]) -> None:
+        found.append(given[0].numel() * given[0].element_size())
+
+    with pretending(where), where.autocast(), torch.no_grad():
+        model = planned.build(planned.with_blocks(1))
+        for block in model.modules():
+            if isinstance(block, Block):
+                block.register_forward_pre_hook(look)
+        planned.task.loss(model, *pretended(piece, where))
+    return sum(found)
+
+
 def _assumed(paper: Paper, precision: str) -> tuple[str, ...]:
     return (
         f"Assumed: weights, gradients and the optimiser's memory in float32, as glassformer has them, matrix products "
         f"in {precision}; attention in one pass that holds no T×T weights; {paper.rows:,} "
         f"example{'s' * (paper.rows != 1)} at once on each GPU, of whose memory {1 - SHARE:.0%} stays free; the "
         "working memory of the update is not counted.",
-        f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and waits for no other.",
+        f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and waits for no other; a forward pass that is "
+        "gone through again is a third more work.",
         "Glassformer trains with copies on every GPU (torchrun); sharing is on paper.",
     )

@@ -178,7 +178,9 @@ class Paper:
         return above
 
     def seconds(self, flops: float) -> float:
-        return flops / (self.gpus * self.flops * 1e12)
+        """With a second forward pass, a third of the work, where activations must be computed again."""
+        again = self.least is not None and self.least[1]
+        return flops * (4 / 3 if again else 1) / (self.gpus * self.flops * 1e12)
 
     def to_dict(self) -> dict[str, Any]:
         least = self.least

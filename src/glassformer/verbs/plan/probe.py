@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Evaluation, Task
 from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.translation import Translating
 from glassformer.training.events import Ended, Event, Stepped
 from glassformer.training.loop import Trainer
 from glassformer.training.snapshot import Snapshot
@@ -22,6 +24,8 @@ SECONDS, FEWEST = 3.0, 3
 """So long, and so many updates at least; where each takes longer, one has to do."""
 SAMPLE = 256
 """Tokens that are translated to see how long a validation takes; of a language model, 16 times as many are read."""
+HELD_OUT = ("validation", "test")
+"""What is judged on the way, or, where all but the test is learned from, at the end alone."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,8 @@ def probe(model: nn.Module, task: Task, settings: TrainingSettings, device: torc
     steps = [(0.0, 0), *clock.seen]
     taken = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(steps)]
     counted = taken[WARM:] or taken[-1:]
-    update = statistics.median(seconds for seconds, _ in counted)
     each = statistics.median(seconds / max(1, tokens) for seconds, tokens in counted)
+    update = each * statistics.mean(tokens for _, tokens in counted)
     notes = (f"on {device}, matrix products in {trainer.precision.name}", *_threads(trainer), *_compiled(trainer))
     return Speed(update, 1 / each, len(counted), _validation(trainer, each), notes)
 
@@ -121,9 +125,13 @@ def _validation(trainer: Trainer, each: float) -> float:
     task = trainer.task
     if isinstance(task, Labelling):
         return each / 3
+    assert isinstance(task, LanguageModelling | Translating)
+    part = next((name for name in HELD_OUT if name in task.parts), None)
+    if part is None:
+        return 0.0
     most = SAMPLE if not task.steady else 16 * SAMPLE
     trainer.model.eval()
     began = time.perf_counter()
     with trainer.precision.autocast(), torch.no_grad():
-        metrics = task.evaluate(trainer.model, "validation", most=most).metrics
+        metrics = task.evaluate(trainer.model, part, most=most).metrics
     return (time.perf_counter() - began) / metrics.get("tokens", metrics.get("target_tokens", most))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from glassformer.verbs.plan.step import BACKWARD, FORWARD, Needs
+from glassformer.verbs.plan.step import BACKWARD, FORWARD, UPDATE, Needs
 
 SHARE = 0.9
 """Of the memory, that may be filled: the rest goes to what is no tensor, and to holes between them."""
@@ -85,6 +85,8 @@ def fit(
     most = max(0, int((room.usable - held) / each))
     if asked.peak <= room.usable:
         return Fit(accumulate, asked, rows, max(rows, most))
+    if asked.peaks[UPDATE] - asked.batch > room.usable:  # which pieces of a batch make no smaller
+        pieces = ()
     for count in (count for count in pieces if count > accumulate):
         smaller = -(-rows * accumulate // count)
         if smaller > 1 and smaller > 2 * most:  # far from it: not worth a look

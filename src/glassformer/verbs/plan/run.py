@@ -1,5 +1,6 @@
 """`glassformer plan`: before a training, what it will take. `gf.plan` in Python."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def plan(
     *,
     gpus: int | None = None,
     memory: float | None = None,
-    tokens: int | None = None,
+    tokens: float | None = None,
     flops: float | None = None,
     probe: bool = True,
     config: str | Path | None = None,
@@ -38,7 +39,7 @@ def plan(
     _check(data, gpus, memory, tokens, flops)
     flags = flags_of(data, settings)
     if tokens is not None:
-        planned = from_tokens(flags, config, tokens, gpus=gpus or 1)
+        planned = from_tokens(flags, config, int(tokens), gpus=gpus or 1)
     else:
         planned = from_data(flags, config, say, gpus=gpus)
     if gpus is not None or tokens is not None:
@@ -47,14 +48,16 @@ def plan(
 
 
 def _check(
-    data: str | Path | None, gpus: int | None, memory: float | None, tokens: int | None, flops: float | None
+    data: str | Path | None, gpus: int | None, memory: float | None, tokens: float | None, flops: float | None
 ) -> None:
     if data is not None and not isinstance(data, str | os.PathLike):
         raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
     if data is not None and tokens is not None:
         raise Misuse("DATA is read and its tokens counted, --tokens stands for data that nobody has read: give one")
     for flag, value in (("--gpus", gpus), ("--memory", memory), ("--tokens", tokens), ("--flops", flops)):
-        if value is not None and not value > 0:
-            raise Misuse(f"{flag} is {value:g}, but must be above 0")
+        if value is not None and not 0 < value < math.inf:
+            raise Misuse(f"{flag} is {value:g}, but must be above 0 and finite")
+    if tokens is not None and tokens < 1:
+        raise Misuse(f"--tokens is {tokens:g}, but must be 1 or more")
     if flops is not None and gpus is None and tokens is None:
         raise Misuse("--flops goes with --gpus or --tokens: here the speed is measured")

@@ -115,17 +115,8 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
         )
 
     per_update = float(batch.tokens) if task.steady else prepared.tokens["train"] / task.steps_per_epoch
-    return Planned(
-        resolved,
-        task,
-        build,
-        batch.size,
-        batch.tokens,
-        batch.tensors(CPU),
-        prepared.tokens,
-        per_update,
-        prepared,
-    )
+    piece = batch.tensors(CPU)
+    return Planned(resolved, task, build, batch.size, batch.tokens, piece, prepared.tokens, per_update, prepared)
 
 
 def _shared_by(gpus: int, training: TrainingSettings) -> TrainingSettings:
@@ -155,8 +146,6 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
             f"how many tokens of kind {resolved.tokenizer.kind} there are, only DATA or --vocab-size says"
         )
     context, batch = resolved.model.context, resolved.training.batch_size
-    if tokens < 1:
-        raise SettingError(f"--tokens is {tokens}, but must be at least 1")
     task = LanguageModelling({}, context=context, start=None)
     task.steps_per_epoch = tokens / (context * batch)
     ids = torch.empty(batch, context, dtype=torch.long, device="meta")

@@ -24,7 +24,8 @@ def plan_view(plan: "Plan") -> View:
     if plan.paper is not None:
         panels.append(_shared(plan.paper))
     panels.append(_numbers(plan))
-    panels += [Words(text=note) for note in plan.notes]
+    if plan.needs is None:
+        panels += [Words(text=note) for note in plan.notes]
     if plan.advice is not None:
         panels.append(Words(title="Add to the command", text=plan.advice, code=True))
     return View(title=f"A plan: {plan.about}", panels=panels, note=" ".join(sentences(plan)), about=plan.about)
@@ -137,7 +138,12 @@ def _memory(plan: "Plan", needs: Needs) -> Table:
         [of, size(needs.batch), needs.batch],
     ]
     rows += [[f"most at once, in the {phase}", size(peak), peak] for phase, peak in needs.peaks.items()]
-    return Table(title="Memory of a step", columns=["what", "size", "bytes"], rows=[row for row in rows if row[2]])
+    return Table(
+        title="Memory of a step",
+        columns=["what", "size", "bytes"],
+        rows=[row for row in rows if row[2]],
+        note=" ".join(plan.notes),
+    )
 
 
 def _shared(paper: Paper) -> Table:

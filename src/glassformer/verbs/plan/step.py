@@ -106,7 +106,7 @@ def needs(
 ) -> Needs:
     """What a step needs whose batch is computed in so many pieces like this one."""
     with pretending(where):
-        return _needs(build(), task, _pretended(piece, where), settings, where, pieces, Held)
+        return _needs(build(), task, pretended(piece, where), settings, where, pieces, Held)
 
 
 def needs_really(
@@ -199,13 +199,14 @@ def products(build: Build, task: Task, piece: Piece) -> int | None:
     with pretending(where) as kernels, FlopCounterMode(display=False) as counter, torch.no_grad():
         model = build().eval().requires_grad_(False)  # the vocabulary's loss would make its gradient on the way
         try:
-            task.loss(model, *_pretended(piece, where))
+            task.loss(model, *pretended(piece, where))
         except CANNOT:
             return None
     return counter.get_total_flops() // 2 + kernels.products
 
 
-def _pretended(piece: Piece, where: Where) -> list[Tensor]:
+def pretended(piece: Piece, where: Where) -> list[Tensor]:
+    """The same shapes, inside `pretending`."""
     return [torch.empty(one.shape, dtype=one.dtype, device=where.pretended) for one in piece]
 
 

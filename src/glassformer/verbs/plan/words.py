@@ -12,7 +12,7 @@ def size(count: float) -> str:
 def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{1000 * seconds:.3g} ms"
-    for unit, many in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+    for unit, many in (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * many:
             return f"{seconds / many:,.1f} {unit}"
     return f"{seconds:.3g} seconds"

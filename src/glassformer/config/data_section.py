@@ -1,0 +1,95 @@
+"""The section of a configuration on data: where it is, what is held out of it, and what its columns are for."""
+
+from dataclasses import dataclass
+
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import KINDS, TEXT
+from glassformer.config.setting import TINY, check, setting
+
+LARGEST_SIDE = 4096
+"""Of an image, in pixels."""
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    path: str | None = setting(
+        None, "a text file, a folder of them, a table (.csv, .tsv, .jsonl, .parquet), or an embedded data set's name"
+    )
+    validation: str | None = setting(None, "a file to validate on, instead of a part split off")
+    test: str | None = setting(None, "a file to test on, instead of a part split off")
+    validation_fraction: float = setting(0.1, "part of the data held out for validation", least=0.0, most=0.9)
+    test_fraction: float = setting(0.0, "part of the data held out for the test", least=0.0, most=0.9)
+    train_fraction: float = setting(
+        1.0, "learn from this part of the training part alone; what is held out stays as it is", least=TINY, most=1.0
+    )
+    folds: int | None = setting(
+        None,
+        "divide what is not the test into so many folds and validate on one of them (train --folds: on each)",
+        least=2,
+    )
+    fold: int = setting(0, "which of the folds is the validation part, from 0 on", least=0)
+    refit: bool = setting(False, "learn from the validation part too (train --refit sets it for its last training)")
+    split_seed: int = setting(0, "which documents or rows are held out (one text is split at its tail)", least=0)
+    split_by: str | None = setting(
+        None, "rows alike in this column stay together; if it holds ISO dates, the latest are held out"
+    )
+    encoding: str = setting("utf-8", "encoding of the text files")
+    text: str | None = setting(None, "column that holds the text; unset: found by its name and looks")
+    label: str | None = setting(
+        None,
+        "column that holds the label or number; unset: found by its name and looks; multilabel: also several, a,b,c",
+    )
+    label_separator: str | None = setting(
+        None, "what parts several labels in one cell; unset: ; or |, whichever there is"
+    )
+    kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
+    also: str | None = setting(
+        None, "number and category columns to read beside the text, as price,country; of a table without text: these"
+    )
+    image: str | None = setting(None, "column that names an image file, to read beside the others")
+    image_size: str | None = setting(None, "bring images to this size: 32, or 32x48 (height by width)")
+    shift: int = setting(0, "images: move each in training by up to so many pixels", least=0)
+    flip: bool = setting(False, "images: mirror half of them in training")
+    source: str | None = setting(None, "column (of TMX: language) to translate from; unset: found by its name")
+    target: str | None = setting(None, "column (of TMX: language) to translate to; unset: found by its name")
+    source_file: str | None = setting(None, "a file to translate from, a text a line")
+    target_file: str | None = setting(None, "its translation, line by line")
+    too_long: str = setting("drop", "what to do with a pair longer than the context", choices=("drop", "cut"))
+
+    def __post_init__(self) -> None:
+        check("data", self)
+        if self.validation_fraction + self.test_fraction >= 1:
+            raise SettingError(
+                f"data.validation_fraction {self.validation_fraction:g} and data.test_fraction "
+                f"{self.test_fraction:g} leave nothing to train on"
+            )
+        if self.folds is not None and self.fold >= self.folds:
+            raise SettingError(f"data.fold {self.fold} is none of data.folds {self.folds}: they count from 0 on")
+        if self.folds is not None and self.validation is not None:
+            raise SettingError(f"data.folds divides the data itself: leave --validation {self.validation} away")
+        if self.refit and self.train_fraction < 1:
+            raise SettingError(
+                f"data.train_fraction {self.train_fraction:g} leaves rows out, and a refit learns from all: give one"
+            )
+        if (self.source_file is None) != (self.target_file is None):
+            given, other = ("source", "target") if self.target_file is None else ("target", "source")
+            raise SettingError(f"--{given}-file needs its other half: --{other}-file")
+        if self.path is not None and self.source_file is not None:
+            raise SettingError(f"give {self.path}, or --source-file and --target-file, not both")
+        self.size_of_images()
+
+    def size_of_images(self) -> tuple[int, int] | None:
+        """Height and width."""
+        if self.image_size is None:
+            return None
+        sides = self.image_size.lower().split("x")
+        if len(sides) > 2 or not all(side.isascii() and side.isdigit() and int(side) > 0 for side in sides):
+            raise SettingError(f"data.image_size wants a number of pixels, 32 or 32x48, not '{self.image_size}'")
+        if max(map(int, sides)) > LARGEST_SIDE:
+            raise SettingError(f"data.image_size is {self.image_size}, but a side has {LARGEST_SIDE} pixels at most")
+        return int(sides[0]), int(sides[-1])
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The columns that `also` names."""
+        return tuple(name.strip() for name in (self.also or "").split(",") if name.strip())

@@ -1,0 +1,72 @@
+"""Settings that do something only where others have certain values."""
+
+from typing import Any
+
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    HEAD_KEYS,
+    IMAGE,
+    LABELLING,
+    LANGUAGE_MODEL,
+    MIXED,
+    MULTILABEL,
+    PAIR_KEYS,
+    RECURRENT,
+    TABLE,
+    TEXT,
+    TRANSLATION,
+    WORD_KEYS,
+)
+
+WORDS = (TEXT, MIXED)
+"""The kinds of examples that have words."""
+PICTURES = (IMAGE, MIXED)
+
+NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    **{
+        f"tokenizer.{key}": {"data.kind": WORDS, "tokenizer.file": (None,)}
+        for key in ("kind", "vocab_size", "min_count", "sample_mb", "lowercase")
+    },
+    "tokenizer.file": {"data.kind": WORDS},
+    "tokenizer.shared": {"task": (TRANSLATION,)},
+    "data.validation_fraction": {"data.validation": (None,), "data.folds": (None,)},
+    "data.label_separator": {"task": (MULTILABEL,)},
+    "data.test_fraction": {"data.test": (None,)},
+    "data.text": {"task": (LANGUAGE_MODEL, *LABELLING), "data.kind": WORDS},
+    "data.label": {"task": LABELLING},
+    "data.split_by": {"task": (*LABELLING, TRANSLATION)},
+    "data.kind": {"task": LABELLING},
+    "data.also": {"data.kind": (TABLE, MIXED)},
+    "data.image": {"data.kind": (MIXED,)},
+    **{f"data.{key}": {"data.kind": PICTURES} for key in ("image_size", "shift", "flip")},
+    **{
+        f"data.{key}": {"task": (TRANSLATION,)}
+        for key in ("source", "target", "source_file", "target_file", "too_long")
+    },
+    "model.tied": {"task": (LANGUAGE_MODEL, TRANSLATION)},
+    "model.mask": {"task": (LANGUAGE_MODEL,)},
+    "model.embed": {"data.kind": WORDS},
+    "model.context": {"data.kind": WORDS},
+    **{f"model.{key}": {"task": LABELLING} for key in HEAD_KEYS},
+    **{f"model.{key}": {"task": LABELLING, "data.kind": WORDS, "model.embed": ("vectors",)} for key in WORD_KEYS},
+    "model.word_dropout": {"task": LABELLING, "data.kind": WORDS},
+    "model.head_hidden": {"task": LABELLING, "model.head_layers": (1, 2)},
+    "model.words": {"tokenizer.kind": ("char",)},
+    **{f"model.{key}": {"task": (TRANSLATION,)} for key in PAIR_KEYS},
+    **{f"model.{key}": {"task": (TRANSLATION,), "model.decoder": RECURRENT} for key in ("attention", "input_feeding")},
+    "model.shared": {"task": (TRANSLATION,), "tokenizer.shared": (True,), "model.embed": ("vectors",)},
+    "model.patch": {"data.kind": PICTURES},
+    "model.rotary_base": {"model.positions": ("rotary",)},
+    "training.momentum": {"training.optimizer": ("momentum",)},
+    "training.beta1": {"training.optimizer": ("muon", "adamw")},
+    "training.beta2": {"training.optimizer": ("muon", "adamw")},
+    "training.lr_floor": {"training.schedule": ("cosine",)},
+    "training.loss": {"task": LABELLING},
+    "training.class_weights": {"task": (CLASSIFICATION,)},
+    "training.label_smoothing": {"task": (LANGUAGE_MODEL, CLASSIFICATION, TRANSLATION)},
+    "training.samples": {"task": (LANGUAGE_MODEL, TRANSLATION)},
+    "training.validation_tokens": {"task": (LANGUAGE_MODEL, TRANSLATION)},
+    "training.batch_size": {"task": (LANGUAGE_MODEL, *LABELLING)},
+    "training.batch_tokens": {"task": (TRANSLATION,)},
+}
+"""Of each such setting, what the others must be."""
