@@ -357,9 +357,10 @@ def test_a_signal_in_the_last_step_is_too_late() -> None:
 
 
 def test_a_second_ctrl_c_stops_at_once() -> None:
+    handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         stopped(3, signal.SIGINT, times=2, steps=9)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 # --- numbers that are none ---
