@@ -1,9 +1,6 @@
 """glassformer compare"""
 
-from glassformer.cli.inputs import PAIR_FILES
-from glassformer.cli.options import Parser, add_settings, settings_of
-from glassformer.config.errors import Misuse
-from glassformer.config.presets import TASKS
+from glassformer.cli.options import Parser, add_settings, add_told, told
 
 EXAMPLE = (
     "glassformer compare opinions --models bag,lstm,transformer --minutes 1\n"
@@ -35,20 +32,14 @@ def parser() -> Parser:
     made.add_argument("--no-references", action="store_true", help="leave out scikit-learn's models")
     made.add_argument("--out", metavar="DIR", help="where all of it goes (default runs/compare-<data>-N)")
     made.add_argument("--overwrite", action="store_true", help="replace the comparison in --out")
-    made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
-    made.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
-    made.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    add_told(made)
     add_settings(made)
     return made
 
 
 def run(words: list[str]) -> int:
     options = parser().read(words)
-    settings = settings_of(options)
-    if options.task:
-        settings["task"] = options.task
-    if options.data is None and not (options.config or PAIR_FILES.intersection(settings)):
-        raise Misuse("DATA is missing (see glassformer compare --help)")
+    settings = told(options, "compare")
 
     from glassformer.cli.board import Board
     from glassformer.cli.show import print_json, say

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
 from glassformer.config.names import unknown
 from glassformer.config.presets import ENCODERS
 from glassformer.config.version import VERSION
@@ -28,9 +28,6 @@ VERBS: dict[str, str] = {
     "data": "list, describe, check and show data sets",
     "demo": "the main job on embedded data, in a few minutes",
 }
-
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
-"""What torch says on a GPU and on a CPU, in plain RuntimeErrors."""
 
 HELP = f"""glassformer {VERSION}: build, train, compare and look inside sequence models, on your own text.
 
@@ -67,7 +64,7 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in OUT_OF_MEMORY):
+        if not out_of_memory(error):
             raise
         print(
             "glassformer: out of memory: lower --batch-size (for translation --batch-tokens), --model.context or "

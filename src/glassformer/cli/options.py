@@ -6,9 +6,10 @@ import itertools
 import re
 from typing import Any, NoReturn
 
+from glassformer.cli.inputs import PAIR_FILES
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.names import nearest
-from glassformer.config.presets import ENCODERS, STARTS, TEXT, TRANSLATION
+from glassformer.config.presets import ENCODERS, STARTS, TASKS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, SECTIONS
 from glassformer.config.setting import Rule, kind_of, parse
 
@@ -117,3 +118,24 @@ def _help(key: str, field: dataclasses.Field[Any], rule: Rule) -> str:
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     """The dotted keys that were given."""
     return {key: value for key, value in vars(options).items() if "." in key}
+
+
+def add_told(
+    parser: argparse._ActionsContainer, *, config: str = "settings from a YAML file; flags win over it"
+) -> None:
+    """What every verb that trains, or would, can be told beside the settings."""
+    parser.add_argument("--config", metavar="FILE", help=config)
+    parser.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+
+def told(options: argparse.Namespace, verb: str, *, instead: str = "", given: bool = False) -> dict[str, Any]:
+    """The settings that were given, the task among them; refuses to go on without data, unless something else stands
+    for it (`given`), which `instead` names.
+    """
+    settings = settings_of(options)
+    if options.task:
+        settings["task"] = options.task
+    if options.data is None and not (given or options.config or PAIR_FILES.intersection(settings)):
+        raise Misuse(f"DATA is missing{instead} (see glassformer {verb} --help)")
+    return settings

@@ -2,10 +2,8 @@
 
 import shlex
 
-from glassformer.cli.inputs import PAIR_FILES, check_out
-from glassformer.cli.options import Parser, add_settings, settings_of
-from glassformer.config.errors import Misuse
-from glassformer.config.presets import TASKS
+from glassformer.cli.inputs import check_out
+from glassformer.cli.options import Parser, add_settings, add_told, told
 from glassformer.config.views import ENDINGS
 
 EXAMPLE = "glassformer plan shakespeare.txt --size small --steps 5000"
@@ -15,8 +13,7 @@ def parser() -> Parser:
     made = Parser("plan", "DATA", "Before a training: parameters by part, memory, products, speed and time to the end. "
                   "With --gpus the same on paper, for models that no machine here holds.", EXAMPLE)  # fmt: skip
     made.add_argument("data", nargs="?", metavar="DATA", help="what `glassformer train` would be given")
-    made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
-    made.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
+    add_told(made)
     made.add_argument("--memory", type=float, metavar="GIB", help="memory to fit into (default: what is free here; "
                       "with --gpus 80 GiB each)")  # fmt: skip
     made.add_argument("--no-probe", action="store_true", help="try out no updates: nothing is said of the speed")
@@ -25,18 +22,14 @@ def parser() -> Parser:
                       "instead of DATA")  # fmt: skip
     made.add_argument("--flops", type=float, metavar="X", help="on paper: TFLOP/s that a GPU reaches (default 400)")
     made.add_argument("--out", metavar="FILE", help=f"also write {', '.join(ENDINGS)}")
-    made.add_argument("--json", action="store_true", help="print all numbers as one JSON object")
     add_settings(made)
     return made
 
 
 def run(words: list[str]) -> int:
     options = parser().read(words)
-    settings = settings_of(options)
-    if options.task:
-        settings["task"] = options.task
-    if options.data is None and options.tokens is None and not (options.config or PAIR_FILES.intersection(settings)):
-        raise Misuse("DATA is missing, or --tokens N instead of it (see glassformer plan --help)")
+    given = options.tokens is not None
+    settings = told(options, "plan", instead=", or --tokens N instead of it", given=given)
     check_out(options.out, ENDINGS)
 
     from glassformer.cli.show import print_json, say

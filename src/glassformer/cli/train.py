@@ -6,10 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from glassformer.cli.inputs import PAIR_FILES
-from glassformer.cli.options import Parser, add_settings, settings_of
+from glassformer.cli.options import Parser, add_settings, add_told, told
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import TASKS
 
 EXAMPLE = "glassformer train shakespeare.txt --tokenizer.kind char --model lstm --minutes 5"
 
@@ -21,28 +19,22 @@ def parser() -> Parser:
                       ".parquet), images (a folder of class folders, or .npz), or the name of an embedded data set "
                       "(`glassformer data` lists them)")  # fmt: skip
     made.add_argument("--out", metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)")
-    made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
-    made.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
+    add_told(made)
     made.add_argument("--folds", type=int, metavar="K", help="cross-validation: K trainings, each validated on another "
                       "part of the rows; the runs are RUN/fold-1 …")  # fmt: skip
     made.add_argument("--refit", action="store_true", help="then train on all rows but the test, for as long as the "
                       "best weights took; what was held out before tells how good it is")  # fmt: skip
     made.add_argument("--resume", action="store_true", help="go on with the run in --out (default: the last one)")
     made.add_argument("--overwrite", action="store_true", help="replace the run in --out")
-    made.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(made)
     return made
 
 
 def run(words: list[str]) -> int:
     options = parser().read(words)
-    settings = settings_of(options)
-    if options.task:
-        settings["task"] = options.task
     if options.resume and options.overwrite:
         raise Misuse("--resume goes on with a run, --overwrite replaces it: give one of them")
-    if options.data is None and not (options.resume or options.config or PAIR_FILES.intersection(settings)):
-        raise Misuse("DATA is missing (see glassformer train --help)")
+    settings = told(options, "train", given=options.resume)
 
     if options.folds is not None or (options.resume and options.out and (Path(options.out) / "folds.json").exists()):
         return _folds(options, settings, words)

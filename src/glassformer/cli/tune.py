@@ -2,10 +2,7 @@
 
 import shlex
 
-from glassformer.cli.inputs import PAIR_FILES
-from glassformer.cli.options import Parser, add_settings, settings_of
-from glassformer.config.errors import Misuse
-from glassformer.config.presets import TASKS
+from glassformer.cli.options import Parser, add_settings, add_told, told
 
 EXAMPLE = "glassformer tune reviews.csv --model bag,cnn --trials 40 --data.test_fraction 0.1"
 
@@ -48,19 +45,13 @@ def parser() -> Parser:
     own.add_argument("--no-final", action="store_true", help="do not train the best once more: the test part is then "
                       "never looked at")  # fmt: skip
     own.add_argument("--out", metavar="DIR", help="(default runs/tune-<data>-<model>-N)")
-    own.add_argument("--config", metavar="FILE", help="settings that are not searched, from a YAML file")
-    own.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
-    own.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    add_told(own, config="settings that are not searched, from a YAML file")
     return made
 
 
 def run(words: list[str]) -> int:
     options = parser().read(words)
-    settings = settings_of(options)
-    if options.task:
-        settings["task"] = options.task
-    if options.data is None and not (options.config or PAIR_FILES.intersection(settings)):
-        raise Misuse("DATA is missing (see glassformer tune --help)")
+    settings = told(options, "tune")
     models = options.models or settings.pop("model.encoder", None)
     if options.show_space:
         return _show_space(options.data, models, options.config, settings)

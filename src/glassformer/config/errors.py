@@ -31,3 +31,11 @@ class NotARun(Misuse):
 
 class TrainingFailed(GlassformerError):
     """Training that cannot go on."""
+
+
+TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
+"""What torch says of a machine on a GPU and on a CPU, in plain RuntimeErrors."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in TOO_SMALL)

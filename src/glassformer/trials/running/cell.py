@@ -16,9 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from glassformer.config.errors import GlassformerError
+from glassformer.config.errors import GlassformerError, out_of_memory
 from glassformer.runs.files import read_json
-from glassformer.trials.memory import out_of_memory
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.running.folder import CELL, LOG, OUTCOME
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError
+from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, out_of_memory
 from glassformer.config.presets import LANGUAGE_MODEL, TRANSLATION
 from glassformer.training.events import Event, Stepped, Validated
-from glassformer.trials.memory import out_of_memory
 from glassformer.trials.tuning.kept import PLAIN, START
 from glassformer.trials.tuning.optional import optuna
 from glassformer.trials.tuning.search import MODEL, Search

@@ -27,14 +27,14 @@ class Plan:
     tied: bool
     """The head shares the word vectors' weights."""
     work: Work
-    needs: Needs | None
-    """Of a step, the batch in as many pieces as was asked for; None on paper."""
-    room: Room | None
-    fit: Fit | None
-    speed: Speed | None
+    notes: tuple[str, ...]
     seconds: float | None
     """To the end, validations included."""
-    notes: tuple[str, ...]
+    needs: Needs | None = None
+    """Of a step, the batch in as many pieces as was asked for; None on paper."""
+    room: Room | None = None
+    fit: Fit | None = None
+    speed: Speed | None = None
     paper: Paper | None = None
 
     def view(self) -> View:
