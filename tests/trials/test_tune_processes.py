@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from glassformer.config.errors import RunError
 from glassformer.config.say import silent
 from glassformer.runs.files import write_json
 from glassformer.trials.tuning import jobs as processes
-from glassformer.trials.tuning.kept import where_kept
+from glassformer.trials.tuning.kept import open_study, where_kept
 from glassformer.trials.tuning.one import PROCESS, is_gone, this_process
 from glassformer.trials.tuning.optional import optuna
 from glassformer.trials.tuning.search import Search, plan_search
@@ -46,6 +47,23 @@ def test_two_processes_share_the_trials(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(set(rates)) == 4  # they do not draw the same
     assert [path.name for path in (out / "trials").iterdir()] == [str(tuned.best.number)]
     assert {path.name for path in out.iterdir() if path.name.startswith(".")} == set()  # orders and logs are gone
+
+
+def test_a_trial_that_waits_is_taken_by_one_process_only(tmp_path: Path) -> None:
+    """Many ask at once: SQLite's driver alone would let two read that it waits, and both take it."""
+    where = where_kept(None, tmp_path)
+    search = plan_search(DATA, ["average"], {"steps": 3}, config=None, space=SPACE, seeds=1, prune=True, say=silent)
+    with open_study(where, NAME, search) as study:
+        for _ in range(40):
+            study.enqueue_trial({})
+
+    def take(_: int) -> list[int]:
+        with open_study(where, NAME, search) as study:
+            return [study.ask().number for _ in range(10)]
+
+    with ThreadPoolExecutor(4) as threads:
+        taken = [number for numbers in threads.map(take, range(4)) for number in numbers]
+    assert len(set(taken)) == 40
 
 
 def test_an_error_in_a_process_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

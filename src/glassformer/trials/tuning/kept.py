@@ -103,8 +103,29 @@ def _storage(where: str) -> "optuna.storages.BaseStorage":
         from optuna.storages import journal
 
         return journal.JournalStorage(journal.JournalFileBackend(where))
-    more: dict[str, Any] = {"connect_args": {"timeout": PATIENT}} if where.startswith("sqlite") else {}
-    return optuna.storages.RDBStorage(where, engine_kwargs=more)
+    if not where.startswith("sqlite"):
+        return optuna.storages.RDBStorage(where)
+    storage = optuna.storages.RDBStorage(where, engine_kwargs={"connect_args": {"timeout": PATIENT}})
+    _one_at_a_time(storage)
+    return storage
+
+
+def _one_at_a_time(storage: "optuna.storages.RDBStorage") -> None:
+    """SQLite's driver begins a transaction only when something is written, so two processes that both read that a
+    trial waits would both take it. Here a transaction holds the file from its first word.
+    """
+    from sqlalchemy import event
+
+    @event.listens_for(storage.engine, "connect")
+    def leave_to_us(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(storage.engine, "begin")
+    def hold(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    storage.remove_session()
+    storage.engine.dispose()  # those that are open were not told
 
 
 def _begin(study: "optuna.Study", name: str, shown: str, search: Search) -> None:
