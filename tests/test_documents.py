@@ -32,12 +32,14 @@ def chains(document: Path) -> list[list[tuple[str, str]]]:
     return [code for _, code in found if code]
 
 
+def marks(path: Path, number: int) -> list[pytest.MarkDecorator]:
+    """They train for minutes: only the first of the README is among the tests of every day."""
+    group = pytest.mark.xdist_group(f"{path.name}-{number}")
+    return [group] if (path.name, number) == ("README.md", 1) else [group, pytest.mark.slow]
+
+
 CHAINS = [
-    pytest.param(
-        code,
-        id=f"{path.name}-{number}",
-        marks=[pytest.mark.xdist_group(f"{path.name}-{number}"), *([pytest.mark.slow] * (path.parent.name == "docs"))],
-    )
+    pytest.param(code, id=f"{path.name}-{number}", marks=marks(path, number))
     for path in DOCUMENTS
     for number, code in enumerate(chains(path), 1)
 ]

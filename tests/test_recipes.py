@@ -8,11 +8,13 @@ import pytest
 import yaml
 
 from glassformer.cli.main import main
+from glassformer.verbs.train import train
 
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.yaml"))
 SMALL = {
     "translation-base": ["--model.layers", "2", "--model.width", "32", "--model.hidden", "64", "--batch-tokens", "800"],
     "multi30k": ["--batch-tokens", "800"],
+    "fine-tune-translation": ["--batch-tokens", "800"],
 }
 """What makes a recipe for a GPU small enough for a test."""
 
@@ -30,6 +32,8 @@ def test_a_recipe_trains(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFix
     words += SMALL.get(recipe.stem, [])
     if "path" not in settings.get("data", {}):  # a recipe for data of one's own
         words.append(str(data_for(settings["task"], tmp_path)))
+    if recipe.stem.startswith("fine-tune"):
+        words += ["--from", str(run_for(settings["task"], words[-1], tmp_path))]
     code = main(words)
     trained = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (code, trained["steps"]) == (0, 3)
@@ -43,6 +47,19 @@ def test_a_recipe_trains(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFix
         assert 0 <= measured["bleu"] <= 100
     else:
         assert measured["perplexity"] > 1
+
+
+def run_for(task: str, data: str, folder: Path) -> Path:
+    """A small run to begin from."""
+    small = {
+        "model.layers": 1,
+        "model.heads": 2,
+        "model.width": 16,
+        "model.context": 32,
+        "data.validation_fraction": 0.05,
+    }
+    train(data, out=folder / "before", draft=True, steps=1, task=task, **small)
+    return folder / "before"
 
 
 def data_for(task: str, folder: Path) -> Path:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from glassformer.verbs.doctor.run import doctor as doctor
     from glassformer.verbs.errors import errors as errors
     from glassformer.verbs.evaluate import evaluate as evaluate
+    from glassformer.verbs.export import export as export
+    from glassformer.verbs.importing import import_model as import_model
     from glassformer.verbs.load import load as load
     from glassformer.verbs.look import look as look
     from glassformer.verbs.plan.run import plan as plan
@@ -39,6 +41,8 @@ _PUBLIC = {
     "doctor": "glassformer.verbs.doctor.run",
     "errors": "glassformer.verbs.errors",
     "evaluate": "glassformer.verbs.evaluate",
+    "export": "glassformer.verbs.export",
+    "import_model": "glassformer.verbs.importing",
     "load": "glassformer.verbs.load",
     "look": "glassformer.verbs.look",
     "plan": "glassformer.verbs.plan.run",

@@ -11,6 +11,8 @@ from glassformer.bricks.positions import (
     rotate,
     sine_cosine,
 )
+from glassformer.config.errors import SettingError
+from glassformer.config.scaling import Scaling
 from support import differs, numbers, ready, same, tokens
 
 B, T, D, CONTEXT = 2, 5, 7, 11
@@ -111,3 +113,50 @@ def test_rotary_learns_nothing_and_saves_nothing() -> None:
     rotary = Rotary(head_width=E)
     assert list(rotary.parameters()) == []
     assert rotary.state_dict() == {}
+
+
+def test_halves_are_the_same_waves_in_another_order() -> None:
+    """As Marian lays them out: all sines, then all cosines."""
+    index, x = torch.arange(T), numbers(B, T, 6)
+    written = waves(index.numpy(), 6)
+    same((SineCosine(halves=True)(x, index) - x)[1], written[:, [0, 2, 4, 1, 3, 5]], 1e-6)
+
+
+SCALINGS = {
+    "linear:4": {"rope_type": "linear", "factor": 4.0},
+    "llama3:8:1:4:64": {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    },
+}
+
+
+@pytest.mark.parametrize("text", SCALINGS)
+def test_slowed_rotary_is_llamas(text: str) -> None:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    config = LlamaConfig(hidden_size=32, num_attention_heads=2, rope_parameters={"rope_theta": 500.0, **SCALINGS[text]})
+    theirs = LlamaRotaryEmbedding(config)
+    scaling = Scaling.read(text)
+    assert str(scaling) == text
+    ours = Rotary(head_width=16, base=500.0, scaling=scaling)
+    same(ours.frequencies, theirs.inv_freq, 1e-7)
+    assert not torch.equal(ours.frequencies, Rotary(head_width=16, base=500.0).frequencies)
+
+
+def test_a_scaling_keeps_every_digit() -> None:
+    scaling = Scaling("llama3", 4 / 3, 1.00000001, 4.5, 12_345_678)
+    assert Scaling.read(str(scaling)) == scaling
+    assert Scaling.read("linear:1.33333333333").factor == 1.33333333333
+
+
+@pytest.mark.parametrize(
+    "text", ["yarn:4", "linear", "linear:x", "linear:0.5", "linear:2:3", "llama3:8", "llama3:8:4:1:64"]
+)
+def test_scalings_that_cannot_be(text: str) -> None:
+    with pytest.raises(SettingError, match=r"model\.rotary_scaling"):
+        Scaling.read(text)

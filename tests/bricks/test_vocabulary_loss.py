@@ -50,7 +50,7 @@ def test_any_number_of_pieces(n: int, at_once: int) -> None:
         reference(features, weight, true, 0.2),
         1e-5,
     )
-    same(vocabulary_losses(features, weight, true, at_once).sum(), reference(features, weight, true, 0.0), 1e-5)
+    same(vocabulary_losses(features, weight, true, at_once=at_once).sum(), reference(features, weight, true, 0.0), 1e-5)
 
 
 def test_no_piece_holds_more_scores_than_allowed_by_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_no_piece_holds_more_scores_than_allowed_by_much(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("at_once", [V, 10**9])
 def test_per_position(at_once: int) -> None:
     features, weight, true = inputs()
-    losses = vocabulary_losses(features, weight, true, at_once)
+    losses = vocabulary_losses(features, weight, true, at_once=at_once)
     expected = F.cross_entropy(features @ weight.T, true.clamp(min=-1), ignore_index=-1, reduction="none")
     same(losses, expected, 1e-5)
     assert not losses.requires_grad
@@ -140,3 +140,17 @@ def test_counting_uniform_scores() -> None:
     _, weight, true = inputs()
     losses = vocabulary_losses(torch.zeros(N, D), weight.detach(), true)
     same(losses[true >= 0], torch.full_like(losses[true >= 0], math.log(V)), 1e-6)
+
+
+@pytest.mark.parametrize("at_once", [11, 10**9])
+def test_a_bias_is_added_and_learned(at_once: int) -> None:
+    features = numbers(N, D).float().requires_grad_()
+    weight, bias = numbers(13, D).float().requires_grad_(), numbers(13).float().requires_grad_()
+    true = torch.arange(N) % 13
+    loss = vocabulary_loss(features, weight, true, bias=bias, at_once=at_once)
+    expected = F.cross_entropy(features @ weight.T + bias, true, reduction="sum")
+    same(loss, expected, 1e-5)
+    ours = torch.autograd.grad(loss, (features, weight, bias))
+    for gradient, wanted in zip(ours, torch.autograd.grad(expected, (features, weight, bias)), strict=True):
+        same(gradient, wanted, 1e-5)
+    same(vocabulary_losses(features, weight, true, bias=bias, at_once=at_once).sum(), expected, 1e-5)

@@ -28,7 +28,7 @@ def kind_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.MonkeyPatch.context() as patch:
         for draw in ("draw_curves", "draw_confusion"):
-            patch.setattr(f"glassformer.verbs.train.{draw}", lambda *args, **more: None)
+            patch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)
         train(rows, out=folder / "table", model="linear", **QUICK)
         train(bars, out=folder / "image", model="cnn", **QUICK)
         train(mixed, out=folder / "both", model="average", also="n", **QUICK)

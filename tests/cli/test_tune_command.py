@@ -14,7 +14,7 @@ DATA = "opinions:rows=120"
 
 def test_a_search_and_its_recipe(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for draw in ("draw_curves", "draw_confusion", "leave_report"):
-        monkeypatch.setattr(f"glassformer.verbs.train.{draw}", lambda *args, **more: None)
+        monkeypatch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)
     code, out, err = command("tune", DATA, *QUICK, "--trials", 2, "--data.test_fraction", 0.1)
     assert code == 0
     assert "2 trials. Best on validation: accuracy" in out

@@ -374,7 +374,8 @@ def test_three_ways_to_say_the_same() -> None:
 @pytest.mark.parametrize("style", STYLES)
 def test_styles_are_whole(style: str) -> None:
     """Every style says all that makes it one, so that none leans on a default that may change."""
-    assert set(style_of(style)) - {"tied"} == set(STYLES["classic"])
+    of_head = {"tied", "head_transform", "pool", "head_layers", "head_activation"}
+    assert set(style_of(style)) - of_head == set(STYLES["classic"])
     assert set(style_of(style)) <= set(used_keys("transformer"))
     resolved = model(style=style)
     assert all(getattr(resolved, key) == value for key, value in style_of(style).items())

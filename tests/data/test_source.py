@@ -4,13 +4,13 @@ import json
 import os
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import DataSettings
 from glassformer.data import source as source_module
+from glassformer.data.embedded import Dataset
 from glassformer.data.reading import BLOCK
 from glassformer.data.source import CHUNK, chunked, open_source
 
@@ -105,6 +105,25 @@ def test_a_folder_is_its_text_files(tmp_path: Path) -> None:
     assert open_source(str(tmp_path), PLAIN).note == "left out: 2 binary, 1 empty, 1 hidden"
 
 
+def test_a_folder_of_shards_in_their_order(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    write(tmp_path / "00.jsonl.gz", '{"text": "one"}\n{"text": "two"}\n')
+    write(tmp_path / "01.txt.gz", "three")
+    parquet.write_table(arrow.table({"text": ["four", "five"], "id": [1, 2]}), tmp_path / "02.parquet")
+    write(tmp_path / "03.jsonl", '{"id": 7, "text": "six"}\n')
+    write(tmp_path / "04.txt", "seven")
+    write(tmp_path / "05.jsonl.zst", b"\x28\xb5\x2f\xfd")
+    assert documents(tmp_path) == ["one", "two", "three", "four", "five", "six", "seven"]
+    assert open_source(str(tmp_path), PLAIN).note == "left out: 1 packed as .zst"
+    assert refused(tmp_path / "05.jsonl.zst") == (
+        f"{tmp_path / '05.jsonl.zst'} is packed in a way that is not read here: unpack it, or pack it as .gz"
+    )
+    damaged = tmp_path / "03.jsonl.gz"
+    damaged.write_bytes(gzip.compress(b'{"text": "lost"}\n' * 5000)[:-9])
+    assert refused(tmp_path).startswith(f"{damaged}: damaged gzip file: ")
+
+
 def test_a_folder_without_text(tmp_path: Path) -> None:
     write(tmp_path / "a.bin", b"\0\1\2")
     assert refused(tmp_path) == f"no text files in {tmp_path} (left out: 1 binary)"
@@ -180,7 +199,7 @@ def test_a_json_null_is_a_text_without_words(tmp_path: Path) -> None:
 
 
 def test_a_column_of_a_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = SimpleNamespace(columns=("label", "text"), rows=lambda: [("good", "one"), ("bad", "two")], test=None)
+    made = Dataset("add", ("label", "text"), lambda: [("good", "one"), ("bad", "two")], test=None)
     monkeypatch.setattr(source_module, "open_dataset", lambda spec: made)
     assert documents("add") == documents("add") == ["one", "two"]
     assert documents("add", DataSettings(text="label")) == ["good", "bad"]

@@ -11,8 +11,8 @@ import pytest
 
 from glassformer.config.errors import GlassformerError
 from glassformer.config.sections import TOKENIZER_KINDS, TokenizerSettings
+from glassformer.data import packing
 from glassformer.data import source as source_module
-from glassformer.data import store
 from glassformer.data.part import Part, whole
 from glassformer.data.source import Source
 from glassformer.data.store import Tokens, cache_folder, pack
@@ -59,7 +59,7 @@ def test_documents_stand_between_start_and_end() -> None:
 
 def test_a_document_in_many_pieces_starts_and_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "CHUNK", 3)
-    monkeypatch.setattr(store, "TOGETHER", 7)
+    monkeypatch.setattr(packing, "TOGETHER", 7)
     tokens = packed(part_of("abcdefghijk", "lmn"), Letters())
     assert tokens.ids.tolist() == [1, *range(4, 15), 2, 1, 15, 16, 17, 2]
 

@@ -22,7 +22,10 @@ def refused(name: str, settings: DataSettings = PLAIN) -> str:
 def small_set(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """An embedded data set with columns, under the name of one that is there."""
     made = SimpleNamespace(
-        columns=("text", "label"), rows=lambda: iter([("a", "1"), ("b", "2"), ("c", "1")]), test=lambda: [("d", "2")]
+        columns=("text", "label"),
+        rows=lambda: iter([("a", "1"), ("b", "2"), ("c", "1")]),
+        test=lambda: [("d", "2")],
+        note="",
     )
     monkeypatch.setattr(table_module, "open_dataset", lambda spec: made)
     return made

@@ -49,7 +49,7 @@ def search(model: Seq2Seq, beam: int, most: Sequence[int] | int = 9, **more: Any
     return beam_search(model, SOURCE, MASK, beam=beam, most=limits, **{**ASKED, **more})
 
 
-ASKED: dict[str, Any] = {"start": START, "end": END, "never": NEVER}
+ASKED: dict[str, Any] = {"opening": (START,), "end": END, "never": NEVER}
 
 
 Text = tuple[int, ...]

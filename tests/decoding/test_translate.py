@@ -16,7 +16,7 @@ from translators import SOURCE_VOCAB, translator
 START, END = 1, 2
 LENGTHS = (3, 7, 1, 5, 7, 2, 3, 6, 1)
 SOURCES = [tokens(length, vocab=SOURCE_VOCAB, seed=seed).tolist() for seed, length in enumerate(LENGTHS)]
-ASKED: dict[str, Any] = {"context": 9, "start": START, "end": END, "never": (0, START)}
+ASKED: dict[str, Any] = {"context": 9, "opening": (START,), "end": END, "never": (0, START)}
 
 
 def alike(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:

@@ -17,6 +17,7 @@ WORKED = re.compile(r"^(.+?) = (.+) = (\S+)$")
 
 KNOWN: dict[str, Callable[..., Any]] = {
     **{name: ACTIVATIONS_WRITTEN_OUT[name] for name in ("tanh", "relu", "gelu", "sigmoid")},
+    "gelu_tanh": ACTIVATIONS_WRITTEN_OUT["gelu-tanh"],
     "silu": ACTIVATIONS_WRITTEN_OUT["swiglu"],
     "sqrt": math.sqrt,
     "exp": math.exp,
@@ -34,6 +35,7 @@ def written_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def computed(how: str) -> float:
     how = how.replace("·", "*").replace("−", "-").replace("²", "**2").replace("σ(", "sigmoid(")
+    how = how.replace("gelu-tanh(", "gelu_tanh(")
     how = re.sub(r"√\(", "sqrt(", how)
     how = re.sub(r"√([\d.]+)", r"sqrt(\1)", how)
     how = re.sub(r"e\^(-?[\d.]+)", r"exp(\1)", how)

@@ -46,6 +46,8 @@ def test_every_encoder(flags: Flags, causal: bool, mask: Tensor | None) -> None:
     layers = layers_of(seen, encoder, "")
     assert [name for name, _ in layers] == ["input", *(f"layer {number}" for number in range(len(layers) - 1))]
     assert all(vectors.shape[:2] == (B, T) for _, vectors in layers)
+    if "blocks.0.input" in seen:
+        same(layers[0][1], seen["blocks.0.input"])
     last = layers[-1][1]
     same(encoder.norm(last, mask) if hasattr(encoder, "norm") else last, encoder(x, mask))
     for path, module in encoder.named_modules():
@@ -153,12 +155,12 @@ def test_the_names_of_a_transformer() -> None:
     assert names.index("embed.vectors") < names.index(f"{block}.attend.queries") < names.index("logits")
 
 
-@pytest.mark.parametrize("positions", ["sine", "onehot"])
+@pytest.mark.parametrize("positions", ["sine", "sine-halves", "onehot"])
 def test_what_is_added_for_positions(positions: str) -> None:
     model = language_model(positions=positions, heads=2)
     seen = watched(model, tokens(1, T, vocab=VOCAB))
     x, added = seen["embed.vectors"], seen["encoder.positions.vectors"]
-    own = x if positions == "sine" else x @ model.encoder.positions.join.weight[:, :16].T
+    own = x if positions != "onehot" else x @ model.encoder.positions.join.weight[:, :16].T
     same(own + added, seen["encoder.positions.output"], 1e-5)
 
 

@@ -16,7 +16,7 @@ from glassformer.config.resolve import resolve
 from glassformer.inside.layers import passed
 from glassformer.inside.lens import layer_scores, lens_of, lens_view, next_of, next_view
 from glassformer.inside.panels import Guesses, Lines, Table
-from glassformer.models.build import build_language_model, build_reader
+from glassformer.models.build import build_language_model, build_masked_model, build_reader
 from glassformer.models.language_model import LanguageModel
 from support import differs, randomise, ready, same, softmax, tokens
 from translators import SOURCE_VOCAB, TARGET_VOCAB, TRANSLATORS, translator
@@ -89,6 +89,25 @@ def test_every_layer_goes_through_norm_and_head() -> None:
     for (_, scores), wanted in zip(found, expected, strict=True):
         same(scores, wanted)
     assert differs(found[1][1], found[2][1])
+
+
+@pytest.mark.parametrize("flags", [{"style": "bert"}, {"style": "bert", "head_transform": False}, {}], ids=str)
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", ""])
+def test_a_masked_model_guesses_what_stands_there_with_all_of_its_head(flags: Flags, bias: bool) -> None:
+    chosen = {**small("transformer", **flags), "head_bias": bias}
+    asked = {"task": "masked-language-model", **{f"model.{key}": value for key, value in chosen.items()}}
+    model = ready(build_masked_model(resolve({}, asked).model, vocab=VOCAB))
+    assert (model.transform is not None, model.head.bias is not None) == (flags == {"style": "bert"}, bias)
+    for inputs in ((WORDS,), (WORDS[:1], MASK)):
+        layers = list(layer_scores(model, inputs))
+        assert torch.equal(layers[-1][1], own_scores(model, inputs))
+        assert [name for name, _ in layers] == ["input", "layer 0", "layer 1"]
+    encoder: Any = model.encoder
+    with torch.inference_mode():
+        x = encoder.norm(encoder.embed_norm(encoder.positions(model.embed(WORDS), torch.arange(T))))
+        same(
+            next(layer_scores(model, (WORDS,)))[1], model.head(x if model.transform is None else model.transform(x))[0]
+        )
 
 
 def test_ids_probabilities_entropy_ranks_and_chances() -> None:

@@ -13,7 +13,7 @@ from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import TokenizerSettings
 from glassformer.inside.merges import FIRST, merges_view, pairs_view
 from glassformer.inside.panels import Table
-from glassformer.text.merging import LONGEST, Merge, merges_of
+from glassformer.text.merging import LONGEST, Merge, learned_merges, merges_of
 from glassformer.text.tokenizer import Tokenizer
 
 STORY = (
@@ -27,6 +27,7 @@ def trained(kind: str, texts: tuple[str, ...] = (STORY,) * 3, **settings: Any) -
 
 
 BPE = trained("bpe", vocab_size=420)
+LEARNED = learned_merges(BPE)
 story_like = st.lists(st.sampled_from(re.findall(r"\s|\w+|[^\w\s]", STORY)), min_size=1).map("".join)
 
 
@@ -39,7 +40,7 @@ def holds(text: str) -> None:
     assert last.ids == BPE.encode(text)
     for before, after in itertools.pairwise(steps):
         assert after.rank is not None
-        assert after.pair == BPE.merges[after.rank]
+        assert after.pair == LEARNED[after.rank]
         assert len(after.ids) < len(before.ids)
         assert before.rank != after.rank
     for step in steps:
@@ -65,7 +66,7 @@ def test_some_texts(text: str) -> None:
 
 def test_step_by_step() -> None:
     tokenizer = trained("bpe", ("low low lower",) * 3, vocab_size=262)
-    assert tokenizer.merges[:2] == [("l", "o"), ("lo", "w")]
+    assert learned_merges(tokenizer)[:2] == [("l", "o"), ("lo", "w")]
     steps = merges_of(tokenizer, "low low")
     assert [(step.rank, step.pair, step.pieces) for step in steps] == [
         (None, None, list("low low")),
@@ -97,6 +98,8 @@ def test_a_tokenizer_that_does_more_than_merge() -> None:
     assert tokenizer.encode("abb") == [3]
     with pytest.raises(Misuse, match="does more than merge"):
         merges_of(tokenizer, "abb")
+    with pytest.raises(Misuse, match="lacks some of the text's bytes"):
+        merges_of(tokenizer, "abc")
 
 
 @pytest.mark.parametrize("kind", ["char", "word"])
@@ -142,9 +145,9 @@ def test_a_view_of_merges() -> None:
 
 def test_only_the_first_merges_are_shown() -> None:
     steps = merges_of(BPE, "the fox")
-    view = merges_view("the fox", steps, BPE.merges)
+    view = merges_view("the fox", steps, LEARNED)
     assert len(view.panels[1].rows) == FIRST  # type: ignore[attr-defined]
-    assert view.panels[1].note == f"the first {FIRST} of {len(BPE.merges)} merges"
+    assert view.panels[1].note == f"the first {FIRST} of {len(LEARNED)} merges"
     assert view.note.startswith(f"7 bytes become {len(BPE.encode('the fox'))} tokens")
 
 

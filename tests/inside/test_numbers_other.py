@@ -27,7 +27,7 @@ from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
-from support import numbers, ready, sigmoid, softmax, tokens
+from support import ACTIVATIONS_WRITTEN_OUT, numbers, ready, sigmoid, softmax, tokens
 from translators import SOURCE_VOCAB, TARGET_VOCAB, translator
 
 T, VOCAB = 5, 11
@@ -341,6 +341,17 @@ def test_pools(pool: str, masked: bool) -> None:
         assert list(weights.rows) == ["w"]
         assert list(weights.columns) == NAMES[: 3 if masked else 5]
     check_sentences(view, 6 if pool in ("mean", "max", "sum", "attention") else 5)
+
+
+@full
+@pytest.mark.parametrize("activation", ["relu", "tanh", "gelu"])
+def test_the_non_linearity_of_a_head(activation: str) -> None:
+    model = reader("average", head_layers=1, head_hidden=6, head_activation=activation, head_bias=False)
+    view, seen = walk(model, (IDS,), NAMES, outputs=["a", "b", "c"], shown=1000), seen_of(model, IDS)
+    hidden = model.head.hidden[0](seen["pool.output"]).detach().numpy()
+    holds(view, f"Head: {activation}", ACTIVATIONS_WRITTEN_OUT[activation](hidden))
+    holds(view, "Head: scores", seen["logits"])
+    check_sentences(view, 5)
 
 
 def test_one_score_is_a_probability_or_a_number() -> None:

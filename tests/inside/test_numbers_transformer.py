@@ -86,6 +86,9 @@ def test_every_style(flags: Flags, causal: bool) -> None:
         assert ("Feed-forward: output" in titles) == (block.feed.output is not None)
         if block.feed.output is not None:
             holds(view, "Feed-forward: output", one("feed.output"))
+    assert ("The norm before the first layer" in titles) == (layer == 0 and not isinstance(encoder.embed_norm, NoNorm))
+    if "The norm before the first layer" in titles:
+        holds(view, "The norm before the first layer", one("input"))
     assert ("The last norm" in titles) == (not isinstance(encoder.norm, NoNorm))
     if "The last norm" in titles:
         holds(view, "The last norm", seen["encoder.output"][0])
@@ -135,14 +138,14 @@ def test_queries_come_from_x_by_map_norm_and_turn(flags: Flags) -> None:
         holds(view, "Attention, head 1: queries, turned by their position", turned)
 
 
-@pytest.mark.parametrize("positions", ["sine", "learned", "onehot", "rotary", "none"])
+@pytest.mark.parametrize("positions", ["sine", "sine-halves", "learned", "onehot", "rotary", "none"])
 def test_places_are_added_before_the_first_layer(positions: str) -> None:
     flags = {**PAIRS[0], "positions": positions, "layers": 2, "scores": "query-key", "width": 14}
     model = model_of(flags, causal=True)
     view, seen = walk(model, (IDS,), NAMES, shown=1000), seen_of(model, IDS)
     holds(view, "Vectors", seen["embed.vectors"][0])
     titles = [panel.title for panel in view.panels]
-    assert ("Places" in titles) == (positions in ("sine", "learned", "onehot"))
+    assert ("Places" in titles) == (positions not in ("rotary", "none"))
     if "Places" in titles:
         holds(view, "Places", seen["encoder.positions.vectors"])
         holds(view, "Words and places", seen["encoder.positions.output"][0])

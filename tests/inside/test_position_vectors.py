@@ -28,7 +28,7 @@ def encoder_of(positions: str) -> TransformerEncoder:
     return made
 
 
-@pytest.mark.parametrize("kind", ["sine", "learned", "onehot"])
+@pytest.mark.parametrize("kind", ["sine", "sine-halves", "learned", "onehot"])
 def test_what_is_added(kind: str) -> None:
     encoder = encoder_of(kind)
     found = position_vectors(encoder, T)

@@ -27,6 +27,7 @@ CASES: dict[str, dict[str, Any]] = {
     "window": {"layers": 3, "width": 7, "window": 5, "hidden": 17},
     "cnn": {"layers": 3, "width": 7, "kernel": 3, "dilation": 2},
     "transformer": {"layers": 3, "width": 24, "heads": 6, "kv_heads": 2, "hidden": 17},
+    "transformer:bert": {"layers": 2, "width": 24, "heads": 3},
     "transformer:gpt2": {"layers": 2, "width": 24, "heads": 3, "head_width": 5},
 }
 every_case = pytest.mark.parametrize("name", CASES)

@@ -11,7 +11,7 @@ from glassformer.config.resolve import resolve, used_keys
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.registry import BUILDERS
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.models.build import build_language_model
+from glassformer.models.build import build_language_model, build_masked_model
 from glassformer.models.language_model import LanguageModel
 from support import numbers, same
 
@@ -95,6 +95,16 @@ def test_biases_at_zero_and_norms_at_one(how: str) -> None:
             assert (weight == 0).all(), name
         elif "norm" in name:
             assert (weight == 1).all(), name
+
+
+@pytest.mark.parametrize(("how", "expected"), [("zero", WIDTH**-0.5), ("gpt2", 0.02), ("xavier", WIDTH**-0.5)])
+def test_the_map_before_the_head_of_a_masked_model_is_one_of_the_linear_maps(how: str, expected: float) -> None:
+    asked = {"task": "masked-language-model", "model.style": "bert", "model.width": WIDTH, "model.heads": 4,
+             "model.layers": LAYERS, "model.initialisation": how}  # fmt: skip
+    model = build_masked_model(resolve({}, asked).model, vocab=VOCAB)
+    assert model.transform is not None
+    assert spread(model.transform.map.weight) == pytest.approx(expected, rel=0.1)
+    assert (model.transform.map.bias == 0).all()
 
 
 def test_one_hot_positions_and_a_feed_forward_part_of_one_layer() -> None:

@@ -11,7 +11,8 @@ from torch import Tensor
 from glassformer.bricks.image import Patches
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import ENCODERS, IMAGE, KINDS, MIXED, TABLE, TEXT
-from glassformer.models.build import build_reader, parameter_count, put_vectors, words_of
+from glassformer.models.build import build_reader, parameter_count, put_vectors
+from glassformer.models.build_input import words_of
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, MixedTokens
 from glassformer.models.reader import Reader
 from glassformer.models.shape import Shape

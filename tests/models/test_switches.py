@@ -1,16 +1,20 @@
 """Every setting of every encoder changes what is computed: none is decoration (L7)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor, nn
 
-from glassformer.config.presets import ENCODERS, HEAD_KEYS, PAIR_KEYS
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import BEGUN_KEYS, ENCODERS, HEAD_KEYS, PAIR_KEYS
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ACTIVATIONS, NORMS, POOLS, POSITIONS, SCORES
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.models.build import build_language_model, build_reader
-from support import differs, numbers, randomise, tokens
+from glassformer.models.build import build_language_model, build_masked_model, build_reader, build_vectors
+from glassformer.models.reader import TextReader
+from support import differs, numbers, randomise, same, tokens
 
 B, T, VOCAB = 3, 7, 13
 Flags = dict[str, Any]
@@ -23,7 +27,7 @@ BASE: dict[str, Flags] = {
 """Where a setting starts from; encoders not named here start from width and two layers."""
 
 OTHER: dict[str, tuple[Any, ...]] = {
-    "style": ("classic", "gpt2", "llama"),
+    "style": ("classic", "gpt2", "bert", "llama"),
     "layers": (1, 3),
     "heads": (1, 3, 6),
     "head_width": (4, 12),
@@ -34,6 +38,11 @@ OTHER: dict[str, tuple[Any, ...]] = {
     "feed_forward": (False,),
     "positions": POSITIONS,
     "rotary_base": (500.0,),
+    "rotary_scaling": ("linear:3", "llama3:8:1:4:9"),
+    "norm_eps": (0.3,),
+    "embed_norm": (True,),
+    "attention_bias": (True,),
+    "feed_bias": (True,),
     "norm": NORMS,
     "norm_order": ("post",),
     "residual": (False,),
@@ -57,6 +66,7 @@ OTHER: dict[str, tuple[Any, ...]] = {
     "pool": tuple(pool for pool in POOLS if pool != "flatten"),
     "head_layers": (1, 2),
     "head_hidden": (11,),
+    "head_activation": ("tanh", "gelu"),
     "embed_width": (7,),
     "weighting": ("counts",),
     "ngrams": (2, 3),
@@ -66,7 +76,7 @@ OTHER: dict[str, tuple[Any, ...]] = {
 
 ELSEWHERE = {
     "encoder", "size", "embed", "context", "dropout", "word_dropout", "vectors", "vectors_frozen", "patch", "words",
-    *PAIR_KEYS,
+    "causal", *PAIR_KEYS, *BEGUN_KEYS,
 }  # fmt: skip
 """Shared settings that are not about what one fixed model computes in use; other tests hold them."""
 
@@ -113,7 +123,11 @@ def test_every_setting_changes_what_is_computed(encoder: str, key: str, value: A
     assert differs(computed(encoder, {key: value}), computed(encoder, beside))
 
 
-GOES_WITH: dict[str, Flags] = {"head_hidden": {"head_layers": 1}, "buckets": {"ngrams": 2}}
+GOES_WITH: dict[str, Flags] = {
+    "head_hidden": {"head_layers": 1},
+    "head_activation": {"head_layers": 1},
+    "buckets": {"ngrams": 2},
+}
 """What a setting needs beside it to do something."""
 
 TRIED_ON_READERS = [
@@ -151,3 +165,40 @@ def test_the_same_settings_compute_the_same() -> None:
         assert not differs(computed(encoder, {}), computed(encoder, {}), 0.0)
         assert not differs(read(encoder, {}), read(encoder, {}), 0.0)
     assert not differs(read("bag", {}), read("bag", {}), 0.0)
+
+
+@pytest.mark.parametrize("encoder", ["window", "cnn", "transformer"])
+def test_a_causal_reader_sees_only_what_came_before(encoder: str) -> None:
+    """Its states at a place do not follow from later tokens; those of one that reads all at once do."""
+    some = tokens(B, T, vocab=VOCAB)
+    other = some.clone()
+    other[:, -1] = (other[:, -1] + 1) % VOCAB
+    for causal in (True, False):
+        settings = settings_of(encoder, {"causal": causal}, "classification")
+        model = randomise(build_reader(settings, vocab=VOCAB, outputs=5).double().eval())
+        assert isinstance(model, TextReader)
+        before, after = model.states(some)[:, 0], model.states(other)[:, 0]
+        reached = differs(model.states(some)[:, -2], model.states(other)[:, -2])
+        assert reached == (not causal)
+        assert not causal or not differs(before, after)
+
+
+@pytest.mark.parametrize("task", ["language-model", "masked"])
+def test_more_rows_than_tokens_and_a_bias_for_scores(task: str) -> None:
+    settings = settings_of("transformer", {"vocab": 17, "head_bias": True})
+    build = build_language_model if task == "language-model" else build_masked_model
+    model = build(settings, vocab=VOCAB)
+    assert model(tokens(B, T, vocab=VOCAB)).shape == (B, T, 17)
+    assert model.head.bias is not None
+    with pytest.raises(SettingError, match=r"model\.vocab is 5, but the tokenizer has 13 tokens"):
+        build(settings_of("transformer", {"vocab": 5}), vocab=VOCAB)
+
+
+def test_vectors_of_texts_can_be_of_length_one() -> None:
+    settings = settings_of("transformer", {"pool": "mean"}, "vectors")
+    x = tokens(B, T, vocab=VOCAB)
+    plain = randomise(build_vectors(settings, vocab=VOCAB))
+    unit = randomise(build_vectors(replace(settings, unit=True), vocab=VOCAB))
+    assert differs(plain(x), unit(x))
+    same(unit(x).norm(dim=-1), torch.ones(B), 1e-6)
+    same(unit(x), plain(x) / plain(x).norm(dim=-1, keepdim=True), 1e-6)

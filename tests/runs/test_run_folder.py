@@ -296,7 +296,7 @@ def told(run: Path, use: Callable[[Path], object]) -> str | None:
 
 def test_a_card_that_lacks_something(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part of it gone: it works all the same, or the file is named; never a traceback."""
-    monkeypatch.setattr("glassformer.verbs.train.draw_curves", lambda *args, **more: None)  # it takes long
+    monkeypatch.setattr("glassformer.verbs.folder.draw_curves", lambda *args, **more: None)  # it takes long
     path = run / "glassformer.json"
     card = json.loads(path.read_text())
     for gone in card:

@@ -6,4 +6,4 @@ import pytest
 @pytest.fixture(autouse=True)
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     for draw in ("draw_curves", "draw_confusion", "leave_report"):
-        monkeypatch.setattr(f"glassformer.verbs.train.{draw}", lambda *args, **more: None)
+        monkeypatch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)

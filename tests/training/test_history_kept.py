@@ -26,7 +26,7 @@ KEEPING = {"training.keep_checkpoints": True}
 
 @pytest.fixture(autouse=True)
 def no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.verbs.train.leave_report", lambda *args, **more: None)
+    monkeypatch.setattr("glassformer.verbs.folder.leave_report", lambda *args, **more: None)
 
 
 class Moments(Memory):
@@ -142,7 +142,7 @@ def kept_by(rank: int, **more: Any) -> Moments:
 
 
 def test_the_last_where_the_time_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Trainer, "_done", lambda self: self.progress.step / 37)
+    monkeypatch.setattr("glassformer.training.loop.part_done", lambda settings, total, step, elapsed: step / 37)
     kept, settings = Moments(), TrainingSettings(batch_size=12, minutes=1, keep_checkpoints=True)
     Trainer(linear(), Fit(), settings, device=CPU, keeper=kept, listen=lambda _: None).run()
     assert not due(37, None)

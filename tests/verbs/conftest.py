@@ -10,7 +10,7 @@ from tables import amounts, opinions, write_table
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     for draw in ("draw_curves", "draw_confusion", "leave_report"):
-        monkeypatch.setattr(f"glassformer.verbs.train.{draw}", lambda *args, **more: None)
+        monkeypatch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)
 
 
 @pytest.fixture

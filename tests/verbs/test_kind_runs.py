@@ -56,7 +56,7 @@ def data_of(kind: str, folder: Path) -> tuple[Path, dict[str, Any]]:
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     for draw in ("draw_curves", "draw_confusion"):
-        monkeypatch.setattr(f"glassformer.verbs.train.{draw}", lambda *args, **more: None)
+        monkeypatch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)
 
     def run(kind: str, name: str, out: str = "run", **more: Any) -> Trained:
         data, settings = data_of(kind, tmp_path)

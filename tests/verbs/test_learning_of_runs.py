@@ -28,7 +28,7 @@ KEEPING = {"training.keep_checkpoints": True, "training.lr": 0.05, "training.war
 
 @pytest.fixture(autouse=True)
 def no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.verbs.train.leave_report", lambda *args, **more: None)
+    monkeypatch.setattr("glassformer.verbs.folder.leave_report", lambda *args, **more: None)
 
 
 def frames_of(view: View) -> Frames:

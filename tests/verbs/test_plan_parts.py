@@ -11,8 +11,8 @@ from torch import nn
 
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import ENCODERS
-from glassformer.config.resolve import flatten
-from glassformer.models.build import build_language_model, parameter_count
+from glassformer.config.resolve import flatten, resolve
+from glassformer.models.build import build_language_model, build_masked_model, parameter_count
 from glassformer.models.counting import multiplications
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.plan import here
@@ -52,6 +52,22 @@ def test_parts_sum_up(data: str, encoder: str) -> None:
         found = parameters_by_part(model)
         assert sum(found.values()) == parameter_count(model) > 0
     assert "other" not in found
+
+
+def test_the_head_of_a_masked_model_is_counted_with_all_it_has() -> None:
+    asked = {"task": "masked-language-model", "model.style": "bert", "model.layers": 1, "model.width": 24,
+             "model.heads": 2, "model.hidden": 40, "model.context": 16, "model.head_bias": True}  # fmt: skip
+    d, inner, vocab = 24, 40, 99
+    model = build_masked_model(resolve({}, asked).model, vocab=vocab)
+    assert parameters_by_part(model) == {
+        "word vectors": vocab * d,
+        "positions": 16 * d,
+        **{f"attention: {part}": d * d + d for part in ("queries W^Q", "keys W^K", "values W^V", "output W^O")},
+        "feed-forward": 2 * d * inner + inner + d,
+        "norms": 4 * 2 * d,
+        "head": d * d + d + vocab,
+    }
+    assert tied(model)
 
 
 def test_parts_of_a_transformer() -> None:

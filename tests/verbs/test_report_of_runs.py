@@ -37,7 +37,7 @@ NAMESPACE = "http://www.w3.org/2000/svg"
 @pytest.fixture(autouse=True)
 def errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLASSFORMER_STRICT", "1")
-    monkeypatch.setattr("glassformer.verbs.train.leave_report", leave_report)
+    monkeypatch.setattr("glassformer.verbs.folder.leave_report", leave_report)
 
 
 class Own(nn.Module):

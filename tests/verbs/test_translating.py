@@ -183,7 +183,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("translator")
     table = write_table(folder / "pairs.csv", ROWS, NAMES)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("glassformer.verbs.train.draw_curves", lambda *args, **more: None)
+        patch.setattr("glassformer.verbs.folder.draw_curves", lambda *args, **more: None)
         settings = translating("gru", training__steps=40, training__optimizer="adamw", training__lr=0.02,
                                training__label_smoothing=0.2, data__test_fraction=0.2)  # fmt: skip
         train(table, out=folder / "run", **settings)

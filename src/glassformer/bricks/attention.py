@@ -41,13 +41,21 @@ def masked_softmax(scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | Non
 
 
 def visible(
-    queries: int, keys: int, mask: Bool[Tensor, "B S"] | None, *, causal: bool, device: torch.device
+    queries: int,
+    keys: int,
+    mask: Bool[Tensor, "B S"] | Bool[Tensor, "B S S"] | None,
+    *,
+    causal: bool,
+    device: torch.device,
 ) -> Bool[Tensor, "..."] | None:
     """Which key each query may look at, as something that broadcasts over B×h×queries×keys; None: every one.
 
-    The last query stands at the last key: with a cache there are more keys than queries.
+    `mask`: the keys that are there, for all queries or for each of them. The last query stands at the last key: with a
+    cache there are more keys than queries.
     """
-    seen = None if mask is None else mask[:, None, None, :]
+    seen = None
+    if mask is not None:
+        seen = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
     if causal and queries > 1:
         past = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
         seen = past if seen is None else seen & past
@@ -117,8 +125,10 @@ class Attention(nn.Module):
         output: bool = True,
         qk_norm: bool = False,
         bias: bool = False,
+        eps: float = 1e-6,
         dropout: float = 0.0,
     ) -> None:
+        """`eps`: of the norms of queries and keys, where they have them."""
         super().__init__()
         source = memory_width or width
         self.heads = heads
@@ -136,20 +146,20 @@ class Attention(nn.Module):
         self.key = nn.Linear(source, kv_inner, bias=bias) if has_key else None
         self.value = nn.Linear(source, kv_inner, bias=bias) if has_key else None
         self.output = nn.Linear(inner, width, bias=bias) if output else None
-        self.query_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
-        self.key_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+        self.query_norm = RMSNorm(self.head_width, eps=eps) if qk_norm else None
+        self.key_norm = RMSNorm(self.head_width, eps=eps) if qk_norm else None
 
         self.queries, self.keys, self.values, self.mask, self.mixed = Tap(), Tap(), Tap(), Tap(), Tap()
 
     def forward(
         self,
         x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
+        mask: Bool[Tensor, "B T"] | Bool[Tensor, "B T T"] | None = None,
         *,
         memory: Memory | None = None,
         rotation: Rotation | None = None,
     ) -> Float[Tensor, "B T d"]:
-        """Each token of x looks at x (or at `memory`), where the mask shows a real token."""
+        """Each token of x looks at x (or at `memory`), where the mask shows a real token; it may differ by token."""
         if memory is None:
             return self.mix(*self._within(x, rotation), mask)
         return self.mix(self.ask(x), *self.remember(memory.states), memory.mask)
@@ -200,7 +210,7 @@ class Attention(nn.Module):
         queries: Float[Tensor, "B h T e"],
         keys: Float[Tensor, "B k S e"],
         values: Float[Tensor, "B k S v"],
-        mask: Bool[Tensor, "B S"] | None,
+        mask: Bool[Tensor, "B S"] | Bool[Tensor, "B S S"] | None,
     ) -> Float[Tensor, "B T d"]:
         """Each query averages the values of the keys it may see; the heads' results are joined."""
         queries, keys, values, mask = self.queries(queries), self.keys(keys), self.values(values), self.mask(mask)

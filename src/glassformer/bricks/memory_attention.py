@@ -38,7 +38,7 @@ class MemoryAttention(nn.Module):
     ) -> Float[Tensor, "B T m"]:
         """`keys`: what `remember` made of this memory, so that queries one by one need not make it again."""
         scores = self.scores(self.score(query, self.remember(memory) if keys is None else keys))
-        seen = None if mask is None else mask.unsqueeze(1).expand_as(scores)
+        seen = None if mask is None else mask.unsqueeze(1)
         weights: Tensor = self.weights(masked_softmax(scores, seen))
         return weights @ memory
 

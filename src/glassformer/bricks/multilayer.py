@@ -3,24 +3,37 @@
 import itertools
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks.activation import ACTIVATIONS
+
 
 class MultilayerPerceptron(nn.Module):
-    """`layers` hidden layers h = relu(Wx + b), then a linear map to the output; without hidden layers only that."""
+    """`layers` hidden layers h = g(Wx + b), then a linear map to the output; without hidden layers only that."""
 
-    def __init__(self, *, width: int, out: int, layers: int = 0, hidden: int = 128, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        width: int,
+        out: int,
+        layers: int = 0,
+        hidden: int = 128,
+        activation: str = "relu",
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        """`bias`: of the last map; hidden layers always have one."""
         super().__init__()
         widths = [width, *[hidden] * layers]
         self.hidden = nn.ModuleList(nn.Linear(before, after) for before, after in itertools.pairwise(widths))
-        self.output = nn.Linear(widths[-1], out)
+        self.activation = ACTIVATIONS[activation]
+        self.output = nn.Linear(widths[-1], out, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B out"]:
         for layer in self.hidden:
-            x = self.dropout(F.relu(layer(x)))
+            x = self.dropout(self.activation(layer(x)))
         return self.output(x)
 
 

@@ -56,12 +56,16 @@ class NoNorm(nn.Module):
         return x
 
 
-def make_norm(kind: str, width: int, *, bias: bool = True) -> nn.Module:
+EPS = {"layer": 1e-5, "rms": 1e-6}
+"""What is added to the variance, or the mean square, where nobody says."""
+
+
+def make_norm(kind: str, width: int, *, bias: bool = True, eps: float | None = None) -> nn.Module:
     """A norm by name: layer, rms, batch, none."""
     if kind == "layer":
-        return LayerNorm(width, bias=bias)
+        return LayerNorm(width, eps=eps or EPS["layer"], bias=bias)
     if kind == "rms":
-        return RMSNorm(width, eps=1e-6)
+        return RMSNorm(width, eps=eps or EPS["rms"])
     if kind == "batch":
         return BatchNorm(width)
     assert kind == "none", kind

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -22,7 +23,7 @@ def pool_last(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B 
     if mask is None:
         return x[:, -1]
     last = (mask.sum(1) - 1).clamp(min=0)
-    return _only_real(x[torch.arange(len(x), device=x.device), last], mask)
+    return _only_real(x[torch.arange(x.shape[0], device=x.device), last], mask)
 
 
 def pool_ends(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
@@ -69,6 +70,13 @@ class Pool(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B pooled"]:
         return self.function(x, mask)
+
+
+class UnitLength(nn.Module):
+    """A vector brought to length 1: x / ‖x‖. Of such vectors, the dot product is the cosine."""
+
+    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        return F.normalize(x, dim=-1)
 
 
 class AttentionPool(nn.Module):

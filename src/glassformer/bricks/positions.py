@@ -1,11 +1,14 @@
 """Positions: how a model that sees a set of vectors learns of their order."""
 
+import math
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from glassformer.config.scaling import Scaling
 
 
 def sine_cosine(index: Int[Tensor, "*rest"], width: int) -> Float[Tensor, "*rest d"]:
@@ -23,10 +26,19 @@ class NoPositions(nn.Module):
 
 
 class SineCosine(nn.Module):
-    """Waves of many lengths are added; nothing is learned."""
+    """Waves of many lengths are added; nothing is learned. In `halves`, all sines stand before all cosines."""
+
+    def __init__(self, *, halves: bool = False) -> None:
+        super().__init__()
+        self.halves = halves
+
+    def waves(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+        """What is added."""
+        waves = sine_cosine(index, width)
+        return torch.cat([waves[..., 0::2], waves[..., 1::2]], -1) if self.halves else waves
 
     def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
-        return x + sine_cosine(index, x.shape[-1]).to(x.dtype)
+        return x + self.waves(index, x.shape[-1]).to(x.dtype)
 
 
 class LearnedPositions(nn.Module):
@@ -53,6 +65,19 @@ class OneHotPositions(nn.Module):
         return self.join(torch.cat([x, hot.expand(*x.shape[:2], -1)], -1))
 
 
+def slowed(frequencies: Float[Tensor, "half"], scaling: Scaling) -> Float[Tensor, "half"]:
+    """Frequencies for more tokens than a model was first trained on.
+
+    `linear`: all of them divided by the factor. `llama3`: only those of waves too long to have come round often within
+    the first context; waves that came round often stay, and between the two the change is gradual.
+    """
+    if scaling.kind == "linear":
+        return frequencies / scaling.factor
+    rounds = scaling.context / (2 * math.pi / frequencies)
+    kept = ((rounds - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)
+    return kept * frequencies + (1 - kept) * frequencies / scaling.factor
+
+
 class Rotation(NamedTuple):
     """Cosines and sines of the angles by which queries and keys are turned."""
 
@@ -68,9 +93,12 @@ class Rotary(nn.Module):
 
     frequencies: Tensor
 
-    def __init__(self, *, head_width: int, base: float = 10_000.0) -> None:
+    def __init__(self, *, head_width: int, base: float = 10_000.0, scaling: Scaling | None = None) -> None:
         super().__init__()
-        frequencies = base ** (-torch.arange(0, head_width, 2) / head_width)
+        # in this order: another rounds to other angles than the rest of the world has, far into a long text
+        frequencies = 1 / base ** (torch.arange(0, head_width, 2) / head_width)
+        if scaling is not None:
+            frequencies = slowed(frequencies, scaling)
         self.register_buffer("frequencies", frequencies, persistent=False)
 
     def forward(self, index: Int[Tensor, "*B T"]) -> Rotation:

@@ -42,7 +42,7 @@ def trace(
         both = []
         for way in range(ways):
             before = tuple(part[layer * ways + way] for part in hidden)
-            both.append(_one_way(_step_of(cell, layer, way), x, before, mask, backwards=way == 1))
+            both.append(_one_way(step_of(cell, layer, way), x, before, mask, backwards=way == 1))
         out.append(both)
         x = torch.cat([one.states for one in both], -1)
     return out
@@ -72,15 +72,16 @@ def _one_way(
     )
 
 
-def _step_of(cell: nn.RNNBase, layer: int, way: int) -> Step:
+def step_of(cell: nn.RNNBase, layer: int, way: int) -> Step:
     """One step of a layer with torch's weights for it."""
     ending = f"l{layer}{'_reverse' if way else ''}"
     w_x, w_h = getattr(cell, f"weight_ih_{ending}"), getattr(cell, f"weight_hh_{ending}")
     b_x, b_h = (getattr(cell, f"bias_{kind}_{ending}", None) for kind in ("ih", "hh"))
     bias = None if b_x is None or b_h is None else b_x + b_h
+    projection = getattr(cell, f"weight_hr_{ending}", None)
+    how = getattr(cell, "nonlinearity", "tanh")
 
     def elman(x: Tensor, hidden: Hidden) -> tuple[Hidden, Mapping[str, Tensor]]:
-        how = getattr(cell, "nonlinearity", "tanh")
         return (elman_step(x, hidden[0], w_x=w_x, w_h=w_h, bias=bias, nonlinearity=how),), {}
 
     def gru(x: Tensor, hidden: Hidden) -> tuple[Hidden, Mapping[str, Tensor]]:
@@ -89,7 +90,7 @@ def _step_of(cell: nn.RNNBase, layer: int, way: int) -> Step:
 
     def lstm(x: Tensor, hidden: Hidden) -> tuple[Hidden, Mapping[str, Tensor]]:
         gates = lstm_gates(x, hidden[0], w_x=w_x, w_h=w_h, bias=bias)
-        return lstm_step(gates, hidden[1], getattr(cell, f"weight_hr_{ending}", None)), gates._asdict()
+        return lstm_step(gates, hidden[1], projection), gates._asdict()
 
     if isinstance(cell, nn.LSTM):
         return lstm

@@ -7,6 +7,7 @@ turned into its loss and its gradient, and forgotten: the same numbers in a frac
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -19,27 +20,40 @@ def vocabulary_loss(
     weight: Float[Tensor, "V d"],
     true: Int[Tensor, "N"],
     *,
+    bias: Float[Tensor, "V"] | None = None,
     smoothing: float = 0.0,
     at_once: int = SCORES_AT_ONCE,
 ) -> Float[Tensor, ""]:
-    """The summed softmax loss of `features @ weight.T`; positions whose answer is negative count nothing.
+    """The summed softmax loss of `features @ weight.T + bias`; positions whose answer is negative count nothing.
 
     Under autocast the products are computed in its precision, the softmax always in float32.
     """
-    features, weight = _in_precision(features, weight)
+    features, weight = _in_precision(*_with_bias(features, weight, bias))
     rows = _rows(weight, at_once)
     return _VocabularyLoss.apply(features, weight, true, smoothing, rows)  # type: ignore[no-untyped-call]
 
 
 @torch.no_grad()
 def vocabulary_losses(
-    features: Float[Tensor, "N d"], weight: Float[Tensor, "V d"], true: Int[Tensor, "N"], at_once: int = SCORES_AT_ONCE
+    features: Float[Tensor, "N d"],
+    weight: Float[Tensor, "V d"],
+    true: Int[Tensor, "N"],
+    *,
+    bias: Float[Tensor, "V"] | None = None,
+    at_once: int = SCORES_AT_ONCE,
 ) -> Float[Tensor, "N"]:
     """The same loss at each position, to look at rather than to learn from."""
-    features, weight = _in_precision(features, weight)
+    features, weight = _in_precision(*_with_bias(features, weight, bias))
     rows = _rows(weight, at_once)
     parts = zip(torch.split(features, rows), torch.split(true, rows), strict=True)
     return torch.cat([_piece(part, weight, answers, 0.0, gradient=False)[0] for part, answers in parts])
+
+
+def _with_bias(features: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """A bias as one more column of the weight, with features that are 1 there."""
+    if bias is None:
+        return features, weight
+    return F.pad(features, (0, 1), value=1.0), torch.cat([weight, bias.unsqueeze(1)], 1)
 
 
 def _in_precision(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,8 @@ from glassformer.cli.options import Parser, add_settings, add_told, told
 EXAMPLE = (
     "glassformer compare opinions --models bag,lstm,transformer --minutes 1\n"
     "  glassformer compare opinions --model transformer --vary model.heads=1,2,4 --seeds 3\n"
-    "  glassformer compare docstrings --ablate --steps 500"
+    "  glassformer compare docstrings --ablate --steps 500\n"
+    "  glassformer compare opinions --models bag,transformer --from runs/minilm"
 )
 
 
@@ -14,7 +15,7 @@ def parser() -> Parser:
                   "models on the same split, tokens and examples, each in a process of its own; what is done is kept, "
                   "and the same command goes on.", EXAMPLE)  # fmt: skip
     made.add_argument("data", nargs="?", metavar="DATA", help="what train takes: a text file, a folder, a table, "
-                      "images, or the name of an embedded data set")  # fmt: skip
+                      "images, the name of an embedded data set, or hf:NAME, one of the hub")  # fmt: skip
     made.add_argument("--models", metavar="NAMES", help="with commas between them, as train --model takes them, or "
                       "lstm:no-attention (default: the ladder for this data)")  # fmt: skip
     made.add_argument("--seeds", type=int, metavar="N", help="trainings of each model (default 3)")

@@ -26,7 +26,7 @@ examples:
   glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32
 """
 MOST_ROWS = 40
-DATA = "a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), or an embedded data set"
+DATA = "a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), an embedded data set, or hf:NAME, one of the hub"
 
 
 def run(words: list[str]) -> int:
@@ -204,7 +204,9 @@ def show(words: list[str]) -> int:
         return 0
     width = len(shown.rows[0])
     size = f" of {width} tokens with padding"
-    if shown.answers is None:
+    if shown.hidden:
+        size = f" of {width} tokens; before ← those to guess, by their places"
+    elif shown.answers is None:
         size = f" of {width - 1} tokens, each followed by its answer"
     elif not shown.ids:
         size = ", the numbers of each as the model reads them"

@@ -20,6 +20,9 @@ def parser() -> Parser:
     made.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to go on from (default: the start of a text; "
                       "- reads it from stdin)")  # fmt: skip
     made.add_argument("--file", metavar="FILE", help="one prompt a line; one text each")
+    made.add_argument("--chat", action="store_true", help="PROMPT is a message, to be answered: for models that were "
+                      "taught to chat")  # fmt: skip
+    made.add_argument("--system", metavar="TEXT", help="with --chat: what the model is told before the message")
     made.add_argument("--tokens", type=int, default=200, metavar="N", help="tokens at most (default 200)")
     made.add_argument("--greedy", action="store_true", help="always the likeliest token")
     made.add_argument("--temperature", type=float, default=None, metavar="X", help="below 1 tamer, above 1 wilder")
@@ -42,6 +45,10 @@ def run(words: list[str]) -> int:
         raise Misuse("--greedy takes the likeliest token: --temperature, --top-k and --top-p do not go with it")
     if options.file is not None and options.prompt is not None:
         raise Misuse("give a PROMPT or --file, not both")
+    if options.system is not None and not options.chat:
+        raise Misuse("--system is what a model is told before a message: it goes with --chat")
+    if options.chat and not options.prompt and options.file is None:
+        raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
 
     from glassformer.cli.show import print_json, printable, say
     from glassformer.verbs.load import load_writer
@@ -50,6 +57,11 @@ def run(words: list[str]) -> int:
     if not loaded.model.encoder.causal:
         say(
             "this model was trained without its mask (model.mask false): it learned to read the answer, not to guess it"
+        )
+    if options.chat and loaded.chat_template is None:
+        raise Misuse(
+            f"{options.run} was not taught to chat (it has no chat_template.jinja): "
+            "without --chat it goes on with a text"
         )
     how = {
         "tokens": options.tokens,
@@ -63,14 +75,16 @@ def run(words: list[str]) -> int:
         "say": say,
     }
     for prompt in _prompts(options.prompt, options.file):
-        writing = loaded.stream(prompt, **how)
+        chat = _messages(prompt, options.system) if options.chat else None
+        writing = loaded.stream(prompt, **how) if chat is None else loaded.stream_chat(chat, **how)
         if options.json:
-            result: dict[str, object] = {"prompt": prompt, "text": "".join(writing)}
+            asked = {"prompt": prompt} if chat is None else {"messages": chat}
+            result: dict[str, object] = {**asked, "text": "".join(writing)}
             if options.probabilities:
                 result["probabilities"] = [vars(likely) for likely in loaded.probabilities(writing.ids)]
             print_json(result)
             continue
-        for piece in itertools.chain([prompt], writing):
+        for piece in itertools.chain([prompt] if chat is None else [], writing):
             print(printable(piece) if sys.stdout.isatty() else piece, end="", flush=True)
         print(flush=True)
         if options.probabilities:
@@ -87,6 +101,11 @@ def _prompts(prompt: str | None, file: str | None) -> list[str]:
     if file is not None:
         return lines_of(file)
     return [sys.stdin.read() if prompt == "-" else prompt or ""]
+
+
+def _messages(message: str, system: str | None) -> list[dict[str, str]]:
+    before = [] if system is None else [{"role": "system", "content": system}]
+    return [*before, {"role": "user", "content": message}]
 
 
 def _show_probabilities(rows: "list[Likely]") -> None:

@@ -25,6 +25,8 @@ VERBS: dict[str, str] = {
     "doctor": "what is wrong with a training, in plain words",
     "check": "is a run right: cached = uncached, batched = single, saved = loaded …",
     "scaling": "how time, memory, gradients and what is learned change as texts get longer",
+    "import": "a model made elsewhere (Hugging Face folder, GGUF file, hub name) as a run",
+    "export": "a run for other programs: a Hugging Face folder, or ONNX",
     "data": "list, describe, check and show data sets",
     "demo": "the main job on embedded data, in a few minutes",
 }
@@ -88,7 +90,8 @@ def _run(words: list[str]) -> int:
     verb = words[0]
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
-    run: Callable[[list[str]], int | None] = importlib.import_module(f"glassformer.cli.{verb}").run
+    module = "import_" if verb == "import" else verb  # which is a word of Python's own
+    run: Callable[[list[str]], int | None] = importlib.import_module(f"glassformer.cli.{module}").run
     try:
         return run(words[1:]) or 0
     except SystemExit as stop:  # argparse after --help

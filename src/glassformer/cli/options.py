@@ -66,7 +66,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 def add_settings(parser: argparse.ArgumentParser, sections: tuple[str, ...] = tuple(SECTIONS)) -> None:
     """Every setting of these sections as `--section.key`, with short names for what people type most."""
-    short = {key: f"--{name.replace('_', '-')}" for name, key in ALIASES.items()}
+    short = {key: f"--{name.replace('_', '-')}" for name, key in reversed(ALIASES.items())}  # of two, the first
     for section in sections:
         group = parser.add_argument_group(f"{section} settings")
         for field in dataclasses.fields(SECTIONS[section]):

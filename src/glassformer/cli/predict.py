@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.inputs import check_out, texts_of
+from glassformer.cli.inputs import check_out, lines_of, texts_of
 from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
@@ -16,8 +16,8 @@ MOST_SHOWN = 5
 
 def parser() -> Parser:
     made = Parser("predict", "RUN [TEXT …]", "What a run says of a text, an image or a row: a label with the "
-                  "probability of each, a number, of a language model the next token, of a translator the translation.",
-                  EXAMPLE)  # fmt: skip
+                  "probability of each, a number, of a language model the next token, of a masked one what stands at "
+                  "<mask>, of a translator the translation.", EXAMPLE)  # fmt: skip
     made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
     made.add_argument("texts", nargs="*", metavar="TEXT", help="what to judge: texts, files of images, or rows as "
                       "JSON objects, as the run learned (default: each line of stdin)")  # fmt: skip
@@ -28,6 +28,8 @@ def parser() -> Parser:
                       help="of the file (default: as the run's data)")  # fmt: skip
     made.add_argument("--out", metavar="FILE", help="where to write the table: .csv, .tsv or .jsonl")
     made.add_argument("--probabilities", action="store_true", help="add a column for every class")
+    made.add_argument("--top", type=int, metavar="N", help="masked language models: how many tokens for each <mask> "
+                      f"(default {MOST_SHOWN})")  # fmt: skip
     made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
     made.add_argument("--json", action="store_true", help="print one JSON object a line")
     return made
@@ -45,17 +47,30 @@ def run(words: list[str]) -> int:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
     from glassformer.cli.show import print_json, say
-    from glassformer.verbs.load import LoadedTranslator, LoadedWriter, load
+    from glassformer.verbs.load import LoadedMasked, LoadedTranslator, LoadedVectors, LoadedWriter, load
 
     loaded = load(options.run, options.device)
-    if options.file is not None:
+    if isinstance(loaded, LoadedVectors):
+        raise Misuse(
+            f"{loaded.run.path} gives a vector for each text and predicts nothing: glassformer embed {options.run} TEXT"
+        )
+    if options.top is not None and not isinstance(loaded, LoadedMasked):
+        raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
+    texts = texts_of(options.texts)
+    if options.file is not None and not isinstance(loaded, LoadedMasked):
         return _file(options, loaded)
-    for text in texts_of(options.texts):
+    if options.file is not None:
+        if options.text or options.out or options.probabilities:
+            raise Misuse("--text, --out and --probabilities are for runs that learned labels or numbers")
+        texts = iter(lines_of(options.file))
+    for text in texts:
         if not text.strip():  # a blank line has no answer, and stays one
             print('{"text": ""}' if options.json else "", flush=True)
             continue
         if isinstance(loaded, LoadedWriter):
             found = _next_token(loaded, text)
+        elif isinstance(loaded, LoadedMasked):
+            found = loaded.fill(text, most=MOST_SHOWN if options.top is None else options.top, say=say).to_dict()
         elif isinstance(loaded, LoadedTranslator):
             found = {"text": text, "translation": loaded.translate(text, say=say).text}
         else:
@@ -77,6 +92,10 @@ def _line(found: dict[str, Any]) -> str:
     from glassformer.cli.show import printable, visible
 
     text = visible(printable(found["text"] if "text" in found else found["example"]))
+    if "places" in found:
+        places = [{one["token"]: one["probability"] for one in place} for place in found["places"]]
+        guesses = "\t".join(_likely(place, len(place)) for place in places)
+        return f"{visible(printable(found['filled']))}\t{guesses}\t{text}"
     if "translation" in found:
         return f"{visible(printable(found['translation']))}\t{text}"
     if "value" in found:
@@ -87,13 +106,13 @@ def _line(found: dict[str, Any]) -> str:
     return f"{visible(found['label'])}\t{_likely(found['probabilities'])}\t{text}"
 
 
-def _likely(probabilities: dict[str, float]) -> str:
+def _likely(probabilities: dict[str, float], most: int = MOST_SHOWN) -> str:
     """The likeliest first."""
     from glassformer.cli.show import visible
 
     best = sorted(probabilities.items(), key=lambda pair: -pair[1])
-    shown = ", ".join(f"{visible(label)} {value:.4f}" for label, value in best[:MOST_SHOWN])
-    return f"{shown}{', …' if len(best) > MOST_SHOWN else ''}"
+    shown = ", ".join(f"{visible(label)} {value:.4f}" for label, value in best[:most])
+    return f"{shown}{', …' if len(best) > most else ''}"
 
 
 def _file(options: Any, loaded: "AnyLoaded") -> int:

@@ -43,7 +43,7 @@ def say_next(where: str) -> None:
     say(f"next: {use_of(run.path, run.config())}")
 
 
-CONTROL = {code: "·" for code in range(32) if chr(code) not in "\n\t"}
+CONTROL = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 def printable(text: str) -> str:

@@ -50,6 +50,7 @@ def train(words: list[str]) -> int:
     )
     parser.add_argument("data", metavar="DATA", help="a text file, a folder, a .jsonl file, or an embedded data set")
     parser.add_argument("--out", metavar="FILE", default="tokenizer.json", help="where to (default tokenizer.json)")
+    parser.add_argument("--mask", action="store_true", help="with a <mask> token, for masked language models")
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser, ("tokenizer", "data"))
@@ -66,7 +67,7 @@ def train(words: list[str]) -> int:
 
     part = whole(survey(open_source(options.data, config.data)), "whole")
     texts = (chunk.text for chunk in part.chunks())
-    tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes)
+    tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes, mask=options.mask)
     Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(options.out)
     if options.json:
@@ -97,14 +98,14 @@ def show(words: list[str]) -> int:
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, table, visible
-    from glassformer.text.merging import merges_of
+    from glassformer.text.merging import learned_merges, merges_of
     from glassformer.verbs.tokenizer import show as pieces_of
 
     tokenizer = _find(options.where, settings_of(options))
     if options.text is None:
         if tokenizer.kind != "bpe":
             raise Misuse(f"merges are what bpe does; this tokenizer is of kind {tokenizer.kind}")
-        for rank, (left, right) in enumerate(tokenizer.merges, 1):
+        for rank, (left, right) in enumerate(learned_merges(tokenizer), 1):
             results.print(Text(f"{rank:6}  {left!r} + {right!r} → {left + right!r}"))
         return 0
     pieces = pieces_of(tokenizer, options.text)

@@ -16,8 +16,8 @@ def parser() -> Parser:
     made = Parser("train", "DATA", "Train a model on a text, or on texts, tables or images with labels or numbers, and "
                   "leave a run.", EXAMPLE)  # fmt: skip
     made.add_argument("data", nargs="?", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, "
-                      ".parquet), images (a folder of class folders, or .npz), or the name of an embedded data set "
-                      "(`glassformer data` lists them)")  # fmt: skip
+                      ".parquet), images (a folder of class folders, or .npz), the name of an embedded data set "
+                      "(`glassformer data` lists them), or hf:NAME, a data set of the Hugging Face hub")  # fmt: skip
     made.add_argument("--out", metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)")
     add_told(made)
     made.add_argument("--folds", type=int, metavar="K", help="cross-validation: K trainings, each validated on another "

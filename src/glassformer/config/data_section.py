@@ -13,7 +13,8 @@ LARGEST_SIDE = 4096
 @dataclass(frozen=True)
 class DataSettings:
     path: str | None = setting(
-        None, "a text file, a folder of them, a table (.csv, .tsv, .jsonl, .parquet), or an embedded data set's name"
+        None,
+        "a text file, a folder of them, a table (.csv, .tsv, .jsonl, .parquet), an embedded data set, or hf:NAME",
     )
     validation: str | None = setting(None, "a file to validate on, instead of a part split off")
     test: str | None = setting(None, "a file to test on, instead of a part split off")
@@ -29,6 +30,9 @@ class DataSettings:
     )
     fold: int = setting(0, "which of the folds is the validation part, from 0 on", least=0)
     refit: bool = setting(False, "learn from the validation part too (train --refit sets it for its last training)")
+    documents_apart: bool = setting(
+        False, "language models: a token sees only its own document, where a window holds several"
+    )
     split_seed: int = setting(0, "which documents or rows are held out (one text is split at its tail)", least=0)
     split_by: str | None = setting(
         None, "rows alike in this column stay together; if it holds ISO dates, the latest are held out"

@@ -9,8 +9,11 @@ from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 
 LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification", "regression"
-MULTILABEL, TRANSLATION = "multilabel", "translation"
-TASKS = (LANGUAGE_MODEL, CLASSIFICATION, MULTILABEL, REGRESSION, TRANSLATION)
+MULTILABEL, TRANSLATION, MASKED, VECTORS = "multilabel", "translation", "masked-language-model", "vectors"
+TASKS = (LANGUAGE_MODEL, MASKED, CLASSIFICATION, MULTILABEL, REGRESSION, TRANSLATION, VECTORS)
+"""`vectors` is not learned here: it is what a model does that was made elsewhere to give a vector for each text."""
+PACKED = (LANGUAGE_MODEL, MASKED)
+"""The tasks that read a corpus as one long row of tokens."""
 LABELLING = (CLASSIFICATION, MULTILABEL, REGRESSION)
 """The tasks that say something of a whole example."""
 
@@ -25,9 +28,11 @@ ENCODER_KEYS = ("bidirectional", "initial")
 """Settings that a decoder has no use for: it reads one way, and starts from its source."""
 
 WORD_KEYS = ("word_dropout", "embed_width", "vectors", "vectors_frozen")
-HEAD_KEYS = ("pool", "head_layers", "head_hidden", *WORD_KEYS)
-PAIR_KEYS = ("decoder", "decoder_layers", "attention", "input_feeding", "shared")
-SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS)
+HEAD_KEYS = ("pool", "head_layers", "head_hidden", "head_activation", "causal", *WORD_KEYS)
+PAIR_KEYS = ("decoder", "decoder_layers", "decoder_from", "attention", "input_feeding", "shared")
+BEGUN_KEYS = ("from_run", "vocab", "head_bias", "head_transform", "unit")
+"""Settings of models that someone has trained before, here or elsewhere."""
+SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS, *BEGUN_KEYS)
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,10 @@ ENCODERS: dict[str, EncoderInfo] = {
         causal=False,
         ordered=False,
         updates=850,
-        without=("size", "embed", "width", "tied", "pool", "embed_width", "vectors", "vectors_frozen", *PAIR_KEYS),
+        without=(
+            "size", "embed", "width", "tied", "pool", "head_activation", "causal", "embed_width", "vectors",
+            "vectors_frozen", *PAIR_KEYS, *BEGUN_KEYS,
+        ),
         starts={
             TEXT: {
                 "tokenizer.vocab_size": 200_000,
@@ -165,8 +173,9 @@ ENCODERS: dict[str, EncoderInfo] = {
         "attention and feed-forward blocks",
         (
             "style", "layers", "heads", "head_width", "kv_heads", "hidden", "activation", "feed_layers", "feed_forward",
-            "positions", "rotary_base", "norm", "norm_order", "residual", "bias", "scores", "scale", "mask",
-            "output_projection", "qk_norm", "embed_scale", "initialisation", "patch",
+            "positions", "rotary_base", "rotary_scaling", "norm", "norm_order", "norm_eps", "embed_norm", "residual",
+            "bias", "attention_bias", "feed_bias", "scores", "scale", "mask", "output_projection", "qk_norm",
+            "embed_scale", "initialisation", "patch",
         ),
         memory=True,
         reads=KINDS,
@@ -204,7 +213,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         causal=False,
         ordered=False,
         reads=(TABLE, IMAGE),
-        without=("size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS),
+        without=("size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS, *BEGUN_KEYS),
         starts={IMAGE: {"training.lr": 1e-2}, TABLE: {"training.lr": 2e-2, "training.weight_decay": 0.0}},
     ),
     "mlp": EncoderInfo(
@@ -213,7 +222,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         causal=False,
         ordered=False,
         reads=(TABLE, IMAGE),
-        without=("size", "embed", "width", "context", "tied", "pool", *WORD_KEYS, *PAIR_KEYS),
+        without=("size", "embed", "width", "context", "tied", "pool", "causal", *WORD_KEYS, *PAIR_KEYS, *BEGUN_KEYS),
         starts={IMAGE: {"model.head_layers": 1}, TABLE: {"model.head_layers": 1}},
     ),
 }  # fmt: skip
@@ -240,15 +249,20 @@ SIZES: dict[str, dict[str, int]] = {
 STYLES: dict[str, dict[str, Any]] = {
     "classic": {
         "norm": "layer", "norm_order": "post", "positions": "sine", "activation": "relu", "bias": True,
-        "qk_norm": False, "embed_scale": True, "initialisation": "xavier",
+        "qk_norm": False, "embed_scale": True, "embed_norm": False, "initialisation": "xavier",
     },
     "gpt2": {
         "norm": "layer", "norm_order": "pre", "positions": "learned", "activation": "gelu", "bias": True,
-        "qk_norm": False, "embed_scale": False, "initialisation": "gpt2", "tied": True,
+        "qk_norm": False, "embed_scale": False, "embed_norm": False, "initialisation": "gpt2", "tied": True,
+    },
+    "bert": {
+        "norm": "layer", "norm_order": "post", "positions": "learned", "activation": "gelu", "bias": True,
+        "qk_norm": False, "embed_scale": False, "embed_norm": True, "initialisation": "gpt2", "tied": True,
+        "head_transform": True, "pool": "first", "head_layers": 1, "head_activation": "tanh",
     },
     "llama": {
         "norm": "rms", "norm_order": "pre", "positions": "rotary", "activation": "swiglu", "bias": False,
-        "qk_norm": False, "embed_scale": False, "initialisation": "gpt2",
+        "qk_norm": False, "embed_scale": False, "embed_norm": False, "initialisation": "gpt2",
     },
 }  # fmt: skip
 

@@ -5,31 +5,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from glassformer.config.defaults import BUDGETS as BUDGETS
+from glassformer.config.defaults import defaults, of_model
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 from glassformer.config.needs import NEEDS, WORDS
 from glassformer.config.presets import (
-    DECODERS,
     ENCODER_KEYS,
     ENCODERS,
     FEWEST_EPOCHS,
     IMAGE,
     LABELLING,
     LANGUAGE_MODEL,
+    MASKED,
     MIXED,
     MOST_EPOCHS,
     MOST_EPOCHS_OF_NUMBERS,
     OWN,
     SHARED_KEYS,
-    STARTS,
     TABLE,
     TASKS,
     TEXT,
     TRANSLATION,
     encoder_info,
     model_name,
-    size_of,
-    style_of,
 )
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
 from glassformer.config.setting import check_value, parse
@@ -55,6 +54,9 @@ ALIASES: dict[str, str] = {
     "optimizer": "training.optimizer",
     "dropout": "model.dropout",
     "vocab_size": "tokenizer.vocab_size",
+    "from": "model.from_run",
+    "from_run": "model.from_run",
+    "decoder_from": "model.decoder_from",
     "batch_tokens": "training.batch_tokens",
     "keep_checkpoints": "training.keep_checkpoints",
     "text": "data.text",
@@ -69,6 +71,8 @@ ALIASES: dict[str, str] = {
     "test": "data.test",
 }
 """Short names that people type; each stands for one key."""
+
+KINDS_IN_WORDS = {TEXT: "texts", TABLE: "tables", IMAGE: "images", MIXED: "texts with other columns"}
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,10 @@ class Config:
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
         if key == "data.fold" and self.data.folds is None:
             return "data.fold does nothing without data.folds"
+        if key in ("training.last_blocks", "training.layer_decay") and not self.begun:
+            return f"{key} does nothing without --from: what is new has to be trained"
+        if key == "training.layer_decay" and self.task in LABELLING and self.training.last_blocks == 0:
+            return f"{key} does nothing while training.last_blocks is 0: no block is trained"
         if key == "model.buckets" and self.model.ngrams == 1 and not self.model.words:
             return "model.buckets does nothing while model.ngrams is 1; it goes with runs, model.ngrams 2 or more"
         for other, values in NEEDS.get(key, {}).items():
@@ -107,6 +115,11 @@ class Config:
                 wanted = " or ".join("unset" if value is None else str(value).lower() for value in values)
                 return f"{key} does nothing while {other} is {self.get(other)}; it goes with {other} {wanted}"
         return None
+
+    @property
+    def begun(self) -> bool:
+        """It starts from what another run has learned."""
+        return self.model.from_run is not None or self.model.decoder_from is not None
 
     @property
     def framed(self) -> bool:
@@ -148,7 +161,7 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
             _put(flat, ALIASES.get(name, name), value, known)
     if "model.encoder" in flat:
         encoder, variant = model_name(flat["model.encoder"])
-        flat = {**_of_model(variant), **flat, "model.encoder": encoder}
+        flat = {**of_model(variant), **flat, "model.encoder": encoder}
     return flat
 
 
@@ -168,9 +181,6 @@ def check_ranges(flat: Mapping[str, Any]) -> None:
     for key, value in flat.items():
         if key != "task":
             check_value(key, _field(key), value)
-
-
-BUDGETS = ("training.steps", "training.epochs", "training.minutes")
 
 
 def resolve(
@@ -194,9 +204,10 @@ def resolve(
     task = said.pop("task", None) or found.pop("task", None) or LANGUAGE_MODEL
     if task not in TASKS:
         raise SettingError(unknown("task", task, TASKS))
-    encoder = said.get("model.encoder", ModelSettings.encoder)
+    parts: dict[str, Any] = {key: found[key] for key in ("model.encoder", "model.decoder") if key in found}
+    encoder = {**parts, **said}.get("model.encoder", ModelSettings.encoder)
     kind = said.get("data.kind") or found.get("data.kind") or TEXT
-    merged = {**_defaults(task, kind, encoder, said, starts or {}), **found, **said}
+    merged = {**defaults(task, kind, encoder, {**parts, **said}, starts or {}), **found, **said}
     sections = {
         name: section(**{key.split(".")[1]: value for key, value in merged.items() if key.startswith(f"{name}.")})
         for name, section in SECTIONS.items()
@@ -239,52 +250,8 @@ def that_writes(config: Config) -> Config:
         raise SettingError(f"{name} reads the whole text at once: it cannot be a language model (--model)")
     if config.task == LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
         raise SettingError("model.bidirectional reads the future: a language model must not")
+    if config.task == MASKED and not causal:
+        raise SettingError(f"{name} keeps no vector for each token: it cannot guess hidden ones (--model)")
     if config.task == TRANSLATION and not causal:
         raise SettingError(f"{name} keeps no vector for each token: it cannot be read by a decoder (--model)")
     return config
-
-
-OF_ENCODER = ("model.layers", "model.width", "model.bidirectional")
-"""What an encoder decides for itself, whatever its decoder."""
-
-KINDS_IN_WORDS = {TEXT: "texts", TABLE: "tables", IMAGE: "images", MIXED: "texts with other columns"}
-
-
-def _defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts: Mapping[str, Any]) -> dict[str, Any]:
-    """Where settings start that nobody named: by task, kind of data, encoder, the data itself, size and style."""
-    info = encoder_info(encoder)
-    general: dict[str, Any] = {}
-    if task == TRANSLATION:
-        decoder = said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
-        writer = encoder_info(decoder)
-        general = {
-            **_of_model(writer.defaults),
-            **STARTS[TRANSLATION],
-            # how large it is, an encoder decides; the decoder, which has the head, how both are trained
-            **{key: value for key, value in writer.starts[TRANSLATION].items() if key not in OF_ENCODER},
-            **{key: value for key, value in info.starts.get(TRANSLATION, {}).items() if key in OF_ENCODER},
-            "model.decoder": decoder,
-        }
-        if decoder != encoder:
-            general["model.decoder_layers"] = writer.starts[TRANSLATION]["model.layers"]
-        vectors = said.get("model.embed") != "onehot"  # which has no weights to share
-        general["model.tied"] = general["model.tied"] and vectors
-        general["model.shared"] = said.get("tokenizer.shared", True) and vectors
-    elif task in LABELLING:
-        like = TEXT if kind == MIXED else kind
-        general = {**STARTS[like], **info.starts.get(like, {})}
-    general |= starts
-    if "training.optimizer" in said:  # each has a rate of its own
-        general.pop("training.lr", None)
-    if said.get("tokenizer.kind", "word") == "bpe":
-        general.pop("tokenizer.lowercase", None)
-    if any(said.get(budget) is not None for budget in BUDGETS):
-        general.pop("training.steps", None)
-    size = _of_model(size_of(said.get("model.size") or "tiny", encoder))
-    style = _of_model(style_of(said["model.style"])) if said.get("model.style") else {}
-    named = size if said.get("model.size") else {}  # a size that was asked for beats what the task would choose
-    return {**_of_model(info.defaults), **size, **general, **named, **style}
-
-
-def _of_model(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"model.{key}": value for key, value in settings.items()}

@@ -7,10 +7,11 @@ from typing import Any
 from glassformer.config.data_section import DataSettings as DataSettings
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import DECODERS, SIZES, STYLES
-from glassformer.config.setting import check, setting
+from glassformer.config.scaling import Scaling
+from glassformer.config.setting import TINY, check, setting
 
-ACTIVATIONS = ("relu", "gelu", "swiglu", "relu2", "tanh", "sigmoid")
-POSITIONS = ("rotary", "learned", "sine", "onehot", "none")
+ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "silu", "swiglu", "relu2", "tanh", "sigmoid")
+POSITIONS = ("rotary", "learned", "sine", "sine-halves", "onehot", "none")
 NORMS = ("rms", "layer", "batch", "none")
 SCORES = ("query-key", "bilinear", "shared", "plain")
 TOKENIZER_KINDS = ("char", "word", "bpe")
@@ -71,10 +72,17 @@ class ModelSettings:
     feed_forward: bool = setting(True, "blocks have a feed-forward part")
     positions: str = setting("rotary", "how order comes in", choices=POSITIONS)
     rotary_base: float = setting(10_000.0, "slowest wavelength of rotary positions, over 2π", least=1.0)
+    rotary_scaling: str | None = setting(
+        None, "rotary positions slowed for longer texts: linear:FACTOR, or llama3:FACTOR:LOW:HIGH:CONTEXT"
+    )
     norm: str = setting("rms", "normalisation", choices=NORMS)
     norm_order: str = setting("pre", "normalise before each part, or after the sum", choices=("pre", "post"))
+    norm_eps: float | None = setting(None, "added to the variance; unset: 1e-5, for rms 1e-6", least=0.0, most=1.0)
+    embed_norm: bool = setting(False, "also normalise what the first block reads, as BERT does")
     residual: bool = setting(True, "add each part's input to its output")
     bias: bool = setting(False, "linear maps and norms have biases")
+    attention_bias: bool | None = setting(None, "the maps of attention have biases; unset: like bias")
+    feed_bias: bool | None = setting(None, "those of the feed-forward part; unset: like bias")
     scores: str = setting("query-key", "how attention scores are made", choices=SCORES)
     scale: bool = setting(True, "divide attention scores by √(head width)")
     mask: bool = setting(True, "hide the future in a language model; false lets it read the answer")
@@ -95,7 +103,15 @@ class ModelSettings:
     buckets: int = setting(2**18, "places that the bag's runs are hashed to", least=1)
     pool: str = setting("max", "how the vectors of a text become one", choices=POOLS)
     head_layers: int = setting(0, "hidden layers of the head's MLP; 0: linear", least=0, most=2)
-    head_hidden: int = setting(128, "width of those", least=1)
+    head_hidden: int | None = setting(None, "width of those; unset: 128, of tanh as many as width", least=1)
+    head_activation: str = setting("relu", "their non-linearity; tanh is BERT's", choices=("relu", "tanh", "gelu"))
+    head_bias: bool | None = setting(None, "the head's last map has a bias; unset: for labels yes, for tokens no")
+    head_transform: bool = setting(False, "a masked model's head: one more map, non-linearity and norm before it")
+    causal: bool = setting(False, "labels: each token sees only those before it, as in a language model")
+    unit: bool = setting(False, "bring the vector of a text to length 1")
+    vocab: int | None = setting(None, "rows of the word vectors; unset: as many as there are tokens", least=1)
+    from_run: str | None = setting(None, "start from the body and the tokens of this run (--from RUN)")
+    decoder_from: str | None = setting(None, "translation: start the decoder from this language model's run")
     decoder: str | None = setting(
         None, "what writes the translation; unset: like the encoder, where that can", choices=DECODERS
     )
@@ -113,6 +129,10 @@ class ModelSettings:
             self._fill("decoder_layers", self.layers)
         if self.tied is None:
             self._fill("tied", self.embed == "vectors")
+        if self.head_hidden is None:
+            self._fill("head_hidden", self.width if self.head_activation == "tanh" else 128)
+        if self.rotary_scaling is not None:
+            Scaling.read(self.rotary_scaling)
         if self.tied and self.embed == "onehot":
             raise SettingError("model.tied true needs model.embed vectors: one-hot vectors have no weights to share")
         if "transformer" in (self.encoder, self.decoder):
@@ -136,6 +156,9 @@ class ModelSettings:
                     "change one of them, or set model.head_width"
                 )
             self._fill("head_width", self.width if self.scores == "bilinear" else self.width // self.heads)
+        for name in ("attention_bias", "feed_bias"):
+            if getattr(self, name) is None:
+                self._fill(name, self.bias)
         if self.kv_heads is None:
             self._fill("kv_heads", self.heads)
         assert self.head_width is not None
@@ -173,6 +196,18 @@ class TrainingSettings:
     batch_size: int = setting(16, "sequences per update, over all processes", least=1)
     batch_tokens: int | None = setting(
         None, "translation: source and target tokens per update, padding too, over all processes", least=2
+    )
+    mask_rate: float = setting(
+        0.15, "masked models: part of the tokens to guess (of these 80 % masked, 10 % swapped)", least=0.01, most=0.9
+    )
+    whole_words: bool = setting(False, "masked models: all tokens of a word are guessed together, or none")
+    last_blocks: int | None = setting(
+        None,
+        "with --from: train the head and so many last blocks; 0: the head alone, on features computed once",
+        least=0,
+    )
+    layer_decay: float = setting(
+        1.0, "with --from: the rate of each block is this part of that of the block above it", least=TINY, most=1.0
     )
     accumulate: int = setting(1, "pieces each batch is computed in: less memory, the same update", least=1)
     optimizer: str = setting("muon", "update rule", choices=("muon", "adamw", "momentum", "sgd"))

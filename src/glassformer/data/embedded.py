@@ -22,6 +22,9 @@ from glassformer.data.sample_tables import DIABETES_COLUMNS, IRIS_COLUMNS, diabe
 Row = tuple[str, ...]
 """A value for each column."""
 
+HUB = "hf:"
+"""What the name of a data set of the Hugging Face hub begins with."""
+
 
 @dataclass(frozen=True)
 class DatasetInfo:
@@ -57,6 +60,8 @@ class Dataset:
     images: Callable[[], Images] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     links: Callable[[], Iterable[tuple[str, Links]]] | None = None
+    note: str = ""
+    """What is left out, in words for a person."""
 
 
 def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
@@ -171,8 +176,17 @@ DATASETS: dict[str, DatasetInfo] = {
 }
 
 
+def is_hub(path_or_name: str) -> bool:
+    """Whether it names a data set of the hub; by its name alone."""
+    return path_or_name.startswith(HUB)
+
+
 def open_dataset(spec: str) -> Dataset:
-    """`name` or `name:key=value,key=value`, checked now and built when its rows are asked for."""
+    """`name` or `name:key=value,key=value`, checked now and built when its rows are asked for; or hf:NAME, a hub's."""
+    if is_hub(spec):
+        from glassformer.data.hub import open_hub  # which makes a Dataset too
+
+        return open_hub(spec)
     name, _, given = spec.partition(":")
     if name not in DATASETS:
         raise DataError(unknown("data set", name, DATASETS))

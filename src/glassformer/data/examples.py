@@ -48,14 +48,22 @@ class Examples(Inputs):
 
 
 def encode_examples(
-    texts: Sequence[str], answers: NDArray[Any], tokenizer: Tokenizer, *, context: int, framed: bool
+    texts: Sequence[str],
+    answers: NDArray[Any],
+    tokenizer: Tokenizer,
+    *,
+    context: int,
+    framed: bool,
+    translated: bool = False,
 ) -> Examples:
-    """`framed`: START stands before each text and END after it, for models that know where a text begins and ends.
+    """`framed`: START stands before each text and END after it, for models that know where a text begins and ends;
+    before one that is to be `translated`, START does not.
 
     A text longer than the context is cut; its END stays.
     """
-    before = [tokenizer.start] if framed and tokenizer.start is not None else []
-    after = [tokenizer.end] if framed and tokenizer.end is not None else []
+    roles = tokenizer.roles
+    before = list(roles.source if translated else roles.opening) if framed else []
+    after = list(tokenizer.roles.closing) if framed else []
     room = context - len(before) - len(after)
     if room < 1:
         raise SettingError(

@@ -127,6 +127,7 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         size_in_words(parts, len(whole)),
         _labels_in_words(whole, columns),
         *how,
+        *table.remarks,
         *left_out(len(table) - len(whole), "text"),
         *repeated(whole, what),
         *(_single_in_words(whole) if classes and len(parts) > 1 else []),

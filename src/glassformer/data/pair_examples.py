@@ -13,6 +13,7 @@ from glassformer.config.errors import SettingError
 from glassformer.data.order import TOKENS_AT_ONCE, by_lengths, token_borders
 from glassformer.data.sequences import Sequences
 from glassformer.data.translations import Pairs
+from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
 Batch = tuple[NDArray[np.int64], Int[Tensor, "B S"], Bool[Tensor, "B S"], Int[Tensor, "B T"], Bool[Tensor, "B T"]]
@@ -21,7 +22,10 @@ Batch = tuple[NDArray[np.int64], Int[Tensor, "B S"], Bool[Tensor, "B S"], Int[Te
 
 @dataclass(frozen=True, eq=False)
 class PairExamples:
-    """A source ends with END; a target is START … END, of which START is only read and END only an answer."""
+    """A source ends with END; a target is START … END, of which START is only read and END only an answer.
+
+    A tokenizer made elsewhere may have other tokens around its texts, and several before a target (`Roles`).
+    """
 
     source: Sequences
     target: Sequences
@@ -60,17 +64,23 @@ def encode_pairs(
 
     A pair with a longer side is dropped; or with `too_long` "cut", that side is cut, and its END stays.
     """
-    start, end, source_end = target_tokenizer.start, target_tokenizer.end, source_tokenizer.end
-    if start is None or end is None or source_end is None:
+    of_source, of_target = source_tokenizer.roles, target_tokenizer.roles
+    if not of_source.closing or not of_target.opening or not of_target.closing:
         raise SettingError("translating needs a tokenizer with <start> and <end>: leave tokenizer.file unset")
-    room = context - 1
-    if room < 1:
-        raise SettingError(f"model.context {context} leaves no room for a word beside END: it must be at least 2")
+    room, target_room = source_room(of_source, context), target_room_of(of_target, context)
+    if min(room, target_room) < 1:
+        least = context + 1 - min(room, target_room)
+        raise SettingError(f"model.context {context} leaves no room for a word beside END: it must be at least {least}")
     sources, targets = source_tokenizer.encode_batch(pairs.sources), target_tokenizer.encode_batch(pairs.targets)
-    long = [len(one) > room or len(other) > room for one, other in zip(sources, targets, strict=True)]
+    long = [len(one) > room or len(other) > target_room for one, other in zip(sources, targets, strict=True)]
     kept = [row for row in range(len(pairs)) if too_long == "cut" or not long[row]]
-    source = Sequences.joined([_framed([], sources[row][:room], source_end) for row in kept], source_tokenizer.pad or 0)
-    target = Sequences.joined([_framed([start], targets[row][:room], end) for row in kept], target_tokenizer.pad or 0)
+    source = Sequences.joined(
+        [_framed(of_source.source, sources[row][:room], of_source.closing) for row in kept], source_tokenizer.pad or 0
+    )
+    target = Sequences.joined(
+        [_framed(of_target.opening, targets[row][:target_room], of_target.closing) for row in kept],
+        target_tokenizer.pad or 0,
+    )
     return PairExamples(
         source,
         target,
@@ -82,5 +92,15 @@ def encode_pairs(
     )
 
 
-def _framed(before: list[int], ids: NDArray[np.int32], end: int) -> NDArray[np.int32]:
-    return np.concatenate([before, ids, [end]]).astype(np.int32)
+def source_room(roles: Roles, context: int) -> int:
+    """Tokens of a text that fit into a source."""
+    return context - len(roles.source) - len(roles.closing)
+
+
+def target_room_of(roles: Roles, context: int) -> int:
+    """Tokens of a text that fit into a target: what is before them is read, what is after them only an answer."""
+    return context - max(len(roles.opening), len(roles.closing))
+
+
+def _framed(before: Sequence[int], ids: NDArray[np.int32], after: Sequence[int]) -> NDArray[np.int32]:
+    return np.concatenate([before, ids, after]).astype(np.int32)

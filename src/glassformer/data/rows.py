@@ -66,7 +66,7 @@ def _json_row(row: str, where: str) -> dict[str, str]:
         raise DataError(f'{where}: a row must be an object such as {{"text": "…"}}, not {row.strip()[:40]}')
     if isinstance(pair := values.get("translation"), dict):  # {"translation": {"en": "…", "de": "…"}}: a column each
         values = {**{name: value for name, value in values.items() if name != "translation"}, **pair}
-    texts = {name: _as_text(value) for name, value in values.items()}
+    texts = {name: as_text(value) for name, value in values.items()}
     for text in texts.values():
         try:
             text.encode()
@@ -87,7 +87,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
             for batch in file.iter_batches(batch_size=TOGETHER):
                 for values in batch.to_pylist():
                     row += 1
-                    yield row, {name: _as_text(value) for name, value in values.items()}
+                    yield row, {name: as_text(value) for name, value in values.items()}
     except arrow_error as error:
         raise DataError(f"{path}: not a sound .parquet file: {str(error).splitlines()[0]}") from None
     except OSError as error:
@@ -96,7 +96,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         raise DataError(f"{path} has no rows")
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Text as it is, but for its newlines; nothing as ""; dates as ISO writes them; all else as JSON writes it."""
     if isinstance(value, str):
         return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value

@@ -1,4 +1,4 @@
-"""Where text comes from: a file, a folder of files, a table's rows, or an embedded data set. Never held whole."""
+"""Where text comes from: a file, a folder of files, a table's rows, or a data set by its name. Never held whole."""
 
 import functools
 import itertools
@@ -11,8 +11,8 @@ from pathlib import Path
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns import SAMPLE, text_column
-from glassformer.data.embedded import open_dataset
-from glassformer.data.place import find
+from glassformer.data.embedded import HUB, open_dataset
+from glassformer.data.place import PACKED, find
 from glassformer.data.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.rows import Row, is_table, read_rows
 
@@ -21,6 +21,9 @@ CHUNK = 2**20
 
 RUN_FILE = "glassformer.json"
 """A folder that holds this file is a run."""
+
+SPLITS_FILE = "dataset_dict.json"
+"""A folder that holds this file was written by save_to_disk of the hub's library."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def _border(text: str, start: int, stop: int) -> int:
 
 
 def open_source(path_or_name: str, settings: DataSettings) -> Source:
-    """A path that exists, or else an embedded data set: `add`, or `add:digits=3,rows=500`."""
+    """A path that exists, or else a data set: `add`, or `add:digits=3,rows=500`, or one of the hub, `hf:NAME`."""
     path = find(path_or_name)
     if path is None:
         return _embedded(path_or_name, settings)
@@ -120,6 +123,8 @@ def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[s
 def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
     if (folder / RUN_FILE).exists():
         raise Misuse(f"{name} is a glassformer run (it holds {RUN_FILE}), and data is wanted here")
+    if all((folder / file).exists() for file in ("state.json", "dataset_info.json")) or (folder / SPLITS_FILE).exists():
+        raise Misuse(f"{name} is a data set that save_to_disk wrote: name it {HUB}{name}")
     reasons = {file: _why_left_out(file, settings.encoding) for file in _files_below(folder)}
     files = [file for file, reason in reasons.items() if not reason]
     left_out = sorted(Counter(filter(None, reasons.values())).items())
@@ -146,6 +151,8 @@ def _why_left_out(file: Path, encoding: str) -> str:
     """In a word, or nothing when the file looks like text."""
     if file.name.startswith("."):
         return "hidden"
+    if file.suffix.lower() in PACKED:
+        return f"packed as {file.suffix.lower()}"
     block = next(byte_blocks(file), b"")
     if not block:
         return "empty"
@@ -161,4 +168,4 @@ def _embedded(name: str, settings: DataSettings) -> Source:
         rows = ((number, dict(zip(dataset.columns, row, strict=True))) for number, row in enumerate(dataset.rows(), 1))
         return (iter([text]) for text in _texts(name, rows, settings))
 
-    return Source(name, documents)
+    return Source(name, documents, dataset.note)

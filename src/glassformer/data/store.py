@@ -1,31 +1,30 @@
-"""Text → token ids, once: packed into one file that is mapped into memory, and kept for the next time."""
+"""Text → token ids, once: packed into files that are mapped into memory, and kept for the next time.
 
-import hashlib
-import json
+A small text is one file. A large one is cut into shards, each whole on the disk as soon as it is full, so that a
+packing that was stopped goes on after the last of them.
+"""
+
+import contextlib
 import os
 import tempfile
-import uuid
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.config.errors import GlassformerError
+from glassformer.config.say import Say
+from glassformer.data import source
+from glassformer.data.entries import PartEntry, digest_of, mapped, path_of, read_entry, write_entry
+from glassformer.data.packing import pack_shards
 from glassformer.data.part import Part
-from glassformer.data.source import Chunk
+from glassformer.data.shards import Ids, Shards
 from glassformer.text.tokenizer import Tokenizer
 
-FORMAT = 1
+FORMAT = 2
 """Of the files below; a new one makes the old ones be built again."""
 
-TOGETHER = 2**21
-"""Characters given to the tokenizer at once: enough for all its threads, little enough for memory."""
-
-Ids = NDArray[np.uint16] | NDArray[np.uint32]
+FORGOTTEN = 24 * 3600
+"""Seconds after which a half-written file that nobody writes to was left by a process that was killed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,38 +44,11 @@ class Tokens:
         return len(self.ids)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """What stands beside the ids, so that they need not be trusted blindly."""
-
-    key: str
-    dtype: str
-    tokens: int
-    checksum: int
-    bytes: int
-    characters: int
-    documents: int
-    unknown: int
-
-    def write(self, path: Path) -> None:
-        values = asdict(self)
-        path.write_text(json.dumps({**values, "digest": _digest(json.dumps(values))}))
-
-    @staticmethod
-    def read(path: Path, key: str) -> "_Entry | None":
-        """Nothing, if it is missing, damaged or another's."""
-        try:
-            values = json.loads(path.read_text())
-            digest = values.pop("digest")
-            entry = _Entry(**values)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None
-        return entry if digest == _digest(json.dumps(values)) and entry.key == key else None
-
-
-def pack(part: Part, tokenizer: Tokenizer, say: Callable[[str], None] = print) -> Tokens:
+def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     """The tokens of a part: from the cache if they are there and whole, else made now and put there."""
-    key = _digest(f"{FORMAT} {part.fingerprint} {tokenizer.hash}")[:32]
+    roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
+    # the size of chunks: where a shard ends is told by counting them
+    key = digest_of(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {source.CHUNK}")[:32]
     folder = cache_folder() / "tokens"
     tokens = _load(folder, key)
     if tokens is not None:
@@ -87,10 +59,11 @@ def pack(part: Part, tokenizer: Tokenizer, say: Callable[[str], None] = print) -
             pass
     except OSError as error:
         say(f"cannot write to the cache {folder} ({error.strerror}): tokens go to a temporary folder, this time only")
-        # The mapped file stays readable after its name is gone, so nothing is left behind.
+        # The mapped files stay readable after their names are gone, so nothing is left behind.
         with tempfile.TemporaryDirectory(prefix="glassformer-") as temporary:
-            return _build(part, tokenizer, Path(temporary), key)
-    return _build(part, tokenizer, folder, key)
+            return _build(part, tokenizer, Path(temporary), key, say)
+    _sweep(folder)
+    return _build(part, tokenizer, folder, key, say)
 
 
 def cache_folder() -> Path:
@@ -100,36 +73,61 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
 
 
+def _sweep(folder: Path) -> None:
+    """Throw half-written files away that were left by a process that was killed."""
+    for path in folder.glob("*.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > FORGOTTEN:
+                path.unlink(missing_ok=True)
+
+
 def _load(folder: Path, key: str) -> Tokens | None:
-    entry = _Entry.read(folder / f"{key}.json", key)
+    """Nothing, if a file is missing, of another size, or damaged.
+
+    The checksum of a single file is compared each time. Of many that would read the whole corpus at every start, and
+    a sound disk reports what it cannot read: so the checksum of a shard is compared only when the file is not the one
+    that was written or compared before, told by the time of its last change.
+    """
+    entry = read_entry(PartEntry, folder / f"{key}.json", key)
     if entry is None:
         return None
-    path = folder / f"{key}.ids"
-    try:
-        if path.stat().st_size != entry.tokens * np.dtype(entry.dtype).itemsize:
-            return None
-        ids = np.memmap(path, dtype=entry.dtype, mode="r")
-    except (OSError, ValueError):
-        return None
-    if _checksum(ids) != entry.checksum:
-        return None
-    return Tokens(ids, entry.bytes, entry.characters, entry.documents, entry.unknown)
-
-
-def _build(part: Part, tokenizer: Tokenizer, folder: Path, key: str) -> Tokens:
-    """Aside first, then renamed: a file under its own name is whole, and the entry that vouches for it comes last."""
-    aside = folder / f"{key}.{uuid.uuid4().hex}.part"
-    try:
+    files, changed = [], []
+    for number, (tokens, checksum) in enumerate(zip(entry.tokens, entry.checksums, strict=True)):
+        path = path_of(folder, key, number if len(entry.tokens) > 1 else None)
         try:
-            with aside.open("wb") as file:
-                entry = _write_ids(part, tokenizer, file, key)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(folder / f"{key}.ids")
-            entry.write(aside)
-            aside.replace(folder / f"{key}.json")
-        finally:
-            aside.unlink(missing_ok=True)
+            changed.append(path.stat().st_mtime_ns)
+        except OSError:
+            return None
+        known = len(entry.tokens) > 1 and changed[-1] == entry.changed[number]
+        ids = mapped(path, entry.dtype, tokens, None if known else checksum)
+        if ids is None:
+            return None
+        files.append(ids)
+    if len(files) > 1 and changed != entry.changed:
+        with contextlib.suppress(OSError):  # compared again the next time
+            write_entry(replace(entry, changed=changed), folder / f"{key}.json")
+    return Tokens(
+        files[0] if len(files) == 1 else Shards(files), entry.bytes, entry.characters, entry.documents, entry.unknown
+    )
+
+
+def _build(part: Part, tokenizer: Tokenizer, folder: Path, key: str, say: Say) -> Tokens:
+    """Aside first, then renamed: a file under its own name is whole, and the entry that vouches for it comes last."""
+    try:
+        shards = pack_shards(part, tokenizer, folder, key, say)
+        paths = [path_of(folder, key, number if len(shards) > 1 else None) for number in range(len(shards))]
+        entry = PartEntry(
+            key,
+            shards[0].dtype,
+            [shard.tokens for shard in shards],
+            [shard.checksum for shard in shards],
+            [path.stat().st_mtime_ns for path in paths],
+            part.bytes,
+            part.characters,
+            part.documents,
+            sum(shard.unknown for shard in shards),
+        )
+        write_entry(entry, folder / f"{key}.json")
     except OSError as error:
         raise GlassformerError(
             f"cannot keep the tokens of the {part.name} part in {folder}: {error.strerror}"
@@ -138,46 +136,3 @@ def _build(part: Part, tokenizer: Tokenizer, folder: Path, key: str) -> Tokens:
     if tokens is None:
         raise GlassformerError(f"the tokens just written to {folder} cannot be read back: is the disk sound?")
     return tokens
-
-
-def _write_ids(part: Part, tokenizer: Tokenizer, file: BinaryIO, key: str) -> _Entry:
-    dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
-    count = checksum = unknown = 0
-    for chunks in _together(part.chunks()):
-        pieces: list[Sequence[int] | NDArray[np.int32]] = []
-        for chunk, text_ids in zip(chunks, tokenizer.encode_batch([chunk.text for chunk in chunks]), strict=True):
-            before = [tokenizer.start] if chunk.starts and tokenizer.start is not None else []
-            after = [tokenizer.end] if chunk.ends and tokenizer.end is not None else []
-            pieces += [before, text_ids, after]
-        ids = np.concatenate([np.asarray(piece, dtype=dtype) for piece in pieces])
-        file.write(ids.tobytes())
-        count += len(ids)
-        checksum = zlib.crc32(ids.tobytes(), checksum)
-        unknown += int((ids == tokenizer.unk).sum()) if tokenizer.unk is not None else 0
-    return _Entry(key, dtype.name, count, checksum, part.bytes, part.characters, part.documents, unknown)
-
-
-def _together(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
-    """Chunks in lists of about TOGETHER characters, since a tokenizer is faster on many texts at once."""
-    held: list[Chunk] = []
-    size = 0
-    for chunk in chunks:
-        held.append(chunk)
-        size += len(chunk.text) + 1
-        if size >= TOGETHER:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
-
-
-def _checksum(ids: Ids) -> int:
-    """Of the file's bytes, a few megabytes at a time."""
-    checksum = 0
-    for start in range(0, len(ids), TOGETHER):
-        checksum = zlib.crc32(ids[start : start + TOGETHER].tobytes(), checksum)
-    return checksum
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

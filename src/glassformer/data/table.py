@@ -6,7 +6,7 @@ from itertools import islice
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.embedded import open_dataset
+from glassformer.data.embedded import is_hub, open_dataset
 from glassformer.data.place import find
 from glassformer.data.reading import check_encoding
 from glassformer.data.rows import Row, is_table, read_rows
@@ -39,10 +39,10 @@ def holds_table(path_or_name: str) -> bool:
 
 
 def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = None) -> Table:
-    """A .csv, .tsv, .jsonl or .parquet file, or an embedded data set; of a file, at most so many rows."""
+    """A .csv, .tsv, .jsonl or .parquet file, or a data set by its name; of what may be large, at most so many rows."""
     path = find(path_or_name)
     if path is None:
-        return _embedded(path_or_name)
+        return _named(path_or_name, most if is_hub(path_or_name) else None)  # what comes along is small
     if not path.is_file() or not is_table(path):
         raise DataError(f"{path_or_name} is no table: labels come from a .csv, .tsv, .jsonl or .parquet file")
     check_encoding(settings.encoding)
@@ -63,12 +63,13 @@ def _gathered(name: str, rows: Iterable[Row]) -> Table:
     return Table(name, columns, lines)
 
 
-def _embedded(name: str) -> Table:
+def _named(name: str, most: int | None) -> Table:
     dataset = open_dataset(name)
 
     def table(name: str, rows: Iterable[tuple[str, ...]], test: Callable[[], Table] | None = None) -> Table:
-        values = [list(column) for column in zip(*rows, strict=True)]
-        return Table(name, dict(zip(dataset.columns, values, strict=True)), list(range(1, len(values[0]) + 1)), test)
+        values = [list(column) for column in zip(*islice(rows, most), strict=True)]
+        lines = list(range(1, len(values[0]) + 1))
+        return Table(name, dict(zip(dataset.columns, values, strict=True)), lines, test, remarks)
 
-    own = dataset.test
+    own, remarks = dataset.test, (dataset.note,) if dataset.note else ()
     return table(name, dataset.rows(), None if own is None else lambda: table(f"{name} (test rows)", own()))

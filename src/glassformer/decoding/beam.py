@@ -32,7 +32,7 @@ def beam_search(
     *,
     beam: int,
     most: Sequence[int],
-    start: int,
+    opening: Sequence[int],
     end: int,
     never: Sequence[int] = (),
     length_penalty: float = 1.0,
@@ -42,7 +42,8 @@ def beam_search(
 
     The `beam` best continuations are followed; one that ends leaves its place empty. The greedy path always has a
     place, so that no beam finds worse than greedy does, and a beam of 1 is greedy. `most`: tokens at most for each
-    source, END included, and never more than the decoder was made for. `never`: ids that are not to be written.
+    source, END included, and never more than the decoder was made for. `opening`: the tokens after which every text is
+    written, START alone or several. `never`: ids that are not to be written.
     """
     if not 1 <= best <= beam:
         raise ValueError(f"the best {best} of a beam of {beam}")
@@ -52,16 +53,17 @@ def beam_search(
         raise ValueError("every source needs room for a token at least")
     if not len(source):
         return []
-    limit = model.decoder.limit
+    before = len(opening) - 1
+    limit = None if model.decoder.limit is None else max(1, model.decoder.limit - before)
     allowed = [count if limit is None else min(count, limit) for count in most]
     device = source.device
     dtype = torch.promote_types(model.head.weight.dtype, torch.float32)
     search = _Search(allowed, beam=beam, end=end, penalty=length_penalty, best=best, dtype=dtype, device=device)
     forbidden = torch.tensor(list(never), dtype=torch.long, device=device)
-    state = model.start(model.remember(source, mask), max(allowed))
-    tokens = torch.full((len(source),), start, device=device)
+    state = model.start(model.remember(source, mask), before + max(allowed))
+    tokens = torch.tensor(list(opening), device=device).expand(len(source), -1)
     for step in range(max(allowed)):
-        scores = model.head(model.extend(tokens.unsqueeze(1), state)[:, -1])
+        scores = model.head(model.extend(tokens, state)[:, -1])
         chances = scores.to(dtype).log_softmax(-1).index_fill_(-1, forbidden, -torch.inf)
         parents, tokens = search.step(chances.view(len(search.living), -1, chances.shape[-1]))
         open_sources = search.open_sources()
@@ -69,7 +71,8 @@ def beam_search(
             break
         if step == 0:
             state = state.spread(beam)
-        state, tokens = _follow(search, state, parents, tokens, open_sources)
+        state, last = _follow(search, state, parents, tokens, open_sources)
+        tokens = last.unsqueeze(1)
     return search.found()
 
 

@@ -1,6 +1,6 @@
 """The one decoding loop: a prompt in one pass, then token after token over `extend`, for every causal encoder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,16 +18,18 @@ def generate(
     how: Sampling,
     *,
     most: int,
-    end: int | None = None,
+    end: int | Collection[int] | None = None,
     never: Sequence[int] = (),
     seed: int = 0,
 ) -> Iterator[list[int | None]]:
     """For each step, the next token of each prompt; None once that row has ended.
 
-    Prompts may be of different lengths, but hold at least one token. `never`: ids that are not to be chosen. An
-    encoder made for a certain number of tokens that has used them up reads the last half of them again and goes on.
+    Prompts may be of different lengths, but hold at least one token. `end`: what ends a row, or each of several.
+    `never`: ids that are not to be chosen. An encoder made for a certain number of tokens that has used them up reads
+    the last half of them again and goes on.
     """
     rows = [list(prompt) for prompt in prompts]
+    ends = {end} if end is None or isinstance(end, int) else set(end)
     device = model.head.weight.device
     generator = torch.Generator().manual_seed(seed)
     loop = _Loop(model, device, len(rows), most)
@@ -45,7 +47,7 @@ def generate(
             seen[torch.arange(len(rows), device=device), tokens] = True
         for row, token in enumerate(chosen):
             rows[row].append(token)
-            open_rows[row] = open_rows[row] and token != end
+            open_rows[row] = open_rows[row] and token not in ends
         yield [token if still else None for token, still in zip(chosen, open_rows, strict=True)]
         if left == 1 or not any(open_rows):
             return

@@ -45,10 +45,10 @@ def longest_translation(source: int, context: int) -> int:
     return min(context, 3 * source + 20)
 
 
-def marks_of(tokenizer: Tokenizer) -> dict[str, Any]:
+def marks_of(tokenizer: Tokenizer, model: Seq2Seq) -> dict[str, Any]:
     """Where a target starts and ends, and what is never written in it: as `translate` asks for them."""
-    never = [id for id in tokenizer.specials if id != tokenizer.end]
-    return {"start": tokenizer.start, "end": tokenizer.end, "never": never}
+    never = tokenizer.never(model.head.out_features)
+    return {"opening": tokenizer.roles.opening, "end": tokenizer.end, "never": never}
 
 
 @torch.inference_mode()
@@ -58,11 +58,11 @@ def translate(
     how: Search,
     *,
     context: int,
-    start: int,
+    opening: Sequence[int],
     end: int,
     never: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
-    """For each source, given as its tokens, the best translations."""
+    """For each source, given as its tokens, the best translations. `opening`: what every target begins with."""
     out: list[list[Hypothesis]] = [[] for _ in sources]
     for rows in _batches([len(source) for source in sources], how.beam):
         ids, mask = _padded([sources[row] for row in rows], model.head.weight.device)
@@ -72,7 +72,7 @@ def translate(
             mask,
             beam=how.beam,
             most=[longest_translation(len(sources[row]), context) for row in rows],
-            start=start,
+            opening=opening,
             end=end,
             never=never,
             length_penalty=how.length_penalty,

@@ -41,8 +41,14 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, x: Float[Tensor, "B T i"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
-    ) -> Float[Tensor, "B T d"]: ...
+        self,
+        x: Float[Tensor, "B T i"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        """`segments`: which of several texts, one after the other, each token belongs to; none knows of another."""
 
     @abstractmethod
     def start(self, batch: int, room: int, memory: Memory | None = None) -> State:
@@ -69,6 +75,12 @@ def no_memory(encoder: Encoder, memory: Memory | None) -> None:
     """For encoders that cannot attend to a second sequence."""
     if memory is not None:
         raise ValueError(f"{type(encoder).__name__} cannot attend to a memory")
+
+
+def no_segments(encoder: Encoder, segments: Int[Tensor, "B T"] | None) -> None:
+    """For encoders whose outputs run from one text into the next."""
+    if segments is not None:
+        raise ValueError(f"{type(encoder).__name__} cannot read texts apart that stand in one window")
 
 
 def only_causal(encoder: Encoder) -> None:

@@ -8,7 +8,7 @@ from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.residual import Residual
-from glassformer.encoders.base import Encoder, State, no_memory, only_causal
+from glassformer.encoders.base import Encoder, State, no_memory, no_segments, only_causal
 
 
 class RecentInputs(State):
@@ -59,9 +59,15 @@ class WindowEncoder(Encoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+        self,
+        x: Float[Tensor, "B T d"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
         no_memory(self, memory)
+        no_segments(self, segments)
         return self._think(self.read(x, mask))
 
     def _think(self, hidden: Float[Tensor, "B T e"]) -> Float[Tensor, "B T d"]:
@@ -98,9 +104,15 @@ class CnnEncoder(Encoder):
         self.activation = ACTIVATIONS[activation]
 
     def forward(
-        self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+        self,
+        x: Float[Tensor, "B T d"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
         no_memory(self, memory)
+        no_segments(self, segments)
         for convolution, around in zip(self.convolutions, self.around, strict=True):
             x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
         return self.norm(x, mask)

@@ -4,7 +4,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.bricks.attention import Memory
-from glassformer.encoders.base import Encoder, State, no_memory
+from glassformer.encoders.base import Encoder, State, no_memory, no_segments
 
 
 class NothingKept(State):
@@ -26,9 +26,15 @@ class IdentityEncoder(Encoder):
         self.causal = causal
 
     def forward(
-        self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+        self,
+        x: Float[Tensor, "B T d"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
         no_memory(self, memory)
+        no_segments(self, segments)
         return x
 
     def start(self, batch: int, room: int, memory: Memory | None = None) -> NothingKept:

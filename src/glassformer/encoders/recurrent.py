@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.recurrent import Hidden, Recurrent
-from glassformer.encoders.base import Encoder, State, no_memory, only_causal
+from glassformer.encoders.base import Encoder, State, no_memory, no_segments, only_causal
 
 
 class RecurrentState(State):
@@ -30,9 +30,15 @@ class RecurrentEncoder(Encoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "B T i"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+        self,
+        x: Float[Tensor, "B T i"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
         no_memory(self, memory)
+        no_segments(self, segments)
         out, _ = self.layers(x, self.layers.start(x.shape[0]), mask)
         return self.dropout(out)
 

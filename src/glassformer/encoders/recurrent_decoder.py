@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.recurrent import Hidden, Recurrent
-from glassformer.encoders.base import Encoder, State, whose
+from glassformer.encoders.base import Encoder, State, no_segments, whose
 
 
 class RecurrentDecoderState(State):
@@ -82,21 +82,31 @@ class RecurrentDecoder(Encoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "B T i"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+        self,
+        x: Float[Tensor, "B T i"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
+        no_segments(self, segments)
         # padding stands at the end of a row, and no output sees what follows it: no need to pass over it
         return self.extend(x, self.start(x.shape[0], x.shape[1], memory))
 
     def start(self, batch: int, room: int, memory: Memory | None = None) -> RecurrentDecoderState:
         if memory is None:
             raise ValueError("this decoder was built to start from a memory, and none was given")
+        hidden = self.first(memory)
+        keys = None if self.attention is None else self.attention.remember(memory.states)
+        return RecurrentDecoderState(hidden, hidden[0].new_zeros(batch, 1, self.width), memory, keys)
+
+    def first(self, memory: Memory) -> Hidden:
+        """The layers' states before the first token."""
         summary = self.summary(memory.states, memory.mask)
-        hidden = tuple(
+        return tuple(
             torch.tanh(bridge(summary)).to(first.dtype).view(-1, *first.shape).transpose(0, 1).contiguous()
             for bridge, first in zip(self.bridges, self.layers.first, strict=True)
         )
-        keys = None if self.attention is None else self.attention.remember(memory.states)
-        return RecurrentDecoderState(hidden, hidden[0].new_zeros(batch, 1, self.width), memory, keys)
 
     def extend(
         self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None

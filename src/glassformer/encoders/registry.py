@@ -9,13 +9,14 @@ from glassformer.bricks.attention import Attention
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.norm import NoNorm, make_norm
+from glassformer.bricks.norm import EPS, NoNorm, make_norm
 from glassformer.bricks.pooling import make_pool
 from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, Rotary, SineCosine
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.residual import Residual
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import ENCODERS, EncoderInfo, encoder_info
+from glassformer.config.scaling import Scaling
 from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
@@ -182,13 +183,15 @@ def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
     pre = settings.norm_order == "pre"
     rotary = None
     if settings.positions == "rotary":
-        rotary = Rotary(head_width=settings.head_width, base=settings.rotary_base)
+        scaling = None if settings.rotary_scaling is None else Scaling.read(settings.rotary_scaling)
+        rotary = Rotary(head_width=settings.head_width, base=settings.rotary_base, scaling=scaling)
     return TransformerEncoder(
         width=settings.width,
         blocks=[_block(settings, place) for _ in range(settings.layers)],
         positions=_positions(settings),
         rotary=rotary,
-        norm=make_norm(settings.norm, settings.width, bias=settings.bias) if pre else NoNorm(),
+        embed_norm=_norm(settings) if settings.embed_norm else NoNorm(),
+        norm=_norm(settings) if pre else NoNorm(),
         causal=place.causal and settings.mask,
         limit=settings.context,
         dropout=settings.dropout,
@@ -200,7 +203,13 @@ def _positions(settings: ModelSettings) -> nn.Module:
         return LearnedPositions(width=settings.width, context=settings.context)
     if settings.positions == "onehot":
         return OneHotPositions(width=settings.width, context=settings.context)
-    return SineCosine() if settings.positions == "sine" else NoPositions()
+    if settings.positions in ("sine", "sine-halves"):
+        return SineCosine(halves=settings.positions == "sine-halves")
+    return NoPositions()
+
+
+def _norm(settings: ModelSettings) -> nn.Module:
+    return make_norm(settings.norm, settings.width, bias=settings.bias, eps=settings.norm_eps)
 
 
 def _block(settings: ModelSettings, place: Place) -> Block:
@@ -208,7 +217,7 @@ def _block(settings: ModelSettings, place: Place) -> Block:
 
     def around() -> Residual:
         return Residual(
-            norm=make_norm(settings.norm, width, bias=settings.bias),
+            norm=_norm(settings),
             order=settings.norm_order,
             residual=settings.residual,
             dropout=settings.dropout,
@@ -226,7 +235,8 @@ def _block(settings: ModelSettings, place: Place) -> Block:
             scale=settings.scale,
             output=settings.output_projection,
             qk_norm=settings.qk_norm,
-            bias=settings.bias,
+            bias=bool(settings.attention_bias),
+            eps=settings.norm_eps or EPS["rms"],
             dropout=settings.dropout,
         )
 
@@ -236,7 +246,7 @@ def _block(settings: ModelSettings, place: Place) -> Block:
         hidden=settings.hidden,
         activation=settings.activation,
         layers=settings.feed_layers,
-        bias=settings.bias,
+        bias=bool(settings.feed_bias),
     )
     return Block(
         attend=attention(causal=place.causal and settings.mask),

@@ -36,8 +36,10 @@ class Block(nn.Module):
         *,
         memory: Memory | None = None,
         rotation: Rotation | None = None,
+        seen: Bool[Tensor, "B T T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        x = self.around_attend(x, lambda x: self.attend(x, mask, rotation=rotation), mask)
+        """`seen`: where each token looks at others than the mask says."""
+        x = self.around_attend(x, lambda x: self.attend(x, mask if seen is None else seen, rotation=rotation), mask)
         if self.recall is not None and self.around_recall is not None:
             recall = self.recall
             x = self.around_recall(x, lambda x: recall(x, memory=memory), mask)
@@ -153,6 +155,14 @@ class TransformerState(State):
         return new
 
 
+def within(segments: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """The position of each token in its own segment, from 0 on."""
+    index = torch.arange(segments.shape[1], device=segments.device)
+    begins = torch.ones_like(segments, dtype=torch.bool)
+    begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
+    return index - torch.where(begins, index, 0).cummax(1).values
+
+
 class TransformerEncoder(Encoder):
     """Positions, blocks, and after pre-norm blocks one last norm."""
 
@@ -163,6 +173,7 @@ class TransformerEncoder(Encoder):
         blocks: list[Block],
         positions: nn.Module,
         rotary: Rotary | None,
+        embed_norm: nn.Module,
         norm: nn.Module,
         causal: bool,
         limit: int | None,
@@ -175,16 +186,26 @@ class TransformerEncoder(Encoder):
         self.positions = positions
         self.rotary = rotary
         self.blocks = nn.ModuleList(blocks)
+        self.embed_norm = embed_norm
         self.norm = norm
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None, *, memory: Memory | None = None
+        self,
+        x: Float[Tensor, "B T d"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
         self._check(memory)
-        x, rotation = self._place(x, torch.arange(x.shape[1], device=x.device))
+        index, seen = torch.arange(x.shape[1], device=x.device), None
+        if segments is not None:
+            index, seen = within(segments), segments.unsqueeze(2) == segments.unsqueeze(1)
+            seen = seen if mask is None else seen & mask.unsqueeze(1)
+        x, rotation = self._place(x, index)
         for block in self.blocks:
-            x = block(x, mask, memory=memory, rotation=rotation)
+            x = block(x, mask, memory=memory, rotation=rotation, seen=seen)
         return self.norm(x, mask)
 
     def start(self, batch: int, room: int, memory: Memory | None = None) -> TransformerState:
@@ -215,7 +236,7 @@ class TransformerEncoder(Encoder):
     def _place(
         self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]
     ) -> tuple[Float[Tensor, "B T d"], Rotation | None]:
-        x = self.dropout(self.positions(x, index))
+        x = self.dropout(self.embed_norm(self.positions(x, index)))
         return x, None if self.rotary is None else self.rotary(index)
 
     def _check(self, memory: Memory | None) -> None:

@@ -5,6 +5,7 @@
 | `embed.vectors` | word vectors; a translator's `embed_source.vectors`, `embed_target.vectors` |
 | `encoder.input`, `encoder.output` | what an encoder reads and gives; a translator has a `decoder` too |
 | `encoder.positions.vectors`, `.output` | what is added for positions, and the sum; `encoder.rotary.cos`, `.sin` |
+| `encoder.embed_norm.output` | the norm of that sum, or the sum: what the first block reads |
 | `encoder.blocks.N.input`, `.output` | around a block of a Transformer |
 | `encoder.blocks.N.attend.queries`, `.keys`, `.values`, `.scores`, `.weights`, `.mixed` | attention; what heads found |
 | `decoder.blocks.N.recall.…` | the same of attention to the source |
@@ -38,10 +39,11 @@ from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inside.recorders import Make, Recorder, given, itself, recorder_of
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import Reader
 from glassformer.models.seq2seq import Seq2Seq
 
-MODELS = (LanguageModel, Reader, Seq2Seq)
+MODELS = (LanguageModel, MaskedLanguageModel, Reader, Seq2Seq)
 """Built of bricks: of what is inside, only these are recorded."""
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 """They compute nothing."""
@@ -203,7 +205,7 @@ def _as_now(make: Make) -> Make:
 def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tensor]]:
     """The vectors that go into the first layer of an encoder and come out of each; before the last norm, if any."""
     if isinstance(encoder, TransformerEncoder):
-        first, names = "positions.output", [f"blocks.{layer}.output" for layer in range(len(encoder.blocks))]
+        first, names = "embed_norm.output", [f"blocks.{layer}.output" for layer in range(len(encoder.blocks))]
     elif isinstance(encoder, CnnEncoder):
         first, names = "input", [f"around.{layer}.output" for layer in range(len(encoder.around))]
     elif isinstance(encoder, RecurrentEncoder | RecurrentDecoder):

@@ -20,6 +20,7 @@ from glassformer.inside.layers import INPUT, OUTPUT, passed, vectors_by_layer
 from glassformer.inside.panels import Guesses, Line, Lines, Panel, Table
 from glassformer.inside.view import View
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.seq2seq import Seq2Seq
 
 
@@ -97,9 +98,15 @@ def layer_scores(model: nn.Module, inputs: Sequence[Any]) -> Iterator[tuple[str,
     for name, x in vectors:
         if x.shape[-1] == model.head.in_features:
             last = x if norm is None else norm(x, mask)
-            yield name, model.head(last)[0]
+            yield name, _scored(model, last)[0]
     if last is None or not torch.equal(last, output):
-        yield OUTPUT, model.head(output)[0]
+        yield OUTPUT, _scored(model, output)[0]
+
+
+def _scored(model: LanguageModel | MaskedLanguageModel | Seq2Seq, x: Tensor) -> Tensor:
+    """What the head says of vectors; that of a masked model may have a map of its own before it."""
+    transform = model.transform if isinstance(model, MaskedLanguageModel) else None
+    return model.head(x if transform is None else transform(x))
 
 
 @torch.inference_mode()
@@ -121,8 +128,12 @@ def lens_view(
     chances: Float[Array, "L T"] | None = None,
     entropy: Float[Array, "L T"] | None = None,
     title: str = "What it would say after each layer",
+    right: str = "The token that did follow",
 ) -> View:
-    """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy."""
+    """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy.
+
+    `right`: that token in words.
+    """
     panels: list[Panel] = [
         Guesses(tokens=tokens, layers=layers, guesses=guesses, probabilities=probabilities, answers=answers)
     ]
@@ -141,7 +152,7 @@ def lens_view(
             )
         )
         note = (
-            f"The token that did follow has a probability of {mean[0]:.3f} {_where(layers[0])} and of "
+            f"{right} has a probability of {mean[0]:.3f} {_where(layers[0])} and of "
             f"{mean[-1]:.3f} {_where(layers[-1])}, on average."
         )
     if entropy is not None:
@@ -172,8 +183,8 @@ def _where(layer: str) -> str:
     return f"at the {layer}" if layer in (INPUT, OUTPUT) else f"after {layer}"
 
 
-def _able(model: nn.Module) -> LanguageModel | Seq2Seq:
-    if not isinstance(model, LanguageModel | Seq2Seq):
+def _able(model: nn.Module) -> LanguageModel | MaskedLanguageModel | Seq2Seq:
+    if not isinstance(model, LanguageModel | MaskedLanguageModel | Seq2Seq):
         raise Misuse(
             f"the lens needs a head that scores the next token, as language models and translators have one; "
             f"{type(model).__name__} has none"
@@ -181,14 +192,16 @@ def _able(model: nn.Module) -> LanguageModel | Seq2Seq:
     return model
 
 
-def _writer(model: LanguageModel | Seq2Seq, inputs: Sequence[Any]) -> tuple[Encoder, Tensor | None]:
+def _writer(
+    model: LanguageModel | MaskedLanguageModel | Seq2Seq, inputs: Sequence[Any]
+) -> tuple[Encoder, Tensor | None]:
     """The encoder before the head, and the mask of what it reads."""
     place = 3 if isinstance(model, Seq2Seq) else 1
     mask = inputs[place] if len(inputs) > place else None
     return (model.decoder if isinstance(model, Seq2Seq) else model.encoder), mask
 
 
-def _written(model: LanguageModel | Seq2Seq, inputs: Sequence[Any]) -> list[int]:
+def _written(model: LanguageModel | MaskedLanguageModel | Seq2Seq, inputs: Sequence[Any]) -> list[int]:
     ids: list[int] = inputs[2 if isinstance(model, Seq2Seq) else 0][0].tolist()
     return ids
 

@@ -13,8 +13,9 @@ from glassformer.config.errors import Misuse
 from glassformer.inside.arrays import numbers_of
 from glassformer.inside.panels import Grid, Panel, Points, Table
 from glassformer.inside.view import View
-from glassformer.models.build import words_of
+from glassformer.models.build_input import words_of
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.text.tokenizer import Tokenizer
@@ -48,7 +49,7 @@ def word_table(model: nn.Module) -> Float[Array, "V d"]:
         return numbers_of(model.bag.table.weight[: model.bag.vocab])
     if isinstance(model, Seq2Seq):
         found = model.embed_source
-    elif isinstance(model, LanguageModel | Reader):
+    elif isinstance(model, LanguageModel | MaskedLanguageModel | Reader):
         found = words_of(model.embed)
     else:
         raise Misuse(f"{type(model).__name__} is a model of one's own: where its word vectors are, only it knows")
@@ -81,7 +82,8 @@ def neighbours_of(model: nn.Module, tokenizer: Tokenizer, word: str, *, most: in
     """The words whose vectors are nearest to a word's."""
     table = word_table(model)
     id = word_id(word, tokenizer)
-    found = nearest(table, id, most, skip=no_words(tokenizer))
+    beyond = range(tokenizer.vocab_size, len(table))  # a table may have more rows than there are tokens
+    found = nearest(table, id, most, skip={*no_words(tokenizer), *beyond})
     return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(one) for one in found], table[[id, *found]])
 
 

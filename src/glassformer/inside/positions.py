@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, SineCosine, sine_cosine
+from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, SineCosine
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.transformer import TransformerEncoder
@@ -16,10 +16,11 @@ from glassformer.inside.nearest import COSINE, cosines
 from glassformer.inside.panels import Grid, Line, Lines, Panel
 from glassformer.inside.view import View
 
-SINE, LEARNED, ONEHOT, ROTARY = "sine", "learned", "onehot", "rotary"
+SINE, HALVES, LEARNED, ONEHOT, ROTARY = "sine", "sine-halves", "learned", "onehot", "rotary"
 
 FORMULAS = {
     SINE: "PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos(t / 10000^(2i/d))",
+    HALVES: "PE(t, i) = sin(t / 10000^(2i/d)), PE(t, d/2 + i) = cos(t / 10000^(2i/d))",
     LEARNED: "row t of a learned table, added to the word vector at t",
     ONEHOT: "the columns of W that the one-hot vector of t picks out of W [x; onehot(t)]",
     ROTARY: "cos(t · θᵢ), θᵢ the angle by which pair i turns from one position to the next",
@@ -29,7 +30,7 @@ FORMULAS = {
 @dataclass(frozen=True)
 class Positions:
     kind: str
-    """sine, learned, onehot or rotary."""
+    """sine, sine-halves, learned, onehot or rotary."""
     vectors: Float[Array, "T d"]
     """What each position adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers."""
 
@@ -55,7 +56,7 @@ def position_vectors(model: nn.Module, count: int) -> Positions:
     if encoder.rotary is not None:
         return Positions(ROTARY, numbers_of(encoder.rotary(index).cos))
     if isinstance(module, SineCosine):
-        return Positions(SINE, numbers_of(sine_cosine(index, encoder.width)))
+        return Positions(HALVES if module.halves else SINE, numbers_of(module.waves(index, encoder.width)))
     if isinstance(module, LearnedPositions):
         _enough(count, module.table.num_embeddings)
         return Positions(LEARNED, numbers_of(module.table.weight[:count]))

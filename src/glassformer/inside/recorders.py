@@ -14,14 +14,7 @@ from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.norm import BatchNorm, LayerNorm, NoNorm, RMSNorm
 from glassformer.bricks.pooling import AttentionPool, Pool
-from glassformer.bricks.positions import (
-    LearnedPositions,
-    NoPositions,
-    OneHotPositions,
-    Rotary,
-    SineCosine,
-    sine_cosine,
-)
+from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, Rotary, SineCosine
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_trace import Trace, trace
 from glassformer.bricks.residual import Residual
@@ -82,7 +75,7 @@ def _vectors(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) 
 def _positions(path: str, module: nn.Module, args: Any, kwargs: Any, output: Tensor) -> Found:
     x, index = args
     if isinstance(module, SineCosine):
-        yield f"{path}.vectors", lambda: sine_cosine(index, x.shape[-1])
+        yield f"{path}.vectors", lambda: module.waves(index, x.shape[-1])
     elif isinstance(module, LearnedPositions):
         yield f"{path}.vectors", lambda: module.table(index)
     elif isinstance(module, OneHotPositions):

@@ -11,9 +11,9 @@ from torch import nn
 
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
-from glassformer.bricks.pooling import make_pool
+from glassformer.bricks.norm import make_norm
+from glassformer.bricks.pooling import UnitLength, make_pool
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder
@@ -21,33 +21,74 @@ from glassformer.encoders.identity import IdentityEncoder
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
 from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.models.build_input import Input, build_input, embed_tokens, rows_of, words_of
 from glassformer.models.initialise import (
     initialise_bag,
     initialise_encoder,
     initialise_head,
     initialise_input,
-    initialise_vectors,
+    initialise_map,
+    initialise_scores,
 )
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.masked_model import MaskedLanguageModel, Transform
 from glassformer.models.reader import BagReader, Reader, TextReader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
 
-Input = WordVectors | OneHot | ImageTokens | ColumnTokens | FlatColumns | FlatPixels | MixedTokens
-
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:
+    vocab = rows_of(settings, vocab)
     with _own_random_numbers(seed):
-        embed = _embed(settings, vocab)
+        embed = embed_tokens(settings, vocab)
         encoder = build_encoder(settings, Place(input_width=embed.width, causal=True))
         model = LanguageModel(
-            embed=embed, encoder=encoder, vocab=vocab, context=settings.context, tied=bool(settings.tied)
+            embed=embed,
+            encoder=encoder,
+            vocab=vocab,
+            context=settings.context,
+            tied=bool(settings.tied),
+            bias=bool(settings.head_bias),
         )
         _initialise(embed, encoder, settings)
-        if not settings.tied:
-            initialise_vectors(model.head.weight, _how(encoder, settings))
+        initialise_scores(model.head, _how(encoder, settings), tied=bool(settings.tied))
     return model
+
+
+def build_masked_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> MaskedLanguageModel:
+    vocab = rows_of(settings, vocab)
+    with _own_random_numbers(seed):
+        embed = embed_tokens(settings, vocab)
+        encoder = build_encoder(settings, Place(input_width=embed.width, causal=False))
+        transform = None
+        if settings.head_transform:
+            norm = make_norm(settings.norm, encoder.width, bias=settings.bias, eps=settings.norm_eps)
+            transform = Transform(width=encoder.width, activation=settings.activation, norm=norm)
+        model = MaskedLanguageModel(
+            embed=embed,
+            encoder=encoder,
+            vocab=vocab,
+            context=settings.context,
+            tied=bool(settings.tied),
+            bias=bool(settings.head_bias),
+            transform=transform,
+        )
+        _initialise(embed, encoder, settings)
+        initialise_scores(model.head, _how(encoder, settings), tied=bool(settings.tied))
+        if transform is not None:
+            initialise_map(transform.map, _how(encoder, settings))
+    return model
+
+
+def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextReader:
+    """A model that gives a vector for each text."""
+    with _own_random_numbers(seed):
+        embed = embed_tokens(settings, rows_of(settings, vocab))
+        encoder = build_encoder(settings, Place(input_width=embed.width, causal=settings.causal))
+        pool = make_pool(settings.pool, width=encoder.width, both_ways=settings.bidirectional)
+        _initialise(embed, encoder, settings)
+    return TextReader(embed=embed, encoder=encoder, pool=pool, head=UnitLength() if settings.unit else nn.Identity())
 
 
 def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: int, seed: int = 0) -> Seq2Seq:
@@ -56,14 +97,15 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
     assert settings.decoder_layers is not None
     if settings.encoder not in BUILDERS:
         raise SettingError(f"{settings.encoder} keeps no vector for each token: it cannot be read by a decoder")
+    source_vocab, target_vocab = rows_of(settings, source_vocab), rows_of(settings, target_vocab)
     if settings.shared and source_vocab != target_vocab:
         raise SettingError(f"model.shared needs one vocabulary for both sides, not {source_vocab} and {target_vocab}")
     if settings.shared and settings.embed == "onehot":
         raise SettingError("model.shared needs model.embed vectors: one-hot vectors have no weights to share")
     writing = replace(settings, encoder=settings.decoder, layers=settings.decoder_layers, bidirectional=False)
     with _own_random_numbers(seed):
-        embed_source = _embed(settings, source_vocab)
-        embed_target = _embed(writing, target_vocab)
+        embed_source = embed_tokens(settings, source_vocab)
+        embed_target = embed_tokens(writing, target_vocab)
         if settings.shared:
             assert isinstance(embed_source, WordVectors)
             assert isinstance(embed_target, WordVectors)
@@ -83,11 +125,11 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
             decoder=decoder,
             vocab=target_vocab,
             tied=bool(settings.tied),
+            bias=bool(settings.head_bias),
         )
         _initialise(embed_source, encoder, settings)
         _initialise(embed_target, decoder, writing)
-        if not settings.tied:
-            initialise_vectors(model.head.weight, _how(decoder, writing))
+        initialise_scores(model.head, _how(decoder, writing), tied=bool(settings.tied))
     return model
 
 
@@ -108,14 +150,21 @@ def build_reader(
 
 
 def _reader(settings: ModelSettings, shape: Shape, outputs: int) -> Reader:
-    embed = _input(settings, shape)
+    embed = build_input(settings, shape)
     tokens = None if isinstance(embed, WordVectors | OneHot) else embed.tokens
     encoder = _reading_encoder(settings, embed)
     if settings.pool == "flatten" and tokens is None:
         raise SettingError("model.pool flatten needs as many vectors of every example, and texts are of any length")
     pooled = encoder.width * (tokens or 1) if settings.pool == "flatten" else encoder.width
+    assert settings.head_hidden is not None
     head = MultilayerPerceptron(
-        width=pooled, out=outputs, layers=settings.head_layers, hidden=settings.head_hidden, dropout=settings.dropout
+        width=pooled,
+        out=outputs,
+        layers=settings.head_layers,
+        hidden=settings.head_hidden,
+        activation=settings.head_activation,
+        bias=settings.head_bias is not False,
+        dropout=settings.dropout,
     )
     _initialise(embed, encoder, settings)
     initialise_head(head, linear=settings.encoder == "linear")
@@ -128,50 +177,6 @@ def _reader(settings: ModelSettings, shape: Shape, outputs: int) -> Reader:
     return Reader(embed=embed, encoder=encoder, pool=pool, head=head)
 
 
-def _input(settings: ModelSettings, shape: Shape) -> Input:
-    """What turns an example of this shape into vectors for this encoder."""
-    kinds = sum([bool(shape.vocab), bool(shape.columns), shape.image is not None])
-    if kinds == 1 and shape.vocab:
-        return _embed(settings, shape.vocab, settings.embed_width)
-    flat = settings.encoder in ("linear", "mlp")
-    if kinds == 1 and shape.image is not None:
-        channels, height, width = shape.image
-        return FlatPixels(channels=channels, height=height, width=width) if flat else _image(settings, shape.image)
-    if kinds == 1 and flat:
-        return FlatColumns(numbers=shape.numbers, categories=shape.categories)
-    columns = ColumnTokens(numbers=shape.numbers, categories=shape.categories, width=settings.width)
-    if kinds == 1:
-        return columns
-    words = _embed(settings, shape.vocab, settings.embed_width) if shape.vocab else None
-    if isinstance(words, OneHot):
-        raise SettingError("model.embed onehot is for texts alone: beside other columns words need model.embed vectors")
-    return MixedTokens(
-        words=words,
-        columns=columns if shape.columns else None,
-        image=None if shape.image is None else _image(settings, shape.image),
-        width=settings.width,
-        word_dropout=settings.word_dropout,
-    )
-
-
-def _image(settings: ModelSettings, image: tuple[int, int, int]) -> ImageTokens:
-    channels, *size = image
-    height, width = size
-    cut: Patches | ConvolutionStack
-    if settings.encoder == "cnn":
-        widths = [max(8, settings.width >> later) for later in reversed(range(1, settings.layers))]
-        cut = ConvolutionStack(
-            channels=channels,
-            size=(height, width),
-            widths=[*widths, settings.width],
-            kernel=settings.kernel,
-            bias=settings.bias,
-        )
-    else:
-        cut = Patches(channels=channels, size=(height, width), patch=settings.patch, width=settings.width)
-    return ImageTokens(tokens=cut, width=settings.width)
-
-
 def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
     """Convolutions of an image, and a row or an image as one vector, are read as they are."""
     if isinstance(embed, FlatColumns | FlatPixels) or (settings.encoder == "cnn" and isinstance(embed, ImageTokens)):
@@ -180,12 +185,13 @@ def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
         settings = replace(settings, context=embed.beside + (settings.context if embed.words is not None else 0))
     elif isinstance(embed, ColumnTokens | ImageTokens):
         settings = replace(settings, context=embed.tokens)
-    return build_encoder(settings, Place(input_width=embed.width, causal=False))
+    return build_encoder(settings, Place(input_width=embed.width, causal=settings.causal))
 
 
 def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagReader:
     if settings.words and shape.space is None:
         raise SettingError("model.words counts words in a text of characters, and its tokenizer knows no space")
+    assert settings.head_hidden is not None
     linear = settings.head_layers == 0
     first = outputs if linear else settings.head_hidden
     bag = BagOfWords(
@@ -213,11 +219,6 @@ def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagReader:
     return BagReader(bag=bag, head=head)
 
 
-def words_of(embed: nn.Module) -> WordVectors | None:
-    """The word vectors among what turns examples into vectors, if there are any."""
-    return next((module for module in embed.modules() if isinstance(module, WordVectors)), None)
-
-
 def put_vectors(model: Reader, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
     """Word vectors from elsewhere into the rows `ids` of a model's table, as they are."""
     words = words_of(model.embed)
@@ -243,16 +244,6 @@ def _own_random_numbers(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
-
-
-def _embed(settings: ModelSettings, vocab: int, table_width: int | None = None) -> WordVectors | OneHot:
-    if settings.embed == "onehot":
-        return OneHot(vocab=vocab)
-    # a Transformer drops out after it has added positions
-    dropout = 0.0 if settings.encoder == "transformer" else settings.dropout
-    return WordVectors(
-        vocab=vocab, width=settings.width, table_width=table_width, scale=settings.embed_scale, dropout=dropout
-    )
 
 
 def _how(encoder: Encoder, settings: ModelSettings) -> str:

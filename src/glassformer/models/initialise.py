@@ -9,7 +9,8 @@
 Biases start at 0, norms at 1. Recurrent, convolutional and window encoders start as torch starts them, but for the
 recurrent matrices, which start orthogonal, and an LSTM's forget gate, whose bias starts at 1; their word vectors as
 `xavier`'s, and so do the maps with which a recurrent decoder takes up a memory. A head of its own starts like the word
-vectors; word vectors that two sides share start like the decoder's.
+vectors, the map before a masked model's like the other linear maps; word vectors that two sides share start like the
+decoder's.
 
 The head of a classifier or regressor starts small (normal, 0.02), so that its first answers say next to nothing; hidden
 layers before it start normal, √(2 / fan-in). A bag of words or other columns start at 0 where the model is linear, for
@@ -35,12 +36,7 @@ from glassformer.encoders.transformer import Block, TransformerEncoder
 def initialise_transformer(encoder: TransformerEncoder, how: str) -> None:
     for module in encoder.modules():
         if isinstance(module, nn.Linear):
-            if how == "xavier":
-                nn.init.xavier_uniform_(module.weight)
-            else:
-                nn.init.normal_(module.weight, std=0.02 if how == "gpt2" else module.in_features**-0.5)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+            initialise_map(module, how)
         elif isinstance(module, nn.Embedding):
             initialise_vectors(module.weight, how)
     blocks = [block for block in encoder.blocks if isinstance(block, Block)]
@@ -55,12 +51,19 @@ def initialise_transformer(encoder: TransformerEncoder, how: str) -> None:
                 nn.init.normal_(end.weight, std=std)
 
 
+def initialise_map(layer: nn.Linear, how: str) -> None:
+    if how == "xavier":
+        nn.init.xavier_uniform_(layer.weight)
+    else:
+        nn.init.normal_(layer.weight, std=0.02 if how == "gpt2" else layer.in_features**-0.5)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
 def initialise_recurrent(encoder: RecurrentEncoder | RecurrentDecoder) -> None:
     for module in encoder.modules():
         if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+            initialise_map(module, "xavier")
     for name, weight in encoder.layers.cell.named_parameters():
         if name.startswith("weight_hh"):
             for gate in weight.chunk(weight.shape[0] // encoder.layers.cell.hidden_size):
@@ -72,6 +75,14 @@ def initialise_recurrent(encoder: RecurrentEncoder | RecurrentDecoder) -> None:
 
 def initialise_vectors(table: Tensor, how: str) -> None:
     nn.init.normal_(table, std=table.shape[1] ** -0.5 if how == "xavier" else 0.02)
+
+
+def initialise_scores(head: nn.Linear, how: str, *, tied: bool) -> None:
+    """The map to a score for each token; one that is tied starts as the word vectors do."""
+    if not tied:
+        initialise_vectors(head.weight, how)
+    if head.bias is not None:
+        nn.init.zeros_(head.bias)
 
 
 def initialise_input(embed: nn.Module, how: str) -> None:
@@ -108,7 +119,8 @@ def initialise_head(head: MultilayerPerceptron, *, linear: bool = False) -> None
         last = 0.0 if linear else 0.02
         std = last if layer is head.output else math.sqrt(2 / layer.in_features)
         nn.init.normal_(layer.weight, std=std)
-        nn.init.zeros_(layer.bias)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
 
 
 def initialise_bag(bag: BagOfWords, *, linear: bool) -> None:

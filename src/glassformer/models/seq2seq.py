@@ -23,6 +23,7 @@ class Seq2Seq(nn.Module):
         decoder: Encoder,
         vocab: int,
         tied: bool = False,
+        bias: bool = False,
     ) -> None:
         super().__init__()
         self.embed_source = embed_source
@@ -30,7 +31,7 @@ class Seq2Seq(nn.Module):
         self.embed_target = embed_target
         """With the same table as `embed_source` where both sides share their word vectors."""
         self.decoder = decoder
-        self.head = nn.Linear(decoder.width, vocab, bias=False)
+        self.head = nn.Linear(decoder.width, vocab, bias=bias)
         if tied:
             assert isinstance(embed_target, WordVectors)
             self.head.weight = embed_target.table.weight

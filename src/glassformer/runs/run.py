@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError
 from glassformer.config.resolve import Config, resolve
+from glassformer.data.embedded import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs.checkpoints import (
     Checkpoint,
@@ -23,10 +24,13 @@ from glassformer.runs.checkpoints import (
     save_checkpoint,
 )
 from glassformer.runs.files import read_json, read_tensors, write_json, write_tensors, write_text, writing
+from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
 FORMAT = 1
-CARD = "glassformer.json"
+CARD, CHAT_TEMPLATE = "glassformer.json", "chat_template.jinja"
+ORIGINAL = "original"
+"""The folder of an imported run with the files about tokens as they came."""
 NEEDED = {"config": (), "tokenizer": ("hash", "kind", "vocab_size"), "data": ("name", "fingerprint", "report")}
 """What every card has: its parts, and the keys in them."""
 RUNS = Path("runs")
@@ -41,16 +45,14 @@ class Run:
     # --- finding and making ---
 
     @staticmethod
-    def check_free(path: Path, *, overwrite: bool = False) -> None:
-        """Whether a run may be made here: what is there is never overwritten unasked."""
+    def check_free(path: Path, *, overwrite: bool = False, goes_on: bool = True) -> None:
+        """Whether a run may be made here: nothing is overwritten unasked. `goes_on`: a run can be resumed."""
         if path.is_file():
             raise Misuse(f"{path} is a file: name a folder for the run")
         if (path / CARD).exists():
             if not overwrite:
-                raise Misuse(
-                    f"{path} already holds a run: go on with --resume, replace it with --overwrite, "
-                    "or name another --out"
-                )
+                resume = "go on with --resume, " if goes_on else ""
+                raise Misuse(f"{path} already holds a run: {resume}replace it with --overwrite, or name another --out")
         elif path.is_dir() and any(path.iterdir()):
             raise Misuse(f"{path} is not empty and holds no run: name another --out")
 
@@ -99,7 +101,8 @@ class Run:
     @staticmethod
     def next_name(data: str, model: str) -> Path:
         """runs/<data>-<model>-N, with the first N that is free."""
-        stem = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(data.split(":")[0]).name.split(".")[0]).strip("-") or "data"
+        name = Path(data.removeprefix(HUB).split(":")[0]).name
+        stem = re.sub(r"[^A-Za-z0-9_.]+", "-", name.split(".")[0]).strip("-") or "data"
         number = 1
         while (path := RUNS / f"{stem}-{model}-{number}").exists():
             number += 1
@@ -155,7 +158,11 @@ class Run:
         if not path.is_file():
             raise RunError(f"{path} is missing: the run is not complete")
         try:
-            tokenizer = Tokenizer.load(path)
+            roles = None if held.get("roles") is None else Roles.from_json(held["roles"])
+        except (AttributeError, TypeError, ValueError) as error:
+            raise RunError(f"{self.path / CARD} is damaged: the roles of its tokens: {error}") from None
+        try:
+            tokenizer = Tokenizer.load(path, roles)
         except Misuse as error:
             raise RunError(str(error)) from None
         if tokenizer.hash != held.get("hash"):
@@ -213,6 +220,16 @@ class Run:
         """Forget what was logged after this step: it will be logged again."""
         lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def tokenizer_card(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What a card says of a tokenizer; the file beside it does not know what its special tokens are for."""
+    return {
+        "hash": tokenizer.hash,
+        "kind": tokenizer.kind,
+        "vocab_size": tokenizer.vocab_size,
+        "roles": tokenizer.roles.to_json(),
+    }
 
 
 def environment() -> dict[str, str]:

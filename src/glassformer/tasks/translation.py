@@ -23,7 +23,7 @@ from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
 
 NOTHING = -1
-"""The answer where none is asked for: at padding."""
+"""The answer where none is asked for: at padding, and before the last of the tokens that open a target."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class PairBatch(Batch):
     source_mask: Bool[Tensor, "B S"]
     target: Int[Tensor, "B T"]
     target_mask: Bool[Tensor, "B T"]
+    opening: int = 1
+    """How many tokens open each target: START, unless its tokenizer was made elsewhere."""
 
     @property
     def size(self) -> int:
@@ -41,7 +43,7 @@ class PairBatch(Batch):
 
     @property
     def count(self) -> int:
-        return int(self.target_mask[:, 1:].sum())
+        return int(self.target_mask[:, self.opening :].sum())
 
     @property
     def tokens(self) -> int:
@@ -49,10 +51,12 @@ class PairBatch(Batch):
 
     def rows(self, first: int, last: int) -> "PairBatch":
         source, source_mask = Sequences.trimmed(self.source[first:last], self.source_mask[first:last])
-        return PairBatch(source, source_mask, *Sequences.trimmed(self.target[first:last], self.target_mask[first:last]))
+        target, target_mask = Sequences.trimmed(self.target[first:last], self.target_mask[first:last])
+        return PairBatch(source, source_mask, target, target_mask, self.opening)
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         answers = self.target[:, 1:].masked_fill(~self.target_mask[:, 1:], NOTHING)
+        answers[:, : self.opening - 1] = NOTHING
         tensors = (self.source, self.source_mask, self.target[:, :-1], answers)
         if device.type == "cuda":
             return tuple(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors)
@@ -90,13 +94,18 @@ class Translating(Task):
         assert self._order is not None
         rows = self._order.rows(step)
         train = self.parts["train"]
-        return PairBatch(*train.source.padded(rows), *train.target.padded(rows))
+        return self._side_by_side(*train.source.padded(rows), *train.target.padded(rows))
+
+    def _side_by_side(self, source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> PairBatch:
+        return PairBatch(source, source_mask, target, target_mask, len(self.tokenizer.roles.opening))
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         source, source_mask, target, answers = tensors
         assert isinstance(model, Seq2Seq)
         features = model.features(source, source_mask, target)  # padding follows the target: causal, it never matters
-        return vocabulary_loss(features.flatten(0, 1), model.head.weight, answers.flatten(), smoothing=self.smoothing)
+        return vocabulary_loss(
+            features.flatten(0, 1), model.head.weight, answers.flatten(), bias=model.head.bias, smoothing=self.smoothing
+        )
 
     @torch.no_grad()
     def evaluate(
@@ -114,7 +123,7 @@ class Translating(Task):
         """
         assert isinstance(model, Seq2Seq)
         pairs = self.parts[part]
-        rows = _spread(pairs.target.lengths - 1, most)
+        rows = _spread(pairs.target.lengths - len(self.tokenizer.roles.opening), most)
         if not len(rows):
             raise DataError(f"the {part} part holds no pair")
         losses = self._losses(model, pairs, rows)
@@ -135,7 +144,7 @@ class Translating(Task):
         return judge(records, "greedy" if how.beam == 1 else f"beam {how.beam}", lowercase=lowercase)
 
     def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
-        return translate(model, sources, how, context=self.context, **marks_of(self.tokenizer))
+        return translate(model, sources, how, context=self.context, **marks_of(self.tokenizer, model))
 
     def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:
         """The summed loss of each pair without label smoothing, and over how many tokens."""
@@ -143,9 +152,11 @@ class Translating(Task):
         place = {row: number for number, row in enumerate(rows.tolist())}
         out: list[tuple[float, int]] = [(0.0, 0)] * len(rows)
         for some, *tensors in pairs.batches(rows):
-            source, source_mask, target, answers = PairBatch(*tensors).tensors(device)
+            source, source_mask, target, answers = self._side_by_side(*tensors).tensors(device)
             features = model.features(source, source_mask, target)
-            losses = vocabulary_losses(features.flatten(0, 1), model.head.weight, answers.flatten())
+            losses = vocabulary_losses(
+                features.flatten(0, 1), model.head.weight, answers.flatten(), bias=model.head.bias
+            )
             sums = losses.view_as(answers).double().sum(1).tolist()
             counts = (answers != NOTHING).sum(1).tolist()
             for row, value, count in zip(some.tolist(), sums, counts, strict=True):

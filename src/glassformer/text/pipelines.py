@@ -11,7 +11,8 @@ from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.words import count_words
 
-PAD, START, END, UNKNOWN = "<pad>", "<start>", "<end>", "<unk>"
+PAD, START, END, UNKNOWN, MASK = "<pad>", "<start>", "<end>", "<unk>", "<mask>"
+NAMES = {"pad": PAD, "start": START, "end": END, "unk": UNKNOWN, "mask": MASK}
 SPECIALS = [PAD, START, END, UNKNOWN]
 """The first ids of characters and words. BPE knows every byte, and needs no `<unk>`."""
 
@@ -25,10 +26,12 @@ NO_BLANK = r"(?<=[(\[{“‘¿¡\n]) | (?=[,.;:!?)\]}%’”…\n])"
 """The blanks that joining words leaves where none belongs: after what opens, before what closes, round line ends."""
 
 
-def train(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
-    """The pipeline of `settings.kind`, with the tokens of these texts."""
-    pipeline = {"char": _char, "word": _word, "bpe": _bpe}[settings.kind](texts, settings)
-    if pipeline.get_vocab_size() <= len(SPECIALS):
+def train(texts: Iterable[str], settings: TokenizerSettings, *, mask: bool = False) -> tokenizers.Tokenizer:
+    """The pipeline of `settings.kind`, with the tokens of these texts; `mask`: with `<mask>` among the special ones."""
+    specials = [PAD, START, END] if settings.kind == "bpe" else SPECIALS
+    specials = [*specials, MASK] if mask else specials
+    pipeline = {"char": _char, "word": _word, "bpe": _bpe}[settings.kind](texts, settings, specials)
+    if pipeline.get_vocab_size() <= len(specials):
         raise DataError(
             f"the text yields no tokens: it holds no {settings.kind} seen at least {settings.min_count} times "
             "(--tokenizer.min_count)"
@@ -46,26 +49,27 @@ def kind_of(spec: dict[str, Any]) -> str:
     if types == ("WordLevel", "Split", "Sequence") and split["pattern"] == {"Regex": WORD} and fold:
         return "word"
     plain_bytes = spec["normalizer"] is None and split.get("use_regex") and not split.get("add_prefix_space")
+    plain_bytes = plain_bytes and all(token["special"] for token in spec["added_tokens"])  # others may hold a blank
     return "bpe" if types == ("BPE", "ByteLevel", "ByteLevel") and plain_bytes else "other"
 
 
-def _char(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
+def _char(texts: Iterable[str], settings: TokenizerSettings, specials: list[str]) -> tokenizers.Tokenizer:
     """Every character a token: BPE without merges, which encodes five times as fast as splitting at every character."""
     fold = normalizers.Lowercase()
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(fold.normalize_str(text) if settings.lowercase else text)
-    most = None if settings.vocab_size is None else settings.vocab_size - len(SPECIALS)
-    vocabulary = _vocabulary(counts, settings.min_count, most)
+    most = None if settings.vocab_size is None else settings.vocab_size - len(specials)
+    vocabulary = _vocabulary(specials, counts, settings.min_count, most)
     pipeline = tokenizers.Tokenizer(models.BPE(vocabulary, [], unk_token=UNKNOWN))
-    pipeline.add_special_tokens(SPECIALS)
+    pipeline.add_special_tokens(specials)
     if settings.lowercase:
         pipeline.normalizer = fold
     pipeline.decoder = decoders.Fuse()
     return pipeline
 
 
-def _word(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
+def _word(texts: Iterable[str], settings: TokenizerSettings, specials: list[str]) -> tokenizers.Tokenizer:
     """The most frequent words, equal counts in the order of their letters."""
     pipeline = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     if settings.lowercase:
@@ -74,19 +78,20 @@ def _word(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Token
     join = [decoders.Replace(Regex(r"\A"), " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     pipeline.decoder = decoders.Sequence([*join, decoders.Replace(Regex(NO_BLANK), "")])
     counts = count_words(texts, pipeline)
-    most = (settings.vocab_size or DEFAULT_WORDS) - len(SPECIALS)
-    pipeline.model = models.WordLevel(_vocabulary(counts, settings.min_count, most), unk_token=UNKNOWN)
-    pipeline.add_special_tokens(SPECIALS)
+    most = (settings.vocab_size or DEFAULT_WORDS) - len(specials)
+    vocabulary = _vocabulary(specials, counts, settings.min_count, most)
+    pipeline.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
+    pipeline.add_special_tokens(specials)
     return pipeline
 
 
-def _vocabulary(counts: Counter[str], min_count: int, most: int | None) -> dict[str, int]:
+def _vocabulary(specials: list[str], counts: Counter[str], min_count: int, most: int | None) -> dict[str, int]:
     """Special tokens first, then what was seen often enough, the most frequent first."""
     frequent = sorted((token for token in counts if counts[token] >= min_count), key=lambda t: (-counts[t], t))
-    return {token: number for number, token in enumerate([*SPECIALS, *frequent[:most]])}
+    return {token: number for number, token in enumerate([*specials, *frequent[:most]])}
 
 
-def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
+def _bpe(texts: Iterable[str], settings: TokenizerSettings, specials: list[str]) -> tokenizers.Tokenizer:
     """Byte pairs merged as often as the vocabulary has room. All 256 bytes are tokens, so no text is unknown."""
     pipeline = tokenizers.Tokenizer(models.BPE())
     pipeline.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
@@ -94,7 +99,7 @@ def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokeni
     trainer = trainers.BpeTrainer(
         vocab_size=settings.vocab_size or DEFAULT_BPE,
         min_frequency=max(2, settings.min_count),  # a pair seen once is no pattern
-        special_tokens=[PAD, START, END],
+        special_tokens=specials,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

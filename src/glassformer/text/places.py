@@ -25,7 +25,7 @@ def tokens_of(spans: Iterable[Span], text: str, tokenizer: Tokenizer, ids: Seque
     """
     pieces = tokenizer.encode_with_offsets(text)
     read = [piece.id for piece in pieces] if ids is None else list(ids)
-    before = int(tokenizer.start is not None and read[:1] == [tokenizer.start])
+    before = next((len(marks) for marks in _openings(tokenizer) if tuple(read[: len(marks)]) == marks), 0)
     found = []
     for start, end in spans:
         own = [place for place, piece in enumerate(pieces) if piece.start < end and piece.end > start]
@@ -33,3 +33,8 @@ def tokens_of(spans: Iterable[Span], text: str, tokenizer: Tokenizer, ids: Seque
         whole = all(at < len(read) and read[at] == pieces[place].id for at, place in zip(places, own, strict=True))
         found.append(Placed([pieces[place] for place in own], places if whole else []))
     return found
+
+
+def _openings(tokenizer: Tokenizer) -> tuple[tuple[int, ...], ...]:
+    """What may stand before a text: one that is labelled or written, or one that is translated."""
+    return tokenizer.roles.opening, tokenizer.roles.source

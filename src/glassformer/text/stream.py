@@ -25,25 +25,37 @@ class Stream:
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
         self._before: list[int] = [id for id in after if id not in tokenizer.specials][-1:]
         self._waiting: list[int] = []
+        self._bytes = False
+        """Whether what waits is a run of single bytes."""
 
     def push(self, id: int) -> str:
         """The text that this token settles; none while a character is incomplete."""
         if id in self._tokenizer.specials:
             return ""
-        if self._tokenizer.kind == "bpe":
+        if self._tokenizer.spelling.byte_marks:
             return self._characters.decode(self._tokenizer.token_bytes(id))
+        settled = ""
+        if self._bytes and not self._tokenizer.one_byte(id):
+            settled = self._settle()
         self._waiting.append(id)
+        self._bytes = self._tokenizer.one_byte(id)
+        if self._bytes:  # whether they are text is decided for a whole run of them
+            return settled
         new = self._new_text()
         if new.endswith(REPLACEMENT) and len(self._waiting) < LONGEST_CHARACTER:
-            return ""
-        self._before, self._waiting = self._waiting, []
-        return new
+            return settled
+        return settled + self._settle()
 
     def end(self) -> str:
         """The rest: what an unfinished character looks like."""
         rest = self._characters.decode(b"", final=True) + self._new_text()
         self._before, self._waiting = [], []
         return rest
+
+    def _settle(self) -> str:
+        new = self._new_text()
+        self._before, self._waiting = self._waiting, []
+        return new
 
     def _new_text(self) -> str:
         before = self._tokenizer.decode(self._before)

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -14,9 +14,11 @@ import tokenizers
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
+from glassformer.config.say import Say, silent
 from glassformer.config.sections import TokenizerSettings
-from glassformer.text import pipelines
+from glassformer.text import outside, pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, few_distinct, pieces, sampled, utf8
+from glassformer.text.roles import Roles
 from glassformer.text.words import Numberer, Remembered
 
 BATCH = 1 << 20
@@ -32,17 +34,14 @@ class Piece(NamedTuple):
     end: int
 
 
-def _silent(line: str) -> None:
-    pass
-
-
 class Tokenizer:
     """A pipeline of the Rust library, and what this house asks of it.
 
     Special tokens are never read out of a text: one that says "<pad>" is text that says "<pad>".
     """
 
-    def __init__(self, rust: tokenizers.Tokenizer) -> None:
+    def __init__(self, rust: tokenizers.Tokenizer, roles: Roles | None = None) -> None:
+        """`roles`: of a tokenizer made elsewhere; unset, special tokens are known by the names they have here."""
         rust.encode_special_tokens = True  # not kept in the file, so set for every tokenizer
         rust.no_truncation()  # a file made elsewhere may cut and pad
         rust.no_padding()
@@ -52,28 +51,73 @@ class Tokenizer:
         """"char", "word", "bpe", or "other" for a pipeline made elsewhere."""
         self.vocab_size = max(rust.get_vocab().values()) + 1
         """One more than the largest id: the rows that an embedding needs."""
-        self.pad: int | None = rust.token_to_id(pipelines.PAD)
-        self.start: int | None = rust.token_to_id(pipelines.START)
-        self.end: int | None = rust.token_to_id(pipelines.END)
-        self.unk: int | None = rust.token_to_id(pipelines.UNKNOWN)
-        self.specials = frozenset(id for id, token in rust.get_added_tokens_decoder().items() if token.special)
+        self.roles = roles or Roles.named(**{role: rust.token_to_id(name) for role, name in pipelines.NAMES.items()})
+        self.special_tokens = {id: token for id, token in rust.get_added_tokens_decoder().items() if token.special}
+        self.specials = frozenset(self.special_tokens)
         """Ids that stand for no text; decoding leaves them out."""
+        self.spelling = outside.Spelling.of(self._spec)
+        """How the names of tokens spell text."""
         self.space: int | None = rust.token_to_id(" ") if self.kind == "char" else None
         """Of characters, the one that parts words."""
+
+    @property
+    def pad(self) -> int | None:
+        return self.roles.pad
+
+    @property
+    def start(self) -> int | None:
+        return self.roles.start
+
+    @property
+    def end(self) -> int | None:
+        return self.roles.end
+
+    @property
+    def unk(self) -> int | None:
+        return self.roles.unk
+
+    @property
+    def mask(self) -> int | None:
+        return self.roles.mask
+
+    def never(self, rows: int) -> list[int]:
+        """Ids that a model never writes: they stand for no text and end none, or no token has them.
+
+        `rows`: how many its table holds, which may be more than there are tokens.
+        """
+        beyond = range(self.vocab_size, rows)
+        return sorted((self.specials | self._gaps).difference(self.roles.ends).union(beyond))
+
+    @cached_property
+    def _gaps(self) -> frozenset[int]:
+        """Ids below the largest that no token has."""
+        return frozenset(range(self.vocab_size)) - frozenset(self._rust.get_vocab().values())
+
+    @cached_property
+    def texts(self) -> list[int]:
+        """Ids that stand for text which is known."""
+        others = self.specials | self._gaps | {self.pad, self.start, self.end, self.unk, self.mask}
+        return [id for id in range(self.vocab_size) if id not in others]
+
+    def with_roles(self, roles: Roles) -> "Tokenizer":
+        """The same tokens, with other uses."""
+        return Tokenizer(self._rust, roles)
 
     @classmethod
     def train(
         cls,
         texts: Iterable[str],
         settings: TokenizerSettings,
-        say: Callable[[str], None] = _silent,
+        say: Say = silent,
         total_bytes: int | None = None,
         encoded_next: bool = False,
+        mask: bool = False,
     ) -> Self:
         """Learn the tokens of these texts, which are read once and not kept; or load `settings.file`.
 
         `total_bytes`, where known, lets a corpus beyond `settings.sample_mb` be sampled evenly. `encoded_next`: the
         texts are held anyway and are the next to be encoded, so that how words were cut is remembered until then.
+        `mask`: one more special token, for what is to be guessed.
         """
         if settings.file is not None:
             return cls.load(settings.file)
@@ -85,15 +129,15 @@ class Tokenizer:
             raise DataError("the text yields no tokens: it is empty")
         sample = itertools.chain([first], sample)
         if settings.kind != "word" or not encoded_next:
-            return cls(pipelines.train(sample, settings))
+            return cls(pipelines.train(sample, settings, mask=mask))
         remembered = Remembered(sample)
-        tokenizer = cls(pipelines.train(remembered, settings))
+        tokenizer = cls(pipelines.train(remembered, settings, mask=mask))
         assert tokenizer.unk is not None
         tokenizer._numberer = Numberer(tokenizer._rust, tokenizer.unk, remembered)
         return tokenizer
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str], roles: Roles | None = None) -> Self:
         """The tokenizer of a tokenizer.json, ours or one made elsewhere."""
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -101,7 +145,7 @@ class Tokenizer:
             raise DataError(f"cannot read the tokenizer {path}: {error.strerror}") from None
         except UnicodeDecodeError:
             raise DataError(f"{path} is no tokenizer.json: it is not text") from None
-        return cls.from_json(text, str(path))
+        return cls.from_json(text, str(path), roles)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one tokenizer.json: whole, or not at all."""
@@ -114,15 +158,17 @@ class Tokenizer:
             temporary.unlink(missing_ok=True)
 
     @classmethod
-    def from_json(cls, text: str, name: str = "this text") -> Self:
+    def from_json(cls, text: str, name: str = "this text", roles: Roles | None = None) -> Self:
         """The tokenizer that `to_json` wrote. `name` is what an error calls it."""
         try:
             rust = tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # the library raises nothing more exact
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # the library raises nothing more exact; what Rust gave up on is no Exception
             raise DataError(f"{name} is no tokenizer.json, or a damaged one: {error}") from None
         if not rust.get_vocab_size():
             raise DataError(f"{name} is a tokenizer without tokens")
-        return cls(rust)
+        return cls(rust, roles)
 
     def to_json(self) -> str:
         return str(self._rust.to_str(pretty=True))
@@ -152,9 +198,42 @@ class Tokenizer:
         parts: list[list[NDArray[np.int32]]] = [[np.empty(0, np.int32)] for _ in texts]
         for batch in self._batches(texts):
             encodings = self._rust.encode_batch_fast([piece for _, piece in batch], add_special_tokens=False)
-            for (number, _), encoding in zip(batch, encodings, strict=True):
-                parts[number].append(np.array(encoding.ids, np.int32))
+            for (number, piece), encoding in zip(batch, encodings, strict=True):
+                ids = encoding.ids
+                if self._misread(piece, ids):
+                    ids = self._wary.encode(piece, add_special_tokens=False).ids
+                parts[number].append(np.array(ids, np.int32))
         return [np.concatenate(part) for part in parts]
+
+    def _misread(self, text: str, ids: list[int]) -> bool:
+        """Whether special tokens were read out of a text that only spells their names."""
+        if not outside.misreads(self._spec):
+            return False
+        found = self.specials.intersection(ids)
+        return bool(found) and (found != {self.unk} or self.special_tokens[min(found)].content in text)
+
+    @cached_property
+    def _wary(self) -> tokenizers.Tokenizer:
+        """The pipeline for a text that spells the name of a special token."""
+        return outside.pipeline(outside.without_specials(self._spec, {self._name(id) for id in self.specials}))
+
+    def encode_around(self, stretches: Iterable[str | int]) -> list[int]:
+        """The ids of a text given in stretches, with the ids of special tokens between them."""
+        ids: list[int] = []
+        for number, stretch in enumerate(stretches):
+            if isinstance(stretch, int):
+                ids.append(stretch)
+            elif number and self._going_on is not None:
+                ids += self._going_on.encode(stretch)
+            else:
+                ids += self.encode(stretch)
+        return ids
+
+    @cached_property
+    def _going_on(self) -> "Tokenizer | None":
+        """For what does not begin a text, where that is cut in another way."""
+        spec = outside.going_on(self._spec)
+        return None if spec is None else Tokenizer(outside.pipeline(spec), self.roles)
 
     @cached_property
     def _numberer(self) -> Numberer:
@@ -184,9 +263,16 @@ class Tokenizer:
     def encode_with_offsets(self, text: str) -> list[Piece]:
         """The tokens with their places in the text, for pictures. Bytes of one character share its place."""
         utf8(text)
-        encoding = self._rust.encode(text, add_special_tokens=False)
+        encoding = self._placed.encode(text, add_special_tokens=False)
+        if self._misread(text, encoding.ids):
+            encoding = self._wary.encode(text, add_special_tokens=False)
         places = zip(encoding.ids, encoding.offsets, strict=True)
         return [Piece(id, self.token(id), start, end) for id, (start, end) in places]
+
+    @cached_property
+    def _placed(self) -> tokenizers.Tokenizer:
+        """The pipeline whose tokens stand where their blanks stand too."""
+        return outside.pipeline({**self._spec, "post_processor": None}) if outside.trims(self._spec) else self._rust
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids; special tokens are left out."""
@@ -196,50 +282,29 @@ class Tokenizer:
         return list(self._rust.decode_batch([list(ids) for ids in batch]))
 
     def token(self, id: int) -> str:
-        r"""A token as a person reads it: the text it stands for; bytes that are part of a character as `\xe2`."""
+        r"""A token as a person reads it: the text it stands for; bytes that are part of a character as `\xe2`.
+
+        A piece that goes on with a word keeps the mark that says so ("##ing"): nothing else tells it from a word.
+        """
+        if self.spelling.inside is not None:
+            return self._name(id)
         return self.token_bytes(id).decode(errors="backslashreplace")
 
     def shown(self, id: int) -> str:
-        """A token as text; special ones by name."""
-        names = {self.pad: "<pad>", self.start: "<start>", self.end: "<end>", self.unk: "<unk>"}
-        return names[id] if id in names else self.token(id)
+        """A token as text; an id that no token has, as a table of word vectors may hold, by its number."""
+        return f"<{id}>" if self._rust.id_to_token(id) is None else self.token(id)
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes a token stands for: with BPE they need not be whole characters."""
-        token = self._rust.id_to_token(id)
-        if token is None:
+        name = self._name(id)
+        return name.encode() if id in self.specials else self.spelling.spelt(name)
+
+    def one_byte(self, id: int) -> bool:
+        """Whether a token is a byte of a character that is no token."""
+        return self.spelling.fallback and self.spelling.is_byte(self._name(id))
+
+    def _name(self, id: int) -> str:
+        name = self._rust.id_to_token(id)
+        if name is None:
             raise IndexError(f"there is no token {id}: the tokenizer has {self.vocab_size}")
-        if self.kind == "bpe" and all(mark in BYTES for mark in token):
-            return bytes(BYTES[mark] for mark in token)
-        return str(token).encode()
-
-    @cached_property
-    def merge_table(self) -> dict[tuple[int, int], tuple[int, int]]:
-        """BPE's merges, first learned first: the ids of a pair → (rank, id of the two as one)."""
-        if self.kind != "bpe":
-            return {}
-        vocabulary: dict[str, int] = self._spec["model"]["vocab"]
-        merges = enumerate(self._spec["model"]["merges"])
-        return {(vocabulary[a], vocabulary[b]): (rank, vocabulary[a + b]) for rank, (a, b) in merges}
-
-    @property
-    def merges(self) -> list[tuple[str, str]]:
-        """BPE's merges as a person reads them, first learned first."""
-        return [(self.token(left), self.token(right)) for left, right in self.merge_table]
-
-    def single_bytes(self, text: str) -> list[list[int]]:
-        """Where BPE starts: the ids of the text's bytes, one list for each stretch that merges stay within."""
-        utf8(text)
-        vocabulary = self._spec["model"]["vocab"]
-        stretches = self._rust.pre_tokenizer.pre_tokenize_str(text)
-        return [[vocabulary[mark] for mark in stretch] for stretch, _ in stretches]
-
-
-def _byte_marks() -> dict[str, int]:
-    """Byte-level BPE writes each byte as one visible character: itself if it has a shape, else one from 256 on."""
-    visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    return {chr(byte): byte for byte in visible} | {chr(256 + number): byte for number, byte in enumerate(hidden)}
-
-
-BYTES = _byte_marks()
+        return str(name)

@@ -6,7 +6,7 @@ needs saving, and a run that was interrupted, or is spread over other processes,
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -29,7 +29,7 @@ from glassformer.training.finite import first_not_finite, rows_not_finite
 from glassformer.training.interrupt import Interrupt
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes
-from glassformer.training.schedule import rate_factor, total_steps
+from glassformer.training.schedule import part_done, rate_factor, total_steps
 from glassformer.training.sharing import check_shares, exchanging, reseed, share_of
 from glassformer.training.sizes import Scales, Sizes
 from glassformer.training.snapshot import Keeper, Progress, Snapshot
@@ -52,8 +52,11 @@ class Trainer:
         resume: Snapshot | None = None,
         shown: Callable[[Batch, int], str] = lambda batch, row: "",
         usual: float = math.inf,
+        new: Sequence[str] = (),
     ) -> None:
-        """`shown`: an example of a batch as a person knows it; `usual`: the rate for such models, if known."""
+        """`shown`: an example of a batch as a person knows it; `usual`: the rate for such models, if known; `new`:
+        what a model that was trained before has beside what was taken.
+        """
         self.model = model.to(device)
         self.task = task
         self.settings = settings
@@ -63,7 +66,7 @@ class Trainer:
         self.processes = processes or Processes()
         self.total = total_steps(settings, task)
         check_shares(settings, self.processes)
-        self.optimiser = Optimiser(model, settings)
+        self.optimiser = Optimiser(model, settings, new)
         self.progress = Progress()
         if resume is not None:
             put_weights(model, resume.weights, "the checkpoint")
@@ -111,7 +114,7 @@ class Trainer:
         settings, progress = self.settings, self.progress
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes()))
         self._begun = time.perf_counter() - progress.elapsed
-        self.done = self._done()
+        self.done = part_done(settings, self.total, progress.step, progress.elapsed)
         if progress.step == 0:
             self._keep_moment()
         while self.done < 1:
@@ -120,7 +123,7 @@ class Trainer:
                 return "patience"
             before = self.done
             asked = self._step(interrupt.asked)
-            self.done = self._done()
+            self.done = part_done(settings, self.total, progress.step, progress.elapsed)
             self._keep_moment(last=self.done >= 1)
             if self.done >= 1 or self._validation_due(before):
                 self._validate()
@@ -230,13 +233,6 @@ class Trainer:
         if self.processes.world > 1:
             notes.append(f"{self.processes.world} processes")
         return tuple(notes)
-
-    def _done(self) -> float:
-        """How far through the budget, 0 to 1."""
-        if self.total is not None:
-            return self.progress.step / self.total
-        assert self.settings.minutes is not None
-        return self.progress.elapsed / (60 * self.settings.minutes)
 
     def _validation_due(self, before: float) -> bool:
         """Every so many updates, or when a tenth of the budget is through; of minutes, they take a tenth at most."""

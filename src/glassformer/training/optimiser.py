@@ -1,9 +1,13 @@
 """The update: plain gradient descent, momentum, AdamW, or Muon for matrices and AdamW for the rest."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from glassformer.config.sections import TrainingSettings
+from glassformer.training.frozen import rates
 from glassformer.training.muon import Muon
 
 MUON_MOMENTUM = 0.95
@@ -21,20 +25,24 @@ def decayed(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 class Optimiser:
-    """One or two of torch's optimisers as one, with state by parameter name."""
+    """One or two of torch's optimisers as one, with state by parameter name. Deeper weights may learn more slowly."""
 
-    def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
+    def __init__(self, model: nn.Module, settings: TrainingSettings, new: Sequence[str] = ()) -> None:
+        """`new`: what a model that was trained before has beside what was taken; it learns at the full rate."""
         self.lr = settings.lr or 0.0
         self.names = {id(weight): name for name, weight in model.named_parameters() if weight.requires_grad}
         self.decay = settings.weight_decay
+        self._rates = rates(model, settings.layer_decay, new)
         decaying = decayed(model)
         decay = list(decaying.values())
         rest = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in map(id, decay)]
-        self._by_hand: list[Tensor] = []
+        self._by_hand: list[tuple[float, list[Tensor]]] = []
         if settings.optimizer in ("sgd", "momentum"):
             momentum = settings.momentum if settings.optimizer == "momentum" else 0.0
-            self.parts: list[torch.optim.Optimizer] = [torch.optim.SGD([*decay, *rest], lr=self.lr, momentum=momentum)]
-            self._by_hand = [*decay]  # torch's SGD would add the decay to the gradient, which is L2
+            groups = self._groups([*decay, *rest])
+            self.parts: list[torch.optim.Optimizer] = [torch.optim.SGD(groups, lr=self.lr, momentum=momentum)]
+            # torch's SGD would add the decay to the gradient, which is L2
+            self._by_hand = [(group["part"], group["params"]) for group in self._groups(decay)]
             return
         matrices: list[nn.Parameter] = []
         if settings.optimizer == "muon":
@@ -42,27 +50,33 @@ class Optimiser:
             plain = {name for name, weight in decaying.items() if name.startswith("head.") or id(weight) in bags}
             matrices = [weight for name, weight in decaying.items() if name not in plain]
             decay = [weight for name, weight in decaying.items() if name in plain]
-        groups = [{"params": decay, "weight_decay": self.decay}, {"params": rest, "weight_decay": 0.0}]
-        adamw = torch.optim.AdamW(
-            [group for group in groups if group["params"]],
-            lr=self.lr,
-            betas=(settings.beta1, settings.beta2),
-            fused=True,
-        )
-        self.parts = [adamw]
+        self.parts = []
+        groups = [*self._groups(decay, weight_decay=self.decay), *self._groups(rest, weight_decay=0.0)]
+        if groups or not matrices:
+            betas = (settings.beta1, settings.beta2)
+            self.parts.append(torch.optim.AdamW(groups, lr=self.lr, betas=betas, fused=True))
         if matrices:
-            self.parts.append(Muon(matrices, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
+            groups = self._groups(matrices)
+            self.parts.append(Muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
+
+    def _groups(self, weights: Iterable[nn.Parameter], **more: Any) -> list[dict[str, Any]]:
+        """Weights that learn at one rate together; `part`: of the whole rate."""
+        by_rate: dict[float, list[nn.Parameter]] = {}
+        for weight in weights:
+            by_rate.setdefault(self._rates[self.names[id(weight)]], []).append(weight)
+        return [{"params": some, "part": part, **more} for part, some in by_rate.items()]
 
     def step(self, factor: float) -> None:
         """One update at `factor` times the learning rate."""
         lr = self.lr * factor
-        if self._by_hand and self.decay:
-            with torch.no_grad():
-                torch._foreach_mul_(self._by_hand, 1 - lr * self.decay)
-        for part in self.parts:
-            for group in part.param_groups:
-                group["lr"] = lr
-            part.step()
+        if self.decay:
+            for part, weights in self._by_hand:
+                with torch.no_grad():
+                    torch._foreach_mul_(weights, 1 - lr * part * self.decay)
+        for optimiser in self.parts:
+            for group in optimiser.param_groups:
+                group["lr"] = lr * group["part"]
+            optimiser.step()
 
     def zero(self) -> None:
         for part in self.parts:

@@ -28,3 +28,11 @@ def rate_factor(settings: TrainingSettings, step: int, progress: float, total: i
         return min(1.0, math.sqrt(max(1, warmup) / (step + 1)))
     wave = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
     return settings.lr_floor + (1 - settings.lr_floor) * wave
+
+
+def part_done(settings: TrainingSettings, total: int | None, step: int, elapsed: float) -> float:
+    """How far through the budget, 0 to 1: of updates, or where there is none of these, of minutes."""
+    if total is not None:
+        return step / total
+    assert settings.minutes is not None
+    return elapsed / (60 * settings.minutes)

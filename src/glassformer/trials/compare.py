@@ -56,9 +56,13 @@ def compare(
     settings with several values ({"model.heads": [1, 2, 4]}), `fractions` parts of the training data, `sizes` models of
     these sizes, `ablate` the Transformer with its parts taken out one by one. `parameters`: each model is made so wide
     that it has about so many. `jobs` trainings at once. `runs`: trained before, judged on the same examples. `settings`
-    are those of `train`, `steps`, `epochs` or `minutes` among them. What is in `out` already is not trained again.
+    are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and adds rows
+    that begin from these. What is in `out` already is not trained again.
     """
     said, named = _said(data, config, settings, models)
+    begun = _runs(said.pop("model.from_run", None) or ())
+    if said.get("model.decoder_from") is not None:
+        raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
     refuse_set_here(said, "compare")
     jobs = count_of("jobs", jobs)
     if folds is not None and seeds is not None:
@@ -73,6 +77,7 @@ def compare(
         floors=floors,
         references=references,
         runs=_runs(runs),
+        begun=tuple(str(Path(run).resolve()) for run in begun),
     )
     question = ask(said, asked, say)
     where = str(said.get("data.path") or said.get("data.source_file"))
@@ -112,6 +117,9 @@ def _said(
 ) -> tuple[dict[str, Any], str | Sequence[str] | None]:
     """Settings by dotted key; and the models by the names that were typed, or else that of the file."""
     flags = dict(settings)
+    for key in ("from", "from_run", "model.from_run"):
+        if isinstance(flags.get(key), list | tuple):
+            flags[key] = ",".join(str(run) for run in flags[key])
     typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)]
     if typed and models is not None:
         raise Misuse("--model and --models: give one of them")

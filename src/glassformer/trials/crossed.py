@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MULTILABEL, REGRESSION, TRANSLATION
+from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MASKED, MULTILABEL, REGRESSION, TRANSLATION
 from glassformer.measures.intervals import Interval
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.strict import strict
@@ -15,6 +15,7 @@ PRIMARY = {
     REGRESSION: "rmse",
     TRANSLATION: "chrf",
     LANGUAGE_MODEL: "bits_per_byte",
+    MASKED: "loss",
 }
 """What a fold is judged by; of language models, which may have other tokens in each, what does not depend on them."""
 SHARED = "the folds share most of their training rows, so that the interval is approximate"

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError
-from glassformer.config.presets import LANGUAGE_MODEL, OWN, REGRESSION, TRANSLATION, model_name
+from glassformer.config.presets import OWN, PACKED, REGRESSION, TRANSLATION, model_name
 from glassformer.config.say import silent
 from glassformer.config.version import VERSION
 from glassformer.measures.intervals import mean_interval
@@ -221,7 +221,7 @@ def _summary(place: Path, count: int, *, reason: str = "finished", refit: Traine
         task=task,
         model=model,
         primary=primary,
-        lower_is_better=task in (REGRESSION, LANGUAGE_MODEL),
+        lower_is_better=task in (REGRESSION, *PACKED),
         folds=folds,
         mean=sum(values) / len(values) if values else float("nan"),
         interval=within(mean_interval(values), primary) if values else None,

@@ -26,6 +26,8 @@ class Cell:
     """What tells this row from others of its name, by dotted key: {"model.heads": 2}, {"data.train_fraction": 0.1}."""
     repeat: int = 0
     """Which of the seeds or folds."""
+    begins: str = ""
+    """A digest of the weights that it begins from, where these are another run's."""
 
     @property
     def row(self) -> str:

@@ -11,6 +11,7 @@ from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.config.presets import model_name
 from glassformer.config.resolve import flatten
 from glassformer.config.say import Say, silent
+from glassformer.data.embedded import HUB
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import RUNS, Run
 from glassformer.training.events import Listener
@@ -147,7 +148,8 @@ def _models(model: str | Sequence[str] | None) -> list[str]:
 def _stem(search: "Search") -> str:
     """Of the data and the models."""
     where = search.settings.get("data.path") or search.settings.get("data.source_file") or "data"
-    data = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(where.split(":")[0]).name.split(".")[0]).strip("-") or "data"
+    name = Path(where.removeprefix(HUB).split(":")[0]).name
+    data = re.sub(r"[^A-Za-z0-9_.]+", "-", name.split(".")[0]).strip("-") or "data"
     return "-".join([data, *(name.replace(":", "-") for name in search.models)])
 
 

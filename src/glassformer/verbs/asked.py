@@ -74,9 +74,10 @@ class Asked:
     def marks(self) -> set[int]:
         """START and END, which belong to no text."""
         tokenizer = self.loaded.tokenizer
-        return set() if tokenizer is None else {id for id in (tokenizer.start, tokenizer.end) if id is not None}
+        return set() if tokenizer is None else set(tokenizer.roles.marks)
 
     @property
     def never(self) -> set[int]:
-        """Tokens that are no answer: all that stand for no text, but for END."""
-        return {id for id in self.tokenizer.specials if id != self.tokenizer.end}
+        """Tokens that are no answer: all that stand for no text, but for END, and rows that no token has."""
+        assert isinstance(self.model.head, nn.Linear)
+        return set(self.tokenizer.never(self.model.head.out_features))

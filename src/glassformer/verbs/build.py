@@ -7,17 +7,26 @@ import torch
 from torch import nn
 
 from glassformer.config.errors import RunError, SettingError
-from glassformer.config.presets import OWN, TEXT, TRANSLATION
+from glassformer.config.presets import MASKED, OWN, TEXT, TRANSLATION, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.data.inputs import Features
-from glassformer.models.build import build_language_model, build_reader, build_seq2seq, parameter_count, put_vectors
+from glassformer.models.build import (
+    build_language_model,
+    build_masked_model,
+    build_reader,
+    build_seq2seq,
+    build_vectors,
+    parameter_count,
+    put_vectors,
+)
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.shape import Shape
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.labelling import Labelling, device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
+from glassformer.verbs.beginning.weights import take_from_runs
 from glassformer.verbs.prepare import Prepared
 
 OwnModel = nn.Module | Callable[[Any, int], nn.Module]
@@ -44,6 +53,10 @@ def build_model(
     if config.task == TRANSLATION:
         target_vocab = vocab if target_tokenizer is None else target_tokenizer.vocab_size
         return build_seq2seq(config.model, source_vocab=vocab, target_vocab=target_vocab, seed=seed)
+    if config.task == MASKED:
+        return build_masked_model(config.model, vocab=vocab, seed=seed)
+    if config.task == VECTORS:
+        return build_vectors(config.model, vocab=vocab, seed=seed)
     if answers is None:
         return build_language_model(config.model, vocab=vocab, seed=seed)
     return build_reader(config.model, shape=shape, outputs=answers.outputs, seed=seed)
@@ -73,8 +86,10 @@ def _own(config: Config, shape: Shape, answers: Answers | None, own: OwnModel | 
     return made
 
 
-def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: Say) -> None:
-    """What a model takes from its data before the first step: a bag's word frequencies, words' vectors from a file."""
+def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: Say) -> dict[str, Any] | None:
+    """What a model takes from elsewhere before the first step: a bag's word frequencies, words' vectors from a file,
+    what another run has learned. Gives what a card says of that run.
+    """
     if isinstance(model, BagReader):
         assert isinstance(prepared.task, Labelling)
         model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in prepared.task.parts["train"].batches())
@@ -85,6 +100,7 @@ def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: S
         ids, vectors = read_vectors(config.model.vectors, words)
         put_vectors(model, ids, vectors)
         say(f"vectors: {len(ids):,} of {len(words):,} words found in {config.model.vectors}")
+    return take_from_runs(model, config, prepared.answers, say) if config.begun else None
 
 
 def try_out(model: nn.Module, prepared: Prepared) -> None:
@@ -100,6 +116,8 @@ def try_out(model: nn.Module, prepared: Prepared) -> None:
 def say_size(model: nn.Module, say: Say) -> None:
     """How large it is, and whether this machine can hold it: weights, gradients and two moments, 4 bytes each."""
     count = parameter_count(model)
-    needed = 16 * count / 2**30
+    whole = sum(weight.numel() for weight in model.parameters())
+    needed = (16 * count + 4 * (whole - count)) / 2**30
     note = f": about {needed:.0f} GiB with gradients and the optimiser's memory" if needed >= 1 else ""
-    say(f"model: {count:,} parameters{note}")
+    still = f", {whole - count:,} more are not trained" if whole > count else ""
+    say(f"model: {count:,} parameters{still}{note}")

@@ -11,75 +11,81 @@ from glassformer.config.presets import (
     IMAGE,
     LABELLING,
     LANGUAGE_MODEL,
+    MASKED,
     MIXED,
     MULTILABEL,
     REGRESSION,
     TABLE,
     TEXT,
     TRANSLATION,
+    VECTORS,
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.config.version import VERSION
 from glassformer.models.build import parameter_count
-from glassformer.runs.run import environment
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.runs.run import CHAT_TEMPLATE, environment, tokenizer_card
+from glassformer.text.pipelines import MASK
 from glassformer.verbs.prepare import Prepared
 from glassformer.verbs.refit import BEFORE
 
 WHAT = {
     LANGUAGE_MODEL: "A language model",
+    MASKED: "A masked language model",
     CLASSIFICATION: "A classifier of",
     MULTILABEL: "A classifier, with several labels, of",
     REGRESSION: "A regressor on",
     TRANSLATION: "A translator",
+    VECTORS: "A model of vectors of texts",
 }
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
 """What to predict of, by the kind of examples."""
 KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
-def run_card(config: Config, prepared: Prepared, model: nn.Module, command: str | None) -> dict[str, Any]:
-    """For programs, before the first step."""
+def run_card(
+    config: Config, prepared: Prepared, model: nn.Module, command: str | None, begun: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """For programs, before the first step. `begun`: what is to be said of the run it begins from."""
+    frozen = sum(weight.numel() for weight in model.parameters()) - parameter_count(model)
     return {
         "glassformer": VERSION,
         "status": "training",
         "task": config.task,
         "labels": None if prepared.answers is None else prepared.answers.to_json(),
         "parameters": parameter_count(model),
+        **({} if begun is None else {"from": begun, "frozen": frozen}),
         "data": {
             "name": Path(config.data.path or config.data.source_file or "").name,
             "fingerprint": prepared.corpus.fingerprint,
             "report": prepared.corpus.report(),
             "tokens": prepared.tokens,
         },
-        "tokenizer": None if prepared.tokenizer is None else _of_tokenizer(prepared.tokenizer),
+        "tokenizer": None if prepared.tokenizer is None else tokenizer_card(prepared.tokenizer),
         **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),
-        "target_tokenizer": None if prepared.target_tokenizer is None else _of_tokenizer(prepared.target_tokenizer),
+        "target_tokenizer": None if prepared.target_tokenizer is None else tokenizer_card(prepared.target_tokenizer),
         "command": command,
         "environment": environment(),
         "config": config.to_dict(),
     }
 
 
-def _of_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
-    return {"hash": tokenizer.hash, "kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size}
-
-
 def model_card(run: Path, config: Config, card: dict[str, Any], words: str, reads: str = "") -> str:
     """`words`: how good it is; `reads`: what it reads, where that is not just texts."""
     training = config.training
     size = f"{training.batch_tokens} tokens" if config.task == TRANSLATION else training.batch_size
+    parameters = card["parameters"] + card.get("frozen", 0)
     tokens = " `tokenizer.json` the tokens," if card["tokenizer"] is not None else ""
     lines = [
         f"# {run.name}",
         "",
-        f"{_what(config)} ({_parts(config)}; {card['parameters']:,} parameters), trained with glassformer "
+        f"{_what(config)} ({_parts(config)}; {parameters:,} parameters), trained with glassformer "
         f"{card['glassformer']}.",
         "",
         "| | |",
         "|---|---|",
         f"| data | {card['data']['name']}: {card['data']['report']} |",
         *_read(card, reads),
+        *_begun(card),
         f"| training | {training.optimizer}, rate {training.lr:g}, batches of {size}, "
         f"seed {training.seed}; {card.get('steps', 0):,} updates, {card.get('seconds', 0.0):.0f} s; {card['status']} |",
     ]
@@ -119,7 +125,13 @@ def nothing_held_out(card: dict[str, Any]) -> bool:
 
 def use_of(run: Path, config: Config) -> str:
     """A command that uses a run."""
-    words = {LANGUAGE_MODEL: ("generate", "'A prompt'"), TRANSLATION: ("translate", "'A text'")}
+    chats = (run / CHAT_TEMPLATE).is_file()
+    words = {
+        LANGUAGE_MODEL: ("generate", "--chat 'A message'" if chats else "'A prompt'"),
+        MASKED: ("predict", f"'A text with a {MASK} in it'"),
+        TRANSLATION: ("translate", "'A text'"),
+        VECTORS: ("embed", "'A text'"),
+    }
     verb, example = words.get(config.task, ("predict", EXAMPLES[config.data.kind]))
     return f"glassformer {verb} {shlex.quote(str(run))} {example}"
 
@@ -135,6 +147,16 @@ def _read(card: dict[str, Any], reads: str) -> list[str]:
     if (tokens := card["tokenizer"]) is not None:
         lines.append(f"| tokens | {KINDS[tokens['kind']]}, vocabulary of {tokens['vocab_size']:,} |")
     return lines
+
+
+def _begun(card: dict[str, Any]) -> list[str]:
+    """A row on the run whose weights were taken."""
+    if (source := card.get("from")) is None:
+        return []
+    runs = [source, *([source["decoder"]] if "decoder" in source else [])]
+    named = " and ".join(f"{Path(one['run']).name} ({one['task']}; weights {one['weights'][:12]})" for one in runs)
+    frozen = f"; {card['frozen']:,} parameters stayed as they were" if card["frozen"] else ""
+    return [f"| began from | {named}; new: {', '.join(source['new']) or 'nothing'}{frozen} |"]
 
 
 def _parts(config: Config) -> str:

@@ -12,6 +12,7 @@ from glassformer.data.check_pairs import CheckedPairs, Lengths, check_pairs
 from glassformer.data.columns import choose_columns
 from glassformer.data.embedded import DATASETS
 from glassformer.data.labelled import Labelled
+from glassformer.data.masking import NOTHING
 from glassformer.data.part import Part
 from glassformer.data.pictured import as_table
 from glassformer.data.pictures import Pictures
@@ -20,6 +21,7 @@ from glassformer.data.table import Table, read_table
 from glassformer.data.translations import Pairs
 from glassformer.tasks.labelling import Chosen
 from glassformer.tasks.language_model import Windows
+from glassformer.tasks.masked_language_model import Hidden
 from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.pairs import pairs_of
@@ -115,9 +117,12 @@ class Shown:
     """Each row's tokens; of a language model, the last one is only an answer."""
     ids: list[list[int]]
     answers: list[str] | None
-    """What is to be said of each row, of a translation its tokens; None: a language model."""
+    """What is to be said of each row, of a translation its tokens, of a masked model those to guess with their places;
+    None: a language model."""
     pairs: list[tuple[str, str]]
     """A language model's first row's beginning as training pairs: prefix → next token."""
+    hidden: bool = False
+    """Some of the tokens are hidden, and the answers are what these were."""
 
 
 FEW_NUMBERS = 20
@@ -132,6 +137,8 @@ def show_batch(
     batch = prepared.task.batch(step)
     if isinstance(batch, PairBatch):
         return _shown_pairs(step, batch, prepared)
+    if isinstance(batch, Hidden):
+        return _shown_hidden(step, batch, prepared)
     assert isinstance(batch, Windows | Chosen)
     if isinstance(batch, Chosen) and config.data.kind != TEXT:
         return _shown_examples(step, batch, prepared)
@@ -143,6 +150,19 @@ def show_batch(
         return Shown(step, rows, ids, None, training_pairs(rows[0][: most_pairs + 1], between))
     assert prepared.answers is not None
     return Shown(step, rows, ids, prepared.answers.words(batch.answers), [])
+
+
+def _shown_hidden(step: int, batch: Hidden, prepared: Prepared) -> Shown:
+    """Windows as they are read; the answers are the tokens to guess, by their places."""
+    tokenizer = prepared.tokenizer
+    assert tokenizer is not None
+    ids = batch.inputs.tolist()
+    rows = [[tokenizer.shown(id) for id in row] for row in ids]
+    answers = [
+        "|".join(f"{place}: {tokenizer.shown(id)}" for place, id in enumerate(row) if id != NOTHING)
+        for row in batch.answers.tolist()
+    ]
+    return Shown(step, rows, ids, answers, [], hidden=True)
 
 
 def _shown_examples(step: int, batch: Chosen, prepared: Prepared) -> Shown:

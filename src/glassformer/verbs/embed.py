@@ -8,12 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.bricks.pooling import UnitLength
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import Config
 from glassformer.config.say import silent
 from glassformer.data.examples import encode_examples
 from glassformer.data.inputs import Features
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.tasks.labelling import device_of
@@ -35,20 +37,26 @@ class Embedded:
 def embed(
     model: nn.Module, tokenizer: Tokenizer, config: Config, texts: Sequence[str], *, tokens: bool
 ) -> list[Embedded]:
-    """The vector of a text is what the model's head sees of it; of a language model or of a translator's encoder, the
-    mean over its tokens.
+    """The vector of a text is what the model's head sees of it, or what it is made to give; of a language model or of a
+    translator's encoder, the mean over its tokens.
     """
-    if not isinstance(model, LanguageModel | Seq2Seq | Reader | BagReader):
+    if not isinstance(model, LanguageModel | MaskedLanguageModel | Seq2Seq | Reader | BagReader):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     device = device_of(model)
-    framed = config.framed or isinstance(model, Seq2Seq)
-    examples = encode_examples(texts, np.zeros(len(texts)), tokenizer, context=config.model.context, framed=framed)
+    translated = isinstance(model, Seq2Seq)
+    examples = encode_examples(
+        texts,
+        np.zeros(len(texts)),
+        tokenizer,
+        context=config.model.context,
+        framed=config.framed or translated,
+        translated=translated,
+    )
+    marks = torch.tensor(sorted(tokenizer.roles.marks), device=device)
     found: dict[int, Embedded] = {}
     for rows, (ids, mask) in examples.batches():
         ids, mask = ids.to(device), mask.to(device)
-        if isinstance(model, Seq2Seq):  # a source has END alone
-            ids, mask = ids[:, 1:], mask[:, 1:]
-        inside = mask & (ids != _or_none(tokenizer.start)) & (ids != _or_none(tokenizer.end))
+        inside = mask & ~torch.isin(ids, marks)
         states, whole = _vectors(model, ids, mask, inside)
         for place, row in enumerate(rows.tolist()):
             vector = whole[place].float().cpu().numpy()
@@ -74,16 +82,20 @@ def embed_examples(model: nn.Module, features: Features, config: Config, example
     return [found[row] for row in range(len(inputs))]
 
 
-def _or_none(id: int | None) -> int:
-    return -1 if id is None else id
-
-
 def _vectors(
-    model: LanguageModel | Seq2Seq | Reader | BagReader, ids: Tensor, mask: Tensor, inside: Tensor
+    model: LanguageModel | MaskedLanguageModel | Seq2Seq | Reader | BagReader,
+    ids: Tensor,
+    mask: Tensor,
+    inside: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Of each token, and of each text."""
-    if isinstance(model, LanguageModel | Seq2Seq):
-        states = model.features(ids, mask) if isinstance(model, LanguageModel) else model.remember(ids, mask).states
-        return states, (states * inside.unsqueeze(-1)).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)
-    states = model.states(ids, mask)
-    return states, model.pool(states, mask)
+    if isinstance(model, Reader | BagReader):
+        states = model.states(ids, mask)
+        pooled: Tensor = model.pool(states, mask)
+        head: nn.Module = model.head
+        return states, head(pooled) if isinstance(head, UnitLength) else pooled
+    if isinstance(model, LanguageModel):
+        states = model.features(ids, mask)
+    else:
+        states = model.states(ids, mask) if isinstance(model, MaskedLanguageModel) else model.remember(ids, mask).states
+    return states, (states * inside.unsqueeze(-1)).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)

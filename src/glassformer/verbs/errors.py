@@ -13,8 +13,9 @@ from glassformer.data.inputs import Inputs
 from glassformer.data.labelled import Labelled, LabelledCorpus
 from glassformer.data.pair_examples import PairExamples
 from glassformer.data.part import Part
+from glassformer.data.shards import Ids
 from glassformer.data.split import Corpus
-from glassformer.data.store import Ids, Tokens, pack
+from glassformer.data.store import Tokens, pack
 from glassformer.data.translations import PairCorpus
 from glassformer.inside.errors.found import Found, panels_of, sentences
 from glassformer.inside.errors.translations import (
@@ -36,10 +37,10 @@ from glassformer.verbs.errors_labels import (
     scored,
     unknown_in,
 )
-from glassformer.verbs.errors_language import language_findings
+from glassformer.verbs.errors_language import language_findings, masked_findings
 from glassformer.verbs.errors_versus import versus_view
 from glassformer.verbs.evaluate import AnyRun, Asked, Judged, OwnDataGone, judge, judged, own_corpus
-from glassformer.verbs.load import Loaded, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.verbs.load import Loaded, LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedWriter
 
 OwnData = Corpus | LabelledCorpus | PairCorpus
 
@@ -122,7 +123,11 @@ def _findings(one: Judged, accuracy: float, say: Say) -> list[Found]:
     if isinstance(loaded, LoadedWriter):
         assert isinstance(one.inputs, Tokens)
         train = _trained_on(loaded, corpus, say)
-        return language_findings(loaded.model, evaluation, one.inputs, loaded.tokenizer, train)
+        apart = loaded.config.data.documents_apart
+        return language_findings(loaded.model, evaluation, one.inputs, loaded.tokenizer, train, apart=apart)
+    if isinstance(loaded, LoadedMasked):
+        assert isinstance(one.inputs, Tokens)
+        return masked_findings(evaluation, one.inputs, loaded.tokenizer, _trained_on(loaded, corpus, say))
     if isinstance(loaded, LoadedTranslator):
         assert isinstance(one.inputs, PairExamples)
         return _of_translations(one, one.inputs, loaded, say)
@@ -177,7 +182,7 @@ def _calibration(one: Judged, inputs: Inputs, corpus: OwnData | None, why: str, 
     return calibration_of(shown, scored(other.evaluation, other.inputs), inputs.noun, accuracy)
 
 
-def _trained_on(loaded: LoadedWriter, corpus: OwnData | None, say: Say) -> Ids | None:
+def _trained_on(loaded: LoadedWriter | LoadedMasked, corpus: OwnData | None, say: Say) -> Ids | None:
     if corpus is None:
         return None
     part = corpus.parts["train"]

@@ -8,7 +8,7 @@ from glassformer.inside.errors.classes import wrong_in
 from glassformer.inside.errors.found import Found, panels_of
 from glassformer.inside.errors.numbers import far_numbers
 from glassformer.inside.errors.sets import wrong_sets
-from glassformer.inside.errors.tokens import surprising_passages
+from glassformer.inside.errors.tokens import by_token, surprising_passages
 from glassformer.inside.errors.translations import bad_translations
 from glassformer.inside.panels import Panel
 from glassformer.models.language_model import LanguageModel
@@ -16,6 +16,7 @@ from glassformer.tasks.answers import Classes, Labels
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.tasks.translation import Translating
 from glassformer.verbs.errors_labels import calibration_of, scored, surest_mistakes, text_findings
 from glassformer.verbs.errors_language import asked_tokens, brief_findings, surprising
@@ -35,9 +36,12 @@ def brief_errors(prepared: Prepared, model: nn.Module, part: str, evaluations: M
         assert prepared.tokenizer is not None
         between = " " if prepared.tokenizer.kind == "word" else ""
         tokens = task.parts[part]
-        passages = surprising(model, tokens.ids, prepared.tokenizer, records)
+        passages = surprising(model, tokens.ids, prepared.tokenizer, records, apart=task.apart)
         brief = brief_findings(asked_tokens(evaluation, tokens), prepared.tokenizer)
         return [*panels_of(brief), *surprising_passages(list(passages), between)]
+    if isinstance(task, MaskedModelling):
+        assert prepared.tokenizer is not None
+        return panels_of([by_token(asked_tokens(evaluation, task.parts[part]), prepared.tokenizer.shown)])
     assert isinstance(task, Labelling)
     inputs = task.parts[part]
     if isinstance(prepared.answers, Labels):

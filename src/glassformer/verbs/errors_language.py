@@ -8,7 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
-from glassformer.data.store import Ids, Tokens
+from glassformer.data.segments import segments_of
+from glassformer.data.shards import Ids, how_often
+from glassformer.data.store import Tokens
 from glassformer.inside.curves import Records
 from glassformer.inside.errors.classes import worst
 from glassformer.inside.errors.found import Found
@@ -20,25 +22,40 @@ from glassformer.text.shown import cut
 from glassformer.text.tokenizer import Tokenizer
 
 PASSAGES = 3
-AT_ONCE = 2**22
-"""Tokens that are counted in one go."""
 BEGINNING = 24
 """Tokens of a document that are shown."""
 
 
 def language_findings(
-    model: LanguageModel, evaluation: Evaluation, tokens: Tokens, tokenizer: Tokenizer, train: Ids | None
+    model: LanguageModel,
+    evaluation: Evaluation,
+    tokens: Tokens,
+    tokenizer: Tokenizer,
+    train: Ids | None,
+    *,
+    apart: bool = False,
 ) -> list[Found]:
-    """`train`: the ids of the training part, where they are there."""
+    """`train`: the ids of the training part, where they are there; `apart`: documents were read apart."""
     asked = asked_tokens(evaluation, tokens)
-    seen = None if train is None else counted(train, tokenizer.vocab_size)
+    seen = None if train is None else how_often(train, tokenizer.vocab_size)
     between = " " if tokenizer.kind == "word" else ""
-    passages = list(surprising(model, tokens.ids, tokenizer, evaluation.records))
+    passages = list(surprising(model, tokens.ids, tokenizer, evaluation.records, apart=apart))
     return [
         *brief_findings(asked, tokenizer),
         by_kind(asked, lambda id: _text(tokenizer, id), seen, words=tokenizer.kind == "word"),
         _documents(evaluation, asked, tokens, tokenizer),
         Found(surprising_passages(passages, between)),
+    ]
+
+
+def masked_findings(evaluation: Evaluation, tokens: Tokens, tokenizer: Tokenizer, train: Ids | None) -> list[Found]:
+    """Of tokens that were hidden and guessed."""
+    asked = asked_tokens(evaluation, tokens)
+    seen = None if train is None else how_often(train, tokenizer.vocab_size)
+    return [
+        by_token(asked, tokenizer.shown),
+        by_kind(asked, lambda id: _text(tokenizer, id), seen, words=tokenizer.kind == "word"),
+        _documents(evaluation, asked, tokens, tokenizer),
     ]
 
 
@@ -48,16 +65,8 @@ def brief_findings(asked: Asked, tokenizer: Tokenizer) -> list[Found]:
 
 def asked_tokens(evaluation: Evaluation, tokens: Tokens) -> Asked:
     places = evaluation.arrays["place"]
-    ids, previous = (tokens.ids[at].astype(np.int64) for at in (places, places - 1))
+    ids, previous = (tokens.ids[at].astype(np.int64) for at in (places, np.maximum(places - 1, 0)))
     return Asked(ids, previous, evaluation.arrays["before"], evaluation.arrays["loss"].astype(np.float64))
-
-
-def counted(ids: Ids, size: int) -> NDArray[np.int64]:
-    """How often each token stands there."""
-    counts = np.zeros(size, np.int64)
-    for first in range(0, len(ids), AT_ONCE):
-        counts += np.bincount(ids[first : first + AT_ONCE].astype(np.int64), minlength=size)
-    return counts
 
 
 def _text(tokenizer: Tokenizer, id: int) -> str | None:
@@ -86,7 +95,7 @@ def beginning(tokens: Tokens, tokenizer: Tokenizer, start: int) -> str:
 
 @torch.inference_mode()
 def surprising(
-    model: LanguageModel, ids: Ids, tokenizer: Tokenizer, records: Records
+    model: LanguageModel, ids: Ids, tokenizer: Tokenizer, records: Records, *, apart: bool = False
 ) -> Iterator[tuple[list[str], NDArray[np.float64]]]:
     """The windows of an evaluation with the largest loss per token: their tokens, and the loss of each.
 
@@ -100,5 +109,7 @@ def surprising(
         window = ids[record["start"] - 1 : record["start"] + record["covered"]].astype(np.int64)
         batch = torch.from_numpy(window)[None].to(model.head.weight.device)
         following = answers(batch, tokenizer.start)
-        losses = vocabulary_losses(model.features(batch[:, :-1])[0], model.head.weight, following[0])
+        segments = segments_of(batch[:, :-1], tokenizer.start, tokenizer.end) if apart else None
+        features = model.features(batch[:, :-1], segments=segments)[0]
+        losses = vocabulary_losses(features, model.head.weight, following[0], bias=model.head.bias)
         yield [tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()

@@ -30,7 +30,7 @@ from glassformer.text.shown import cut
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.errors_language import beginning, document_starts
 from glassformer.verbs.evaluate import AnyRun, Asked, Judged, OwnDataGone, given_part, judge, own_corpus
-from glassformer.verbs.load import AnyLoaded, Loaded, LoadedPredictor, LoadedWriter, load
+from glassformer.verbs.load import AnyLoaded, Loaded, LoadedMasked, LoadedPredictor, LoadedWriter, load
 
 STRETCH = 64
 """Tokens that are paired together, where two language models read the same ones."""
@@ -40,6 +40,8 @@ def versus_view(one: Judged, versus: AnyRun, asked: Asked, device: str, say: Say
     """Which examples one run gets and the other does not."""
     second = versus if isinstance(versus, Loaded) else load(versus, device)
     first = one.loaded
+    if isinstance(first, LoadedMasked):
+        raise Misuse("--versus is not for masked language models: glassformer compare --runs sets them side by side")
     names = _names(first, second)
     part = _same_part(one, second, asked)
     _say_if_learned(second, part, one, say)

@@ -34,10 +34,20 @@ from glassformer.tasks.answers import Classes, Labels
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.examples import labelling_task, say_cut
-from glassformer.verbs.load import AnyLoaded, Loaded, LoadedPredictor, LoadedTranslator, LoadedWriter, load
+from glassformer.verbs.load import (
+    AnyLoaded,
+    Loaded,
+    LoadedMasked,
+    LoadedPredictor,
+    LoadedTranslator,
+    LoadedVectors,
+    LoadedWriter,
+    load,
+)
 from glassformer.verbs.pairs import pair_examples_of, pairs_of, say_too_long, translating_task
 from glassformer.verbs.predict import as_learned, needed
 from glassformer.verbs.prepare import divide
+from glassformer.verbs.streams import stream_task
 
 AnyRun = str | os.PathLike[str] | Run | AnyLoaded
 """A run's folder, or what was made of it already."""
@@ -153,19 +163,24 @@ def judged(run: AnyRun, asked: Asked, device: str = "auto", say: Say = silent) -
 
 def _check(loaded: Loaded, asked: Asked) -> None:
     """Refuse what a run of this task cannot be asked."""
+    if isinstance(loaded, LoadedVectors):
+        raise Misuse(
+            f"{loaded.run.path} gives a vector for each text, and there is no right one to compare it with: "
+            f"glassformer embed {loaded.run.path} TEXT"
+        )
     searched = asked.lowercase or asked.beam is not None or asked.length_penalty is not None
     if not isinstance(loaded, LoadedTranslator) and searched:
         raise Misuse("--beam, --length-penalty and --lowercase are for runs that translate")
     if not isinstance(loaded, LoadedTranslator) and asked.files:
         raise Misuse("--source-file and --target-file are for runs that translate: name the DATA to evaluate on")
     if not isinstance(loaded, LoadedWriter) and asked.stride is not None:
-        raise Misuse("--stride is for language models, which read a text window by window")
+        raise Misuse("--stride is for language models that write: each token of theirs sees only what stands before it")
 
 
 def judge(loaded: Loaded, part: Part | Labelled | Pairs, asked: Asked, say: Say = silent) -> Judged:
     """What a run makes of a part, its own or another's."""
     with torch.inference_mode():
-        if isinstance(loaded, LoadedWriter):
+        if isinstance(loaded, LoadedWriter | LoadedMasked):
             assert isinstance(part, Part)
             return _of_text(loaded, part, asked.stride, say)
         if isinstance(loaded, LoadedTranslator):
@@ -185,21 +200,23 @@ def given_part(loaded: Loaded, asked: Asked) -> Part | Labelled | Pairs:
     if isinstance(loaded, LoadedTranslator):
         return whole_pairs(*pairs_of(settings), "given")
     assert asked.data is not None
-    if isinstance(loaded, LoadedWriter):
+    if isinstance(loaded, LoadedWriter | LoadedMasked):
         return whole(survey(open_source(asked.data, settings)), "given")
     assert isinstance(loaded, LoadedPredictor)
     return _given(loaded, asked.data, settings)
 
 
-def _of_text(loaded: LoadedWriter, part: Part, stride: int | None, say: Say) -> Judged:
+def _of_text(loaded: LoadedWriter | LoadedMasked, part: Part, stride: int | None, say: Say) -> Judged:
     plural = "s" * (part.documents != 1)
     say(f"{part.name} part: {part.documents:,} document{plural}, {part.characters:,} characters")
     tokens = pack(part, loaded.tokenizer, say)
     say_unknown(tokens, say)
     context = loaded.model.context
     say(f"windows of {context} tokens, {stride or context} apart")
-    task = LanguageModelling({part.name: tokens}, context=context, start=loaded.tokenizer.start)
-    return Judged(loaded, part, tokens, task.evaluate(loaded.model, part.name, stride=stride))
+    task = stream_task(loaded.config, {part.name: tokens}, loaded.tokenizer, context=context)
+    if isinstance(task, LanguageModelling):
+        return Judged(loaded, part, tokens, task.evaluate(loaded.model, part.name, stride=stride))
+    return Judged(loaded, part, tokens, task.evaluate(loaded.model, part.name))
 
 
 def _of_labels(loaded: LoadedPredictor, part: Labelled, say: Say) -> Judged:
@@ -243,6 +260,8 @@ def _given(loaded: LoadedPredictor, data: str, settings: DataSettings) -> Labell
 def own_corpus(loaded: Loaded) -> Corpus | LabelledCorpus | PairCorpus:
     """The data that the run was trained on, divided as it was then."""
     path = loaded.config.data.path or loaded.config.data.source_file
+    if path is None and "imported" in loaded.run.card():
+        raise OwnDataGone(f"{loaded.run.path} was imported and has no held-out part of its own")
     if path is None:
         raise OwnDataGone(f"{loaded.run.path} does not say what it was trained on")
     try:

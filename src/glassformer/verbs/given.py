@@ -16,11 +16,20 @@ from glassformer.data.features import MixedFeatures, MixedInputs
 from glassformer.data.image_features import ImageInputs
 from glassformer.data.inputs import Features, Inputs
 from glassformer.data.labelled import Labelled
+from glassformer.data.pair_examples import source_room, target_room_of
 from glassformer.data.table_features import TableFeatures, TableInputs
 from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.verbs.fill import framed_ids
+from glassformer.verbs.load import (
+    AnyLoaded,
+    LoadedMasked,
+    LoadedPredictor,
+    LoadedTranslator,
+    LoadedVectors,
+    LoadedWriter,
+)
 from glassformer.verbs.predict import Example, inputs_of, part_of
 from glassformer.verbs.translate import source_ids
 
@@ -43,6 +52,8 @@ class Given:
     """What follows each: the next token of a text ("" after the last), or what a translator writes, END last."""
     answer_ids: list[int] | None = None
     """The same as ids; of a text one fewer, for nothing follows its last token."""
+    stand: list[int | None] | None = None
+    """Of a masked model: the id at each place, None where MASK stands."""
     output: str = ""
     """What a translator writes."""
     columns: tuple[str, ...] = ()
@@ -54,7 +65,9 @@ class Given:
 
     @property
     def follows(self) -> list[int | None]:
-        """The id after each token that something is written after; None: nobody knows."""
+        """The id after each token that something is written after, or where one is guessed; None: nobody knows."""
+        if self.stand is not None:
+            return self.stand
         return [*(self.answer_ids or []), *([] if self.written else [None])]
 
     @property
@@ -85,13 +98,32 @@ def given(loaded: AnyLoaded, example: Example, *, target: str | None = None, bea
         raise Misuse("there is no text to look at")
     if target is not None and not isinstance(loaded, LoadedTranslator):
         raise Misuse("--translation is for runs that translate")
-    if isinstance(loaded, LoadedPredictor):
+    if isinstance(loaded, LoadedPredictor | LoadedVectors):
         return _to_predict(loaded, example, say)
     if not isinstance(example, str):
         raise Misuse(f"this run reads texts, not a {type(example).__name__}")
     if isinstance(loaded, LoadedTranslator):
         return _to_translate(loaded, example, target, beam, say)
+    if isinstance(loaded, LoadedMasked):
+        return _to_guess(loaded, example, say)
     return _to_write(loaded, example, say)
+
+
+def _to_guess(loaded: LoadedMasked, text: str, say: Say) -> Given:
+    """With MASK wherever the text says so."""
+    tokenizer = loaded.tokenizer
+    ids = framed_ids(tokenizer, text, loaded.config.model.context, say)
+    _say_unknown(tokenizer, ids, say)
+    names = [tokenizer.shown(id) for id in ids]
+    return Given(
+        inputs=(torch.tensor([ids], device=device_of(loaded.model)),),
+        text=text,
+        tokens=names,
+        ids=ids,
+        words=range(len(ids)),
+        answers=["" if id == tokenizer.mask else name for id, name in zip(ids, names, strict=True)],
+        stand=[None if id == tokenizer.mask else id for id in ids],
+    )
 
 
 def _to_write(loaded: LoadedWriter, text: str, say: Say) -> Given:
@@ -120,16 +152,16 @@ def _to_translate(loaded: LoadedTranslator, text: str, target: str | None, beam:
     ids, was_cut = source_ids(loaded.tokenizer, text, context)
     if was_cut:
         long = len(loaded.tokenizer.encode(text))
-        say(f"the text is {long:,} tokens long and cut after {context - 1:,}: no more fit")
+        room = source_room(loaded.tokenizer.roles, context)
+        say(f"the text is {long:,} tokens long and cut after {room:,}: no more fit")
     _say_unknown(loaded.tokenizer, ids, say)
     best = loaded.translate(text, beam=beam).best[0] if target is None else None
     output, written = (target or "", tokenizer.encode(target or "")) if best is None else (best.text, best.ids)
-    if len(written) > context - 1:
-        say(f"the translation is longer than {context - 1:,} tokens and cut there")
-    assert tokenizer.start is not None
-    assert tokenizer.end is not None
-    answers = [*written[: context - 1], tokenizer.end]
-    before = [tokenizer.start, *answers[:-1]]
+    roles, room = tokenizer.roles, target_room_of(tokenizer.roles, context)
+    if len(written) > room:
+        say(f"the translation is longer than {room:,} tokens and cut there")
+    whole = [*roles.opening, *written[:room], *roles.closing[:1]]
+    before, answers = whole[:-1], whole[1:]
     device = device_of(loaded.model)
     return Given(
         inputs=(torch.tensor([ids], device=device), None, torch.tensor([before], device=device), None),
@@ -144,7 +176,7 @@ def _to_translate(loaded: LoadedTranslator, text: str, target: str | None, beam:
     )
 
 
-def _to_predict(loaded: LoadedPredictor, example: Example, say: Say) -> Given:
+def _to_predict(loaded: LoadedPredictor | LoadedVectors, example: Example, say: Say) -> Given:
     part = part_of(loaded.features, loaded.config, [example], say)
     read = as_read(loaded, part, inputs_of(loaded.features, loaded.config, part, say))
     if loaded.tokenizer is not None:
@@ -152,7 +184,7 @@ def _to_predict(loaded: LoadedPredictor, example: Example, say: Say) -> Given:
     return read
 
 
-def as_read(loaded: LoadedPredictor, part: Labelled, inputs: Inputs, row: int = 0) -> Given:
+def as_read(loaded: LoadedPredictor | LoadedVectors, part: Labelled, inputs: Inputs, row: int = 0) -> Given:
     """One example of a part that a run's features have read."""
     device = device_of(loaded.model)
     tensors = tuple(tensor.to(device) for tensor in inputs.take(np.array([row])))

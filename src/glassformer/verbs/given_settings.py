@@ -6,8 +6,14 @@ from typing import Any
 import yaml
 
 from glassformer.config.errors import SettingError
+from glassformer.data.embedded import is_hub
+from glassformer.data.hub import whole_name
+from glassformer.runs.run import Run
 from glassformer.text.vectors import vectors_width
 from glassformer.verbs.resume import PATHS
+
+RUNS = ("model.from_run", "model.decoder_from")
+"""The settings that name a run to begin from."""
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -42,5 +48,9 @@ def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 
 def whole_path(key: str, value: Any) -> Any:
     """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
-    is_path = key in (*PATHS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()
+    if key in PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():
+        return whole_name(value)
+    if key in RUNS and value == "last" and not Path(value).exists():
+        return str(Run.last().path.resolve())
+    is_path = key in (*PATHS, *RUNS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()
     return str(Path(value).resolve()) if is_path else value

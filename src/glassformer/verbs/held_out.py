@@ -8,21 +8,22 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, Misuse
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.data.labelled import LabelledCorpus
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Classes, Labels
 from glassformer.tasks.base import Task
 from glassformer.tasks.labelling import Labelling
-from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.translation import Translating
+from glassformer.tasks.windows import OnWindows
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.given import Given, as_read, given
-from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator
+from glassformer.verbs.load import AnyLoaded, LoadedMasked, LoadedPredictor, LoadedTranslator
 from glassformer.verbs.prepare import Prepared, prepare
 from glassformer.verbs.resume import same_data
 from glassformer.verbs.right import learned_answer
@@ -41,9 +42,9 @@ def examples_held_out(
 ) -> Iterator[Given]:
     """Some examples of the validation part, of so many tokens at `most`; of an image, so many patches as `room`."""
     task, tokenizer = prepared.task, prepared.tokenizer
-    if isinstance(task, LanguageModelling):
+    if isinstance(task, OnWindows):
         assert tokenizer is not None
-        assert isinstance(model, LanguageModel)
+        assert isinstance(model, LanguageModel | MaskedLanguageModel)
         yield from _beginnings(model, task, tokenizer, min(most, task.context), count)
     elif isinstance(task, Translating):
         assert tokenizer is not None
@@ -70,7 +71,7 @@ def examples_held_out(
 
 def _held_part(task: Task) -> str:
     """The validation part; of a refit, which has learned from that too, the test part."""
-    assert isinstance(task, LanguageModelling | Translating | Labelling)
+    assert isinstance(task, OnWindows | Translating | Labelling)
     found = next((name for name in ("validation", "test") if name in task.parts), None)
     if found is None:
         raise DataError("this run has learned from all its rows (a refit): nothing of them is held out; give a text")
@@ -78,7 +79,7 @@ def _held_part(task: Task) -> str:
 
 
 def _beginnings(
-    model: LanguageModel, task: LanguageModelling, tokenizer: Tokenizer, most: int, count: int
+    model: LanguageModel | MaskedLanguageModel, task: OnWindows, tokenizer: Tokenizer, most: int, count: int
 ) -> Iterator[Given]:
     """Of documents, as far as they can be shown."""
     ids = task.parts[_held_part(task)].ids[:SEARCHED]
@@ -141,6 +142,8 @@ def loss_on(
     nobody says it of the answer that the whole model gives.
     """
     model = loaded.model
+    if examples and isinstance(loaded, LoadedMasked):
+        raise Misuse("the loss of a masked model is that of tokens hidden in its validation part: give no text")
     if not examples:
         prepared = prepare_again(loaded.run)
         part = _held_part(prepared.task)

@@ -11,11 +11,19 @@ from glassformer.inside.attention_views import attention_view, patches_view
 from glassformer.inside.learning import learning_view
 from glassformer.inside.lens import lens_of
 from glassformer.inside.panels import Guesses, Panel, Table, Words
+from glassformer.inside.report import Rows
 from glassformer.inside.view import View
 from glassformer.models.weights import put_weights
 from glassformer.runs import history
 from glassformer.verbs.given import Given
-from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.verbs.load import (
+    AnyLoaded,
+    LoadedMasked,
+    LoadedPredictor,
+    LoadedTranslator,
+    LoadedVectors,
+    LoadedWriter,
+)
 from glassformer.verbs.predict import Example
 
 SAMPLE = 60
@@ -37,7 +45,9 @@ def learning(loaded: AnyLoaded, text: Example, example: Given) -> View:
 
 
 def _panels(moment: AnyLoaded, text: Example, example: Given) -> list[Panel]:
-    guesses = [] if isinstance(moment, LoadedPredictor) else [_guesses(moment, example)]
+    guesses = [] if isinstance(moment, LoadedPredictor | LoadedVectors) else [_guesses(moment, example)]
+    if example.stand is not None and None not in example.stand:  # a text without MASK
+        return [*attention_panels(moment.model, example), *guesses]
     return [*attention_panels(moment.model, example), *guesses, _said(moment, text)]
 
 
@@ -54,12 +64,12 @@ def attention_panels(model: nn.Module, example: Given, before: str = "") -> list
     return [replace(panel, title=f"{before}{panel.title}") for panel in view.panels]
 
 
-def _guesses(moment: LoadedWriter | LoadedTranslator, example: Given) -> Guesses:
-    """What comes next, layer by layer."""
+def _guesses(moment: LoadedWriter | LoadedMasked | LoadedTranslator, example: Given) -> Guesses:
+    """What comes next, or stands at each place, layer by layer."""
     tokenizer = moment.target_tokenizer if isinstance(moment, LoadedTranslator) else moment.tokenizer
     seen = lens_of(moment.model, example.inputs, answers=example.follows)
     return Guesses(
-        title="What it would say next, layer by layer",
+        title=f"What it would {'say next' if example.stand is None else 'guess'}, layer by layer",
         tokens=example.written or example.tokens,
         layers=seen.layers,
         guesses=seen.words(tokenizer.shown),
@@ -76,7 +86,15 @@ def _said(moment: AnyLoaded, text: Example) -> Panel:
             return Table(title="What it says", columns=["number"], rows=[[said.value]])
         rows = list(said.probabilities.items())
         return Table(title="What it says", columns=["class", "probability"], rows=rows, bars=["probability"])
+    assert not isinstance(moment, LoadedVectors)  # which was not trained here
     text = str(text)
+    if isinstance(moment, LoadedMasked):
+        found = enumerate(moment.fill(text).places, 1)
+        places: Rows = [[number, one.token, one.probability] for number, place in found for one in place]
+        return Table(
+            title="What it guesses", columns=["MASK", "token", "probability"], rows=places, bars=["probability"]
+        )
     if isinstance(moment, LoadedTranslator):
         return Words(title="How it translates", text=moment.translate(text).text)
+    assert isinstance(moment, LoadedWriter)
     return Words(title="How it goes on", text=text + moment.generate(text, tokens=SAMPLE, temperature=0.8, seed=0))

@@ -7,22 +7,25 @@ from typing import Any, overload
 
 from torch import nn
 
-from glassformer.config.errors import Misuse
-from glassformer.config.presets import LABELLING, TEXT
+from glassformer.config.errors import Misuse, RunError
+from glassformer.config.presets import LABELLING, TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
-from glassformer.data.features import read_features
+from glassformer.data.features import read_features, text_features
 from glassformer.data.inputs import Features
 from glassformer.decoding.translate import Search
 from glassformer.models.build import parameter_count
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.masked_model import MaskedLanguageModel
+from glassformer.models.reader import TextReader
 from glassformer.models.seq2seq import Seq2Seq
-from glassformer.runs.run import CARD, Run
+from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.answers import Answers, read_answers
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
 from glassformer.verbs.build import OwnModel, build_model
 from glassformer.verbs.embed import Embedded, embed, embed_examples
+from glassformer.verbs.fill import LIKELIEST, Filled, fill
 from glassformer.verbs.predict import Example, Prediction, predict
 from glassformer.verbs.translate import Translation, translate_texts
 from glassformer.verbs.write import Writer
@@ -95,6 +98,37 @@ class LoadedPredictor(Loaded):
 
 
 @dataclass(frozen=True, repr=False)
+class LoadedMasked(Loaded):
+    """A masked language model: it guesses what is missing."""
+
+    model: MaskedLanguageModel
+    tokenizer: Tokenizer
+
+    @overload
+    def fill(self, texts: str, *, most: int = LIKELIEST, say: Say = silent) -> Filled: ...  # type: ignore[overload-overlap]
+    @overload
+    def fill(self, texts: Sequence[str], *, most: int = LIKELIEST, say: Say = silent) -> list[Filled]: ...
+    def fill(self, texts: str | Sequence[str], *, most: int = LIKELIEST, say: Say = silent) -> Filled | list[Filled]:
+        """The likeliest tokens for each `<mask>` of a text, or of each of several."""
+        if isinstance(texts, str):
+            return self.fill([texts], most=most, say=say)[0]
+        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+            raise Misuse("fill takes a text, or a list of texts")
+        return fill(self.model, self.tokenizer, texts, context=self.config.model.context, most=most, say=say)
+
+    predict = fill
+
+
+@dataclass(frozen=True, repr=False)
+class LoadedVectors(Loaded):
+    """A model made elsewhere that gives a vector for each text: `embed` is what it is for."""
+
+    model: TextReader
+    tokenizer: Tokenizer
+    features: Features
+
+
+@dataclass(frozen=True, repr=False)
 class LoadedTranslator(Loaded):
     """A translator: it says texts another way."""
 
@@ -131,7 +165,7 @@ class LoadedTranslator(Loaded):
         return found[0] if isinstance(texts, str) else found
 
 
-AnyLoaded = LoadedWriter | LoadedPredictor | LoadedTranslator
+AnyLoaded = LoadedWriter | LoadedMasked | LoadedPredictor | LoadedTranslator | LoadedVectors
 
 
 def load(run: "str | os.PathLike[str] | Run", device: str = "auto", *, model: OwnModel | None = None) -> AnyLoaded:
@@ -163,15 +197,35 @@ def load(run: "str | os.PathLike[str] | Run", device: str = "auto", *, model: Ow
     assert tokenizer is not None
     if isinstance(built, Seq2Seq):
         return LoadedTranslator(built, tokenizer, run, config, None, target or tokenizer)
+    if isinstance(built, MaskedLanguageModel):
+        return LoadedMasked(built, tokenizer, run, config, None)
+    if config.task == VECTORS:
+        assert isinstance(built, TextReader)
+        return LoadedVectors(built, tokenizer, run, config, text_features(tokenizer, config))
     assert isinstance(built, LanguageModel)
-    return LoadedWriter(built, tokenizer, run, config, None)
+    template, specials = _chat(run)
+    return LoadedWriter(built, tokenizer, run, config, None, chat_template=template, specials=specials)
+
+
+def _chat(run: Run) -> tuple[str | None, dict[str, str]]:
+    """A run's chat template, if it has one, and the special tokens by the names that it has for them."""
+    path, specials = run.path / CHAT_TEMPLATE, run.card().get("specials", {})
+    if not path.is_file():
+        return None, {}
+    try:
+        template = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise RunError(f"{path} is damaged: it is not text") from None
+    if not isinstance(specials, dict) or not all(isinstance(one, str) for pair in specials.items() for one in pair):
+        raise RunError(f"{run.path / CARD} is damaged: its specials are no names of tokens")
+    return template, specials
 
 
 def load_writer(run: "str | os.PathLike[str] | Run", device: str = "auto") -> LoadedWriter:
     """A run that writes, or one line that says what this one does."""
     loaded = load(run, device)
     if not isinstance(loaded, LoadedWriter):
-        verb = "translate" if isinstance(loaded, LoadedTranslator) else "predict"
+        verb = _verb(loaded)
         raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to write: glassformer {verb} {run} TEXT")
     return loaded
 
@@ -180,6 +234,12 @@ def load_translator(run: "str | os.PathLike[str] | Run", device: str = "auto") -
     """A run that translates, or one line that says what this one does."""
     loaded = load(run, device)
     if not isinstance(loaded, LoadedTranslator):
-        verb = "generate" if isinstance(loaded, LoadedWriter) else "predict"
+        verb = _verb(loaded)
         raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to translate: glassformer {verb} {run} TEXT")
     return loaded
+
+
+def _verb(loaded: AnyLoaded) -> str:
+    """What a run is for."""
+    verbs = {LoadedWriter: "generate", LoadedTranslator: "translate", LoadedVectors: "embed"}
+    return verbs.get(type(loaded), "predict")

@@ -11,17 +11,21 @@ from glassformer.config.presets import (
     IMAGE,
     LABELLING,
     LANGUAGE_MODEL,
+    MASKED,
+    PACKED,
     TABLE,
     TEXT,
     TRANSLATION,
+    VECTORS,
     encoder_info,
 )
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, that_writes, with_epochs
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns import SAMPLE, Columns, choose_columns, may_hold_labels
-from glassformer.data.embedded import open_dataset
+from glassformer.data.embedded import is_hub, open_dataset
 from glassformer.data.features import learn_features
+from glassformer.data.hub import own_parts
 from glassformer.data.inputs import Features
 from glassformer.data.labelled import LabelledCorpus, split_table
 from glassformer.data.part import Part
@@ -36,8 +40,8 @@ from glassformer.data.table import Table, holds_table, read_table
 from glassformer.data.translations import PairCorpus, split_pairs
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Task
-from glassformer.tasks.language_model import LanguageModelling
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.verbs.beginning.begin import Beginning, tokens_of
 from glassformer.verbs.examples import agreed, answers_of, labelling_task, only_classes, say_cut, say_read, words_in
 from glassformer.verbs.pairs import (
     NO_DATA,
@@ -48,6 +52,7 @@ from glassformer.verbs.pairs import (
     say_too_long,
     translating_task,
 )
+from glassformer.verbs.streams import able_to_hide, able_to_part, stream_task
 
 
 @dataclass(frozen=True)
@@ -77,21 +82,39 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
     said = {**flatten(file), **flatten(flags)}
     task = said.get("task")
     path = said.get("data.path")
+    if task == VECTORS:
+        raise SettingError(
+            "--task vectors is nothing to train: it is what some imported models do (glassformer import SOURCE); with "
+            "--from such a run, train another task"
+        )
+    if path is not None and is_hub(path) and find(path) is None:
+        file = {**flatten(file), **own_parts(path, said, say)}
+        said = {**file, **flatten(flags)}
     reading = {key.removeprefix("data."): value for key, value in said.items() if key.startswith("data.")}
     settings = DataSettings(**reading)
-    if path is not None and task != LANGUAGE_MODEL and holds_pictures(path):
+    begun = Beginning.of(said)
+
+    def whole(found: Mapping[str, Any], starts: Mapping[str, Any] | None = None, rows: int | None = None) -> Config:
+        if begun is None:
+            return resolve(file, flags, found, starts=starts)
+        more = begun.found(task or found["task"], rows)
+        return begun.settled(resolve(file, flags, {**found, **more}, starts=starts))
+
+    if path is not None and task not in PACKED and holds_pictures(path):
+        if begun is not None:
+            raise SettingError(f"{begun.sources.first} reads texts, and {path} holds pictures: leave --from away")
         return _settle_pictures(file, flags, settings, task, say)
     if (pairs := find_pairs(settings, task)) is not None:
         table, source, target = pairs
         say(f"columns: from '{source}' to '{target}' (--source, --target); task: {TRANSLATION} (--task)")
         named = {} if is_read_apart(settings) else {"data.source": source, "data.target": target}
-        return that_writes(resolve(file, flags, {"task": TRANSLATION, **named}, starts=_starts(path))), table
-    if path is None or task == LANGUAGE_MODEL or not holds_table(path):
+        return that_writes(whole({"task": TRANSLATION, **named}, _starts(path))), table
+    if path is None or task in PACKED or not holds_table(path):
         if task in LABELLING and path is not None:
             raise DataError(
                 f"{path} is not a table: {task} needs a text and a label column (.csv, .tsv, .jsonl, .parquet)"
             )
-        return that_writes(resolve(file, flags, {"task": task}, starts=_starts(path))), None
+        return that_writes(whole({"task": task or (None if begun is None else begun.task)}, _starts(path))), None
     table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
     if task is not None or may_hold_labels(table, settings):
         table = read_table(path, settings)
@@ -100,10 +123,12 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
     agreed(said.get("data.kind"), columns, table.name)
     found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label, "data.kind": columns.kind}
     found |= {"data.also": ",".join(columns.also) or None, "data.label_separator": columns.separator}
-    config = resolve(file, flags, found)
-    if config.task == LANGUAGE_MODEL:
+    if begun is not None and columns.task == LANGUAGE_MODEL:
+        found["task"] = begun.task
+    config = whole(found, rows=len(table))
+    if config.task in PACKED:
         return that_writes(config), None
-    if all(said.get(budget) is None for budget in BUDGETS):
+    if begun is None and all(said.get(budget) is None for budget in BUDGETS):
         config = with_epochs(config, len(table))
     return config, table
 
@@ -148,7 +173,7 @@ def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | La
         return split_pairs(*pairs_of(data, table), data)
     if data.path is None:
         raise SettingError(NO_DATA)
-    if config.task == LANGUAGE_MODEL:
+    if config.task in PACKED:
         return split(open_source(data.path, data), data)
     table = table or read_table(data.path, data)
     return split_table(table, choose_columns(table, data, config.task), data)
@@ -170,6 +195,8 @@ def prepare(
     target_tokenizer: Tokenizer | None = None,
 ) -> Prepared:
     """`tokenizer`: the one to use, instead of training one."""
+    if tokenizer is None and config.begun:
+        tokenizer, target_tokenizer = tokens_of(config)
     corpus = divide(config, table)
     say(f"data: {corpus.report()}")
     held_out_for_validation(corpus, config)
@@ -195,24 +222,19 @@ def held_out_for_validation(corpus: Corpus | LabelledCorpus | PairCorpus, config
 def train_tokenizer(part: Part, config: Config, say: Say) -> Tokenizer:
     """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
     texts = (chunk.text for chunk in part.chunks())
-    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes)
+    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes, mask=config.task == MASKED)
 
 
 def _for_language(config: Config, corpus: Corpus, tokenizer: Tokenizer, say: Say) -> Prepared:
+    if config.task == MASKED:
+        able_to_hide(config, tokenizer)
+    able_to_part(config, tokenizer)
     parts = {name: pack(part, tokenizer, say) for name, part in corpus.parts.items()}
     counts = {name: len(tokens.ids) for name, tokens in parts.items()}
     _say_tokens(tokenizer, counts, {name: tokens.unknown for name, tokens in parts.items()}, say)
     if tokenizer.vocab_size <= len(tokenizer.specials) + 1:
         raise DataError("there is only one token to learn: the text repeats a single one")
-    task = LanguageModelling(
-        parts,
-        context=config.model.context,
-        batch_size=config.training.batch_size,
-        start=tokenizer.start,
-        seed=config.training.seed,
-        smoothing=config.training.label_smoothing,
-    )
-    return Prepared(corpus, tokenizer, counts, task)
+    return Prepared(corpus, tokenizer, counts, stream_task(config, parts, tokenizer))
 
 
 def _for_labels(config: Config, corpus: LabelledCorpus, tokenizer: Tokenizer | None, say: Say) -> Prepared:
@@ -243,8 +265,9 @@ def _for_translation(
         target_tokenizer = _tokenizer_of(train.targets, config, say)
     sides = (tokenizer, target_tokenizer or tokenizer)
     for side in sides:
-        if side.start is None or side.end is None:
-            raise SettingError(f"tokenizer.file {config.tokenizer.file} has no START and END, which translation needs")
+        if not side.roles.opening or not side.roles.closing:
+            where = config.model.from_run or config.model.decoder_from or f"tokenizer.file {config.tokenizer.file}"
+            raise SettingError(f"{where} has no START and END, which translation needs")
     parts = {name: pair_examples_of(part, *sides, config) for name, part in corpus.parts.items()}
     counts = {name: len(part.source.ids) + len(part.target.ids) for name, part in parts.items()}
     if target_tokenizer is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import LANGUAGE_MODEL
+from glassformer.config.presets import PACKED
 from glassformer.config.resolve import Config
 from glassformer.data.split import refuse_joining
 from glassformer.runs.files import write_text, writing
@@ -43,7 +43,7 @@ def refuse_refit(config: Config) -> None:
             "data.refit holds nothing out, and --refit has to know how long to train: give --refit alone"
         )
     data = replace(config.data, refit=True)
-    if config.task == LANGUAGE_MODEL:
+    if config.task in PACKED:
         refuse_joining(str(data.path), data)
 
 

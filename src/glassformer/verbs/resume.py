@@ -20,6 +20,8 @@ def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
 
     So may the place of the data: that it is the same is told by its fingerprint.
     """
+    if "imported" in run.card():
+        raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
     saved = run.config().to_dict()
     before = flatten(saved)
     for key, value in flags.items():

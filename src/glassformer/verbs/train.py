@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,33 +10,34 @@ import torch
 from torch import nn
 
 from glassformer.config.errors import GlassformerError, SettingError
-from glassformer.config.presets import OWN, TEXT
+from glassformer.config.presets import OWN
 from glassformer.config.resolve import Config, flatten
 from glassformer.config.say import Say, silent
-from glassformer.inside.confusion import draw_confusion
-from glassformer.inside.curves import draw_curves
 from glassformer.models.build import parameter_count
-from glassformer.runs import history
-from glassformer.runs.files import write_text
+from glassformer.models.reader import Reader
 from glassformer.runs.run import Run
-from glassformer.tasks.base import Evaluation
+from glassformer.tasks.base import Task
+from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.on_features import OnFeatures, head_learns_alone
 from glassformer.training.device import choose_device
 from glassformer.training.events import Listener, Noted
+from glassformer.training.frozen import freeze
 from glassformer.training.keeper import RunKeeper
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
+from glassformer.verbs.beginning.along import bring_along, refuse_same
 from glassformer.verbs.build import OwnModel, build_model, learn_from_data, say_size, try_out
-from glassformer.verbs.card import model_card, run_card
+from glassformer.verbs.card import run_card
 from glassformer.verbs.doctor.advice import usual_rate
 from glassformer.verbs.doctor.example import example_of
 from glassformer.verbs.doctor.training import conclude, consult
+from glassformer.verbs.folder import first_files, leave_papers
 from glassformer.verbs.given_settings import read_config, whole_path, with_vectors
 from glassformer.verbs.prepare import Prepared, prepare, settle
 from glassformer.verbs.record import Recorder
 from glassformer.verbs.refit import Before, refuse_refit, train_and_refit, waits_for_refit
-from glassformer.verbs.report import leave_report
 from glassformer.verbs.resume import resumed_config, same_data, where_it_stands
 from glassformer.verbs.trained import Trained as Trained
 
@@ -60,9 +61,10 @@ def train(
     `settings` are the short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
     sections (`training={"lr": 0.001}`). `model` is a name (`lstm`, `bag:counts`), an nn.Module of one's own that maps
     B×T tokens and their mask to a score for each class (or one number), or a function that makes it from the size of
-    the vocabulary and the number of scores. A `draft` is one of many: its test part is not looked at, and it leaves no
-    pictures and no report. With `refit`, a last training follows on all rows but those of the test, for as long as the
-    best weights took; the run that it leaves tells the scores of the one before, which is kept in `held-out`.
+    the vocabulary and the number of scores. With `from_run`, the body and the tokens of that run are taken. A `draft`
+    is one of many: its test part is not looked at, and it leaves no pictures and no report. With `refit`, a last
+    training follows on all rows but those of the test, for as long as the best weights took; the run that it leaves
+    tells the scores of the one before, which is kept in `held-out`.
     """
     if refit or waits_for_refit(out, resume):
         more: dict[str, Any] = {"config": config, "model": model, "listen": listen, "command": command, **settings}
@@ -137,6 +139,7 @@ def train_once(
             path = Path(processes.word_of_first(name))
             if before is None:
                 Run.check_free(path, overwrite=overwrite)
+                refuse_same(resolved, path)
             prepared = prepare(resolved, say, table=table)
             snapshot = None
         built = build_model(
@@ -149,11 +152,14 @@ def train_once(
         )
         if own is not None:
             try_out(built, prepared)
+        begun = None if run is None else run.card().get("from")
         if snapshot is None:
-            learn_from_data(built, prepared, resolved, say)
+            begun = learn_from_data(built, prepared, resolved, say)
+        new = () if begun is None else tuple(begun.get("new", ()))
+        freeze(built, resolved.training.last_blocks, new)
         say_size(built, say)
         processes.wait()  # so that nobody still looks whether the folder is free
-        card = run_card(resolved, prepared, built, command)
+        card = run_card(resolved, prepared, built, command, begun)
         if run is not None:  # the best weights are still those, whoever goes on
             card |= {key: value for key, value in run.card().items() if key in ("best", "command", "before_refit")}
         if before is not None:
@@ -162,9 +168,12 @@ def train_once(
 
         def begin() -> None:
             made = run or (Run.create(path, overwrite=overwrite) if before is None else Run(path))
-            _begin(made, card, prepared, snapshot, total)
+            first_files(made, card, prepared, snapshot, total)
+            if snapshot is None:
+                bring_along(resolved, made)
 
-        return _train(run or Run(path), begin, resolved, prepared, built, device, processes, snapshot, listen, draft)
+        made = run or Run(path)
+        return _train(made, begin, resolved, prepared, built, device, processes, snapshot, listen, draft, new)
     finally:
         if joined:
             processes.leave()
@@ -181,11 +190,15 @@ def _train(
     snapshot: Snapshot | None,
     listen: Listener,
     draft: bool,
+    new: Sequence[str],
 ) -> Trained:
     recorder = Recorder(run, model, prepared, config, listen)
+    task: Task = prepared.task
+    if isinstance(task, Labelling) and isinstance(model, Reader) and config.begun and head_learns_alone(model):
+        task = OnFeatures(task, model)
     trainer = Trainer(
         model,
-        prepared.task,
+        task,
         config.training,
         device=device,
         keeper=RunKeeper(run, keep=config.training.checkpoints, first=recorder.flush),
@@ -193,7 +206,8 @@ def _train(
         processes=processes,
         resume=snapshot,
         shown=lambda batch, row: example_of(batch, row, prepared.tokenizer),
-        usual=usual_rate(config),
+        usual=usual_rate(config, new),
+        new=new,
     )
     if processes.first:  # only now, when nothing can be refused any more
         begin()
@@ -211,8 +225,8 @@ def _train(
         run.load_weights(model)
         model.eval()
         with torch.inference_mode():
-            validation = prepared.task.evaluate(model, "validation") if prepared.task.validates else None
-            test = prepared.task.evaluate(model, "test") if "test" in prepared.tokens and not draft else None
+            validation = task.evaluate(model, "validation") if task.validates else None
+            test = task.evaluate(model, "test") if "test" in prepared.tokens and not draft else None
     evaluations = {name: part for name, part in (("validation", validation), ("test", test)) if part is not None}
     measured = {name: part.metrics for name, part in evaluations.items()}
     words = validation.words if validation is not None else ""
@@ -228,24 +242,13 @@ def _train(
         if ended.reason != "interrupted":
             conclude(recorder, prepared, None if draft else model, validation)
     if processes.first and not draft:
-        card = run.card()
-        reads = "" if prepared.features is None or config.data.kind == TEXT else prepared.features.words
-        _draw(run, prepared, test or validation)
-        write_text(run.path / "README.md", model_card(run.path, config, card, words, reads))
-        leave_report(
-            run,
-            config,
-            prepared,
-            model,
-            evaluations,
-            machine={
-                "device": str(device),
-                "matrix products": trainer.precision.name,
-                "threads": str(trainer.progress.threads),
-                "processes": str(processes.world),
-            },
-            say=_teller(listen),
-        )
+        machine = {
+            "device": str(device),
+            "matrix products": trainer.precision.name,
+            "threads": str(trainer.progress.threads),
+            "processes": str(processes.world),
+        }
+        leave_papers(run, config, prepared, model, evaluations, machine, _teller(listen))
     return Trained(
         run=str(run.path),
         task=config.task,
@@ -263,35 +266,5 @@ def _train(
     )
 
 
-def _draw(run: Run, prepared: Prepared, evaluation: Evaluation | None) -> None:
-    """How the training went, and of a classifier, what it takes for what."""
-    task = prepared.task
-    draw_curves(
-        run.read_metrics(),
-        run.path / "curves.png",
-        title=run.path.name,
-        unit=task.unit,
-        smoothing=task.smoothing,
-    )
-    if evaluation is not None and "confusion" in evaluation.details:
-        draw_confusion(**evaluation.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
-
-
 def _teller(listen: Listener) -> Say:
     return lambda text: listen(Noted(text))
-
-
-def _begin(run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapshot | None, total: int | None) -> None:
-    """The folder as it stands before the next step: a new run's first files, or a run's log and moments up to its
-    checkpoint, on the way to `total` updates.
-
-    The card comes first: it makes the folder a run, which can be replaced.
-    """
-    run.write_card(card)
-    if snapshot is None and prepared.tokenizer is not None:
-        write_text(run.path / "tokenizer.json", prepared.tokenizer.to_json())
-        if prepared.target_tokenizer is not None:
-            write_text(run.path / "target_tokenizer.json", prepared.target_tokenizer.to_json())
-    step = snapshot.progress.step if snapshot else 0
-    run.rewind_metrics(step)
-    history.rewind(run, step, total=total)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.config.say import Say, silent
+from glassformer.data.pair_examples import source_room
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.models.seq2seq import Seq2Seq
@@ -46,9 +47,8 @@ class Translation:
 
 def source_ids(tokenizer: Tokenizer, text: str, context: int) -> tuple[list[int], bool]:
     """A source's tokens with END after them, and whether it had to be cut."""
-    ids = tokenizer.encode(text)
-    assert tokenizer.end is not None
-    return [*ids[: context - 1], tokenizer.end], len(ids) > context - 1
+    ids, room = tokenizer.encode(text), source_room(tokenizer.roles, context)
+    return [*tokenizer.roles.source, *ids[:room], *tokenizer.roles.closing], len(ids) > room
 
 
 def translate_texts(
@@ -68,7 +68,7 @@ def translate_texts(
         say(f"{cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
     if tokenizer.unk is not None and (unknown := sum(ids.count(tokenizer.unk) for ids, _ in encoded)):
         say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
-    best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer))
+    best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
     found = iter(best)

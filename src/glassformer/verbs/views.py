@@ -3,27 +3,31 @@
 from collections.abc import Callable
 
 from glassformer.bricks.recurrent import Recurrent
-from glassformer.config.presets import MULTILABEL
+from glassformer.config.presets import MASKED, MULTILABEL, VECTORS
 from glassformer.config.views import VIEWS
 from glassformer.encoders.convolutional import CnnEncoder
 from glassformer.inside.attention import sizes_of
 from glassformer.inside.positions import placed
 from glassformer.inside.view import View
-from glassformer.models.build import words_of
+from glassformer.models.build_input import words_of
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs import history
 from glassformer.verbs import views_of_heads, views_of_texts
 from glassformer.verbs.asked import Asked
 from glassformer.verbs.learning import learning
-from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedWriter
+from glassformer.verbs.load import AnyLoaded, LoadedMasked, LoadedPredictor, LoadedVectors, LoadedWriter
 from glassformer.verbs.report import report
 from glassformer.verbs.views_of_heads import OF_ONE_TEXT, OF_WHAT_IS_READ
 from glassformer.verbs.walk import step, walk_through
 
 OURS = (LanguageModel, Reader, BagReader, Seq2Seq)
 """Models whose layers are known here; what a person's own is made of, only it knows."""
+
+WITH_CONTEXT = (LanguageModel, MaskedLanguageModel, Reader, Seq2Seq)
+"""Models in which the vector of a word depends on what stands around it."""
 
 MAKERS: dict[str, Callable[[Asked], View]] = {
     "alignment": views_of_heads.alignment,
@@ -67,21 +71,24 @@ NEEDS: dict[str, Callable[[AnyLoaded], bool]] = {
     "alignment": lambda loaded: _has_stack(loaded, ("cross",)),
     "attention": lambda loaded: bool(sizes_of(loaded.model)),
     "patches": _has_patches,
-    "lens": lambda loaded: not isinstance(loaded, LoadedPredictor),
+    "lens": lambda loaded: not isinstance(loaded, LoadedPredictor | LoadedVectors),
     "next": lambda loaded: isinstance(loaded, LoadedWriter),
     "states": _has_states,
     "pooling": lambda loaded: isinstance(loaded.model, Reader | BagReader),
-    "numbers": lambda loaded: isinstance(loaded.model, OURS) and loaded.config.task != MULTILABEL,
-    "step": lambda loaded: loaded.config.task != MULTILABEL,
+    "decided": lambda loaded: not isinstance(loaded, LoadedMasked | LoadedVectors),
+    "numbers": lambda loaded: isinstance(loaded.model, OURS) and loaded.config.task not in (MULTILABEL, VECTORS),
+    "step": lambda loaded: loaded.config.task not in (MASKED, MULTILABEL, VECTORS),
     "roles": lambda loaded: _has_stack(loaded, OF_ONE_TEXT),
     "links": lambda loaded: loaded.tokenizer is not None and _has_stack(loaded, OF_WHAT_IS_READ),
-    "worth": lambda loaded: bool(sizes_of(loaded.model)),
-    "word": lambda loaded: loaded.tokenizer is not None and isinstance(loaded.model, LanguageModel | Reader | Seq2Seq),
+    "worth": lambda loaded: bool(sizes_of(loaded.model)) and not isinstance(loaded, LoadedVectors),
+    "word": lambda loaded: loaded.tokenizer is not None and isinstance(loaded.model, WITH_CONTEXT),
     "nearest": lambda loaded: isinstance(loaded.model, BagReader) or words_of(loaded.model) is not None,
+    "versus": lambda loaded: not isinstance(loaded, LoadedMasked),
     "positions": lambda loaded: placed(loaded.model) is not None,
     "merges": lambda loaded: loaded.tokenizer is not None and loaded.tokenizer.kind == "bpe",
     "pairs": lambda loaded: isinstance(loaded, LoadedWriter),
     "learning": lambda loaded: bool(history.steps_of(loaded.run)),
+    "report": lambda loaded: not isinstance(loaded, LoadedVectors),
 }
 """What a run must be, for a view that not every run has."""
 

@@ -22,11 +22,11 @@ from glassformer.inside.view import View
 from glassformer.inside.word_in_context import find_word, word_vectors, word_view
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.tasks.answers import Classes
-from glassformer.text.merging import merges_of
+from glassformer.text.merging import learned_merges, merges_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.asked import Asked
 from glassformer.verbs.given import given
-from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator
+from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedVectors
 from glassformer.verbs.predict import Example
 
 POSITIONS_SHOWN = 64
@@ -44,6 +44,9 @@ def lens(asked: Asked) -> View:
         example.answers,
         chances=seen.chances,
         entropy=seen.entropy,
+        right="The token that did follow"
+        if example.stand is None
+        else "The token that stands there, unless it is MASK,",
     )
 
 
@@ -113,18 +116,25 @@ def versus(asked: Asked) -> View:
     if asked.versus is None:
         raise Misuse('the view versus needs a second text: look RUN "A" --versus "B"')
     runs = [asked.loaded, *([] if asked.beside is None else [asked.beside])]
-    sides = [(str(one.run.path), _side(asked, one, asked.text), _side(asked, one, asked.versus)) for one in runs]
+    sides = [
+        (str(one.run.path), _side(asked, one, asked.text, asked.versus), _side(asked, one, asked.versus, asked.text))
+        for one in runs
+    ]
     if len(sides) == 1:
         return versus_view(*sides[0][1:])
     return versus_runs_view(sides)
 
 
-def _side(asked: Asked, loaded: AnyLoaded, text: Example) -> Side:
-    """A text, and what a run says of it."""
+def _side(asked: Asked, loaded: AnyLoaded, text: Example, other: Example) -> Side:
+    """A text, and what a run says of it, beside the other."""
     example = given(loaded, text, beam=asked.beam, say=asked.say)
     answers: dict[str, float] = {}
     if isinstance(loaded, LoadedTranslator):
         said = example.output
+    elif isinstance(loaded, LoadedVectors):
+        one, another = (found.vector for found in loaded.embed([str(text), str(other)]))
+        alike = float(one @ another) / max(float(np.linalg.norm(one) * np.linalg.norm(another)), 1e-12)
+        said = f"a vector with a cosine of {alike:.3f} to the other"
     elif isinstance(loaded, LoadedPredictor):
         found = loaded.predict(text)
         answers = found.probabilities or {}
@@ -133,7 +143,7 @@ def _side(asked: Asked, loaded: AnyLoaded, text: Example) -> Side:
         else:
             said = f"{found.value:.6g}" if found.label is None else f"{found.label} ({found.probability:.3f})"
     else:
-        never = [id for id in loaded.tokenizer.specials if id != loaded.tokenizer.end]
+        never = loaded.tokenizer.never(loaded.model.head.out_features)
         likely = next_of(loaded.model, example.inputs, most=LIKELIEST, never=never)
         names = [loaded.tokenizer.shown(id) for id in likely.ids]
         answers = dict(zip(names, map(float, likely.probabilities), strict=True))
@@ -181,7 +191,7 @@ def positions(asked: Asked) -> View:
 
 def merges(asked: Asked) -> View:
     text, tokenizer = str(asked.text), _read_with(asked)
-    return merges_view(text, merges_of(tokenizer, text), tokenizer.merges)
+    return merges_view(text, merges_of(tokenizer, text), learned_merges(tokenizer))
 
 
 def pairs(asked: Asked) -> View:

@@ -1,13 +1,14 @@
 """A language model that writes: raw text in, raw text out."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.say import Say, silent
 from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.sampling import Sampling
 from glassformer.models.language_model import LanguageModel
+from glassformer.text.chat import Message, chat_ids, specials_of
 from glassformer.text.stream import Stops, Stream
 from glassformer.text.tokenizer import Tokenizer
 
@@ -30,10 +31,14 @@ class Writer:
 
     model: LanguageModel
     tokenizer: Tokenizer
+    chat_template: str | None = field(default=None, kw_only=True)
+    """How messages become a text to go on from, where the model was taught to answer them."""
+    specials: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """Special tokens by the names that the template has for them."""
 
     def stream(
         self,
-        prompt: str = "",
+        prompt: str | Sequence[int] = "",
         *,
         tokens: int = 200,
         greedy: bool = False,
@@ -45,13 +50,16 @@ class Writer:
         seed: int = 0,
         say: Say = silent,
     ) -> "Writing":
-        """The text that follows the prompt, piece by piece as it is written."""
+        """The text that follows the prompt, piece by piece as it is written.
+
+        A prompt given as ids is taken as it is, and what follows it is a text of its own.
+        """
         if tokens < 1:
             raise SettingError(f"--tokens is {tokens}, but must be at least 1")
         if not 0 <= seed <= 2**62:
             raise SettingError(f"--seed is {seed}, but must lie between 0 and {2**62}")
         how = Sampling(0.0 if greedy else temperature, top_k, top_p, repetition_penalty)
-        ids = self._ids(prompt)
+        ids = self._ids(prompt) if isinstance(prompt, str) else list(prompt)
         if self.tokenizer.unk is not None and (unknown := ids.count(self.tokenizer.unk)):
             say(f"{unknown} of the prompt's tokens are unknown to this model")
         limit = self.model.encoder.limit
@@ -60,18 +68,31 @@ class Writer:
                 f"where the text grows past the model's context of {limit} tokens, the last half of it is read again "
                 "and what came before is forgotten"
             )
-        end = self.tokenizer.end
-        never = [id for id in self.tokenizer.specials if id != end]
-        chosen = generate(self.model, [ids], how, most=tokens, end=end, never=never, seed=seed)
-        return Writing(self.tokenizer, ids, (token for (token,) in chosen), Stops(stop))
+        ends, never = self.tokenizer.roles.ends, self.tokenizer.never(self.model.head.out_features)
+        chosen = generate(self.model, [ids], how, most=tokens, end=ends, never=never, seed=seed)
+        text = Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ())
+        return Writing(text, ids, (token for (token,) in chosen), Stops(stop))
 
     def _ids(self, text: str) -> list[int]:
-        """START, where the tokenizer has one, and the text's tokens."""
-        start = [] if self.tokenizer.start is None else [self.tokenizer.start]
-        ids = [*start, *self.tokenizer.encode(text)]
+        """What stands before a text, and the text's tokens; of nothing at all, what ends the text before."""
+        ids = [*self.tokenizer.roles.opening, *self.tokenizer.encode(text)]
+        if not ids and self.tokenizer.end is not None:
+            return [self.tokenizer.end]
         if not ids:
             raise SettingError("this model's tokenizer has no START: give it a prompt to go on from")
         return ids
+
+    def stream_chat(self, messages: str | Sequence[Message], **how: object) -> "Writing":
+        """The answer to a message, or to a chat, piece by piece. Takes what `stream` takes."""
+        if self.chat_template is None:
+            raise Misuse("this model has no chat template: it goes on with a text, but was not taught to answer")
+        chat = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+        specials = self.specials or specials_of(self.tokenizer)
+        return self.stream(chat_ids(self.tokenizer, self.chat_template, chat, specials), **how)  # type: ignore[arg-type]
+
+    def chat(self, messages: str | Sequence[Message], **how: object) -> str:
+        """The whole answer. Takes what `stream` takes."""
+        return "".join(self.stream_chat(messages, **how))
 
     def generate(self, prompt: str = "", **how: object) -> str:
         """The whole text that follows the prompt. Takes what `stream` takes."""
@@ -86,7 +107,7 @@ class Writer:
         ids = ids[-self.model.context :]
         names = [self.tokenizer.token(id) for id in ids[1:]]
         return [
-            Likely(name, guess.following, [(self.tokenizer.token(id), value) for id, value in guess.best])
+            Likely(name, guess.following, [(self.tokenizer.shown(id), value) for id, value in guess.best])
             for name, guess in zip([*names, None], guesses(self.model, ids, k), strict=True)
         ]
 
@@ -94,9 +115,9 @@ class Writer:
 class Writing(Iterator[str]):
     """Text as it is written. `ids` holds the prompt's tokens and those written so far: text cut again may differ."""
 
-    def __init__(self, tokenizer: Tokenizer, prompt: list[int], tokens: Iterator[int | None], stops: Stops) -> None:
+    def __init__(self, text: Stream, prompt: list[int], tokens: Iterator[int | None], stops: Stops) -> None:
         self.ids = list(prompt)
-        self._pieces = self._written(Stream(tokenizer, after=prompt), tokens, stops)
+        self._pieces = self._written(text, tokens, stops)
 
     def __next__(self) -> str:
         return next(self._pieces)

@@ -27,12 +27,15 @@ def transformer_panels(
     memory: Tensor | None = None,
     source: Sheet | None = None,
 ) -> list[Panel]:
-    """Positions before the first block, the chosen block, and the last norm after the last one."""
+    """Positions and their norm before the first block, the chosen block, and the last norm after the last one."""
     where = f"{path}.blocks.{layer}"
     panels: list[Panel] = []
     if layer == 0:
         onehot = isinstance(encoder.positions, OneHotPositions)
         panels += position_panels(seen, f"{path}.positions", sheet, onehot=onehot)
+        if not isinstance(encoder.embed_norm, NoNorm):
+            x, normed = (array(seen[f"{path}.{name}.output"][0]) for name in ("positions", "embed_norm"))
+            panels.append(norm_panel("The norm before the first layer", encoder.embed_norm, x, normed, sheet))
     rotary = None if encoder.rotary is None else f"{path}.rotary"
     block = encoder.own_blocks()[layer]
     panels.append(sheet.vectors(f"Into layer {layer}", array(seen[f"{where}.input"][0]), "x"))

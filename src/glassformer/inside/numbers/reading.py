@@ -1,17 +1,18 @@
 """The end of a model, step by step: pooling, the head, scores and probabilities; and the bag of words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
 from glassformer.bricks.pooling import AttentionPool, Pool
 from glassformer.config.arrays import Array
-from glassformer.inside.numbers.block import linear_panel
+from glassformer.inside.numbers.block import activation_name, applied, linear_panel
 from glassformer.inside.numbers.writing import (
     Sheet,
     Vector,
@@ -139,15 +140,15 @@ def head_panels(
             panels.append(scores_panel(layer, given[0], made[0], names, sheet, letter))
         elif isinstance(layer, nn.Linear):
             panels.append(linear_panel(f"Head: {title}", layer, given, made, sheet, ("y", "W", letter)))
-        elif isinstance(layer, Bias | nn.ReLU):
+        elif isinstance(layer, Bias) or title in ACTIVATIONS:
             first = number(given[0, 0])
-            y, formula, how = "a", f"a = relu({letter})", f"relu({first})"
+            y, formula, how = "a", f"a = {applied(title, letter)}", applied(title, first)
             if isinstance(layer, Bias):
                 y, formula, how = "y", f"y = {letter} + b", joined(first, number(float(layer.bias[0])))
             panels.append(sheet.vectors(f"Head: {title}", made, formula, worked(sheet.cell(y), how, made[0, 0])))
         else:
             panels.append(sheet.vectors(f"Head: {title}", made, f"what it makes of {letter}"))
-        x, letter = out, "a" if isinstance(layer, nn.ReLU) else "y"
+        x, letter = out, "a" if title in ACTIVATIONS else "y"
     return panels
 
 
@@ -171,13 +172,13 @@ def scores_panel(layer: nn.Linear, x: Vector, scores: Vector, names: Sequence[st
     )
 
 
-def _layers_of(head: nn.Module) -> list[tuple[str, nn.Module]]:
-    """One after the other, with a name each; dropout does nothing here."""
+def _layers_of(head: nn.Module) -> list[tuple[str, Callable[[Tensor], Tensor]]]:
+    """One after the other, with a name each, a non-linearity with its own; dropout does nothing here."""
     if isinstance(head, nn.Sequential):
         return [pair for part in head if not isinstance(part, nn.Dropout) for pair in _layers_of(part)]
     if isinstance(head, MultilayerPerceptron):
-        hidden = [pair for layer in head.hidden for pair in (("hidden layer", layer), ("relu", nn.ReLU()))]
-        return [*hidden, ("scores", head.output)]
+        bend = (activation_name(head.activation), head.activation)
+        return [*(pair for layer in head.hidden for pair in (("hidden layer", layer), bend)), ("scores", head.output)]
     return [({Bias: "bias", nn.ReLU: "relu", nn.Linear: "scores"}.get(type(head), "its layer"), head)]
 
 

@@ -6,8 +6,10 @@ from glassformer.config.resolve import Config
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.tasks.translation import Translating
 from glassformer.trials.floors.copying import judge_copies
+from glassformer.trials.floors.hidden import judge_hidden
 from glassformer.trials.floors.labels import constant_scores
 from glassformer.trials.floors.language import judge_ngrams, judge_unigrams
 from glassformer.trials.floors.names import UNIGRAM, floors_of, references_of
@@ -23,6 +25,8 @@ def judge_floor(name: str, config: Config, prepared: Prepared, part: str) -> tup
         assert prepared.tokenizer is not None
         size = prepared.tokenizer.vocab_size
         return judge_unigrams(task, part, size) if name == UNIGRAM else judge_ngrams(task, part, size)
+    if isinstance(task, MaskedModelling):
+        return judge_hidden(task, part)
     if isinstance(task, Translating):
         return judge_copies(task, part), 0
     assert isinstance(task, Labelling)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.shards import how_often
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.trials.floors.kneser_ney import Floats, Ints, KneserNey
@@ -22,7 +23,7 @@ Probabilities = Callable[[Ints, Ints], Floats]
 
 def judge_unigrams(task: LanguageModelling, part: str, vocab: int) -> tuple[Evaluation, int]:
     """How frequent each token is in training; each is counted once more, so that none is impossible."""
-    counts = np.bincount(task.parts["train"].ids, minlength=vocab).astype(float) + 1
+    counts = how_often(task.parts["train"].ids, vocab).astype(float) + 1
     if task.start is not None:
         counts[task.start] = 0.0
     shares = counts / counts.sum()

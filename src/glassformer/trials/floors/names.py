@@ -4,6 +4,7 @@ from glassformer.config.presets import (
     CLASSIFICATION,
     IMAGE,
     LANGUAGE_MODEL,
+    MASKED,
     MIXED,
     MULTILABEL,
     REGRESSION,
@@ -28,6 +29,7 @@ FLOORS: dict[str, dict[str, str]] = {
         UNIGRAM: "how frequent each token is in training, plus one",
         NGRAM: "counts of tokens after up to five others, with modified Kneser–Ney smoothing",
     },
+    MASKED: {UNIGRAM: "how frequent each token is in training, plus one"},
     TRANSLATION: {COPY: "the source, as it is"},
 }
 

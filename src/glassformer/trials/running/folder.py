@@ -26,7 +26,8 @@ PATIENCE = 90.0
 def id_of(cell: Cell) -> str:
     """A name for a cell's folder: readable, and never that of another."""
     varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in cell.varied.items()]
-    words = "-".join([cell.name.replace(":", "-").replace(" ", "-"), *varied])
+    begins = [cell.begins[:8]] if cell.begins else []  # other weights, another training
+    words = "-".join([cell.name.replace(":", "-").replace(" ", "-"), *varied, *begins])
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", words).strip("-.")
     if varied or plain != words:
         plain = f"{plain[-60:].strip('-.')}-{hashlib.sha256(f'{cell.kind} {cell.row}'.encode()).hexdigest()[:6]}"

@@ -17,11 +17,12 @@ from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import Sampling
 from glassformer.decoding.translate import Search
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.windows import rows_on
 from glassformer.verbs.examples import labelling_task
-from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.verbs.load import AnyLoaded, LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedWriter
 from glassformer.verbs.pairs import pair_examples_of, translating_task
 from glassformer.verbs.predict import judge
+from glassformer.verbs.streams import stream_task
 
 AnyPart = Part | Labelled | Pairs
 WARM_UP, TIMED, LONGEST = 3, 50, 3.0
@@ -32,16 +33,17 @@ WARM_UP, TIMED, LONGEST = 3, 50, 3.0
 def judged(loaded: AnyLoaded, part: AnyPart) -> Evaluation:
     """A model on a part of its own data, or of other data of the same kind."""
     config: Config = loaded.config
-    if isinstance(loaded, LoadedWriter):
+    if isinstance(loaded, LoadedWriter | LoadedMasked):
         assert isinstance(part, Part)
         tokens = pack(part, loaded.tokenizer, silent)
-        windows = LanguageModelling({part.name: tokens}, context=loaded.model.context, start=loaded.tokenizer.start)
+        windows = stream_task(config, {part.name: tokens}, loaded.tokenizer, context=loaded.model.context)
         return windows.evaluate(loaded.model, part.name)
     if isinstance(loaded, LoadedTranslator):
         assert isinstance(part, Pairs)
         pairs = pair_examples_of(part, loaded.tokenizer, loaded.target_tokenizer, config)
         translating = translating_task(config, {part.name: pairs}, loaded.target_tokenizer)
         return translating.evaluate(loaded.model, part.name, how=Search())
+    assert isinstance(loaded, LoadedPredictor)
     assert isinstance(part, Labelled)
     examples = loaded.features.inputs(part, loaded.answers.learned(part.labels))
     return labelling_task(config, {part.name: examples}, loaded.answers).evaluate(loaded.model, part.name)
@@ -50,7 +52,7 @@ def judged(loaded: AnyLoaded, part: AnyPart) -> Evaluation:
 @torch.inference_mode()
 def in_use(loaded: AnyLoaded, part: AnyPart) -> float | None:
     """Seconds that one example alone takes, from raw text to answer: the median of some; of a language model, a token
-    written.
+    written, of a masked one a window read.
     """
     times: list[float] = []
     began = last = time.perf_counter()
@@ -70,6 +72,11 @@ def _uses(loaded: AnyLoaded, part: AnyPart) -> Iterator[object]:
         prompt = [0 if start is None else start]
         never = list(loaded.tokenizer.specials)
         yield from generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=never)
+    elif isinstance(loaded, LoadedMasked):
+        assert isinstance(part, Part)
+        ids = pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]
+        window = rows_on(loaded.model.head.weight.device, [ids])
+        yield from (loaded.model(window) for _ in itertools.count())
     elif isinstance(loaded, LoadedTranslator):
         assert isinstance(part, Pairs)
         yield from (loaded.translate(source) for source in itertools.cycle(part.sources))

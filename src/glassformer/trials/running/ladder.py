@@ -7,6 +7,7 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import (
     IMAGE,
     LANGUAGE_MODEL,
+    MASKED,
     MIXED,
     OWN,
     TABLE,
@@ -23,6 +24,7 @@ RUNGS: dict[str, dict[str, Any]] = {WITHOUT_ATTENTION: {"model.encoder": "lstm",
 
 LADDERS: dict[str, tuple[str, ...]] = {
     LANGUAGE_MODEL: ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer"),
+    MASKED: ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer"),
     TRANSLATION: (WITHOUT_ATTENTION, "lstm", "transformer"),
     TEXT: ("bag:counts", "bag:tfidf", "average", "cnn", "rnn", "lstm", "bilstm", "transformer"),
     IMAGE: ("linear", "mlp", "cnn", "transformer"),

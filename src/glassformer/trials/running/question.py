@@ -11,6 +11,7 @@ from glassformer.config.say import Say, silent
 from glassformer.trials.floors.names import floors_of, references_of
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell
 from glassformer.trials.running.ablate import ablations
+from glassformer.trials.running.begun import begun_rows
 from glassformer.trials.running.ladder import few, ladder, rung
 from glassformer.trials.running.shared import Shared, settings_for, share
 from glassformer.trials.running.vary import grid
@@ -37,8 +38,15 @@ class Asked:
     floors: bool = True
     references: bool = True
     runs: tuple[str, ...] = ()
+    begun: tuple[str, ...] = ()
+    """Runs to begin from."""
 
     def __post_init__(self) -> None:
+        for flag, there in (("--ablate", self.ablate), ("--parameters", self.parameters is not None)):
+            if self.begun and there:
+                raise Misuse(
+                    f"{flag} decides how models are built, and --from keeps the body of a run: give one of them"
+                )
         if self.ablate and self.varied:
             raise Misuse(f"--ablate takes parts out one by one: it does not go with varying {next(iter(self.varied))}")
         if self.ablate and any(rung(name)["model.encoder"] != "transformer" for name in self.models):
@@ -118,12 +126,18 @@ def ask(said: Mapping[str, Any], asked: Asked, say: Say) -> Question:
         for name, (key, width) in widths.items():
             own[name][key] = width
     _used_by_some(said, [own[name] for name in models], shared, say)
+    begun = begun_rows(asked.begun, shared, say)
     cells = [*_counted(asked, shared, rows), *_given(asked, shared)]
     for repeat in range(asked.repeats):
         for name in models:
             for varied in rows:
                 settings, _ = settings_for(shared, {**own[name], **varied})
                 cell = Cell(name=name, kind=TRAINED, settings=settings, varied=varied, repeat=repeat)
+                cells.append(_repeated(cell, asked))
+        for row in begun:
+            for varied in rows:
+                settings = row.settings(shared, varied)
+                cell = Cell(name=row.name, settings=settings, varied=varied, repeat=repeat, begins=row.weights)
                 cells.append(_repeated(cell, asked))
     _refuse_all_refused([cell for cell in cells if cell.kind == TRAINED and cell.repeat == 0], shared)
     return Question(asked, shared, cells, {name: width for name, (_, width) in widths.items()})

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MULTILABEL, REGRESSION, TRANSLATION
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    LANGUAGE_MODEL,
+    MASKED,
+    MULTILABEL,
+    PACKED,
+    REGRESSION,
+    TRANSLATION,
+)
 from glassformer.tasks.base import Evaluation
 
 Record = Mapping[str, Any]
@@ -18,6 +26,7 @@ KNOWN_BY = {
     MULTILABEL: ("text", "example", "labels"),
     REGRESSION: ("text", "example", "number"),
     LANGUAGE_MODEL: ("start", "tokens", "covered"),
+    MASKED: ("start", "tokens", "covered"),
     TRANSLATION: ("source", "target"),
 }
 """What tells an example from others, of each task; never what a model said."""
@@ -33,7 +42,7 @@ def example_scores(evaluation: Evaluation, task: str) -> tuple[NDArray[np.float6
     records = evaluation.records
     score = _sentence_chrf() if task == TRANSLATION else SCORES[task]
     scores = np.array([score(record) for record in records], float)
-    weights = np.array([record["tokens"] for record in records], float) if task == LANGUAGE_MODEL else None
+    weights = np.array([record["tokens"] for record in records], float) if task in PACKED else None
     return scores, weights, digest_of(evaluation, task)
 
 
@@ -70,6 +79,7 @@ SCORES: dict[str, Callable[[Record], float]] = {
     MULTILABEL: _set_f1,
     REGRESSION: _squared_error,
     LANGUAGE_MODEL: _per_token,
+    MASKED: _per_token,
 }
 
 

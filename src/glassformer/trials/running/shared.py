@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, encoder_info
+from glassformer.config.presets import LABELLING, PACKED, encoder_info
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import ModelSettings, TokenizerSettings
@@ -64,7 +64,7 @@ def share(said: Mapping[str, Any], models: Sequence[str], varied: Sequence[str],
     folded = config.data.folds is not None
     if "test" not in corpus.parts and "data.test_fraction" not in said and not folded:
         rows = 0 if isinstance(corpus, Corpus) else sum(len(part) for part in corpus.parts.values())
-        found["data.test_fraction"] = TEST_OF_MANY if config.task == LANGUAGE_MODEL or rows > MANY else TEST
+        found["data.test_fraction"] = TEST_OF_MANY if config.task in PACKED or rows > MANY else TEST
         notes.append(
             f"{found['data.test_fraction']:.0%} of the data is held out for the test (--data.test_fraction): weights "
             "are chosen on the validation part, scores are on the test part"

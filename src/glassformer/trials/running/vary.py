@@ -8,7 +8,13 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import ALIASES, check_ranges, flatten
 
 Varied = Mapping[str, Sequence[Any]]
-INSTEAD = {"model.encoder": "--models", "training.seed": "--seeds", "data.fold": "--folds", "data.path": "DATA"}
+INSTEAD = {
+    "model.encoder": "--models",
+    "training.seed": "--seeds",
+    "data.fold": "--folds",
+    "data.path": "DATA",
+    "model.from_run": "--from",
+}
 """What is varied by a flag of its own."""
 
 

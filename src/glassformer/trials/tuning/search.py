@@ -1,24 +1,27 @@
 """A search: what is given, what is searched, and where the settings start. Every process of it reads the same."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import LANGUAGE_MODEL, REGRESSION
+from glassformer.config.presets import PACKED, REGRESSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, keys
 from glassformer.config.say import Say, silent
+from glassformer.runs.run import Run
 from glassformer.trials.given import given_settings, refuse_set_here
 from glassformer.trials.tuning.space import Dimension, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
-from glassformer.verbs.given_settings import read_config, with_vectors
+from glassformer.verbs.beginning.begin import Beginning
+from glassformer.verbs.beginning.source import weights_digest
+from glassformer.verbs.given_settings import RUNS, read_config, with_vectors
 from glassformer.verbs.prepare import settle
 from glassformer.verbs.resume import PATHS
 
 MODEL = "model"
 """The name of the dimension that chooses among several models."""
-LOWER = (LANGUAGE_MODEL, REGRESSION)
+LOWER = (*PACKED, REGRESSION)
 """The tasks whose primary metric is a loss or an error."""
 
 
@@ -38,6 +41,8 @@ class Search:
     folds: int | None = None
     """Each of them with another fold held out, instead of another seed."""
     prune: bool = True
+    begins: dict[str, str] = field(default_factory=dict)
+    """A digest of the weights of each run that is begun from, by the setting that names it."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -68,6 +73,7 @@ class Search:
             "seeds": self.seeds,
             "folds": self.folds,
             "prune": self.prune,
+            "begins": self.begins,
         }
 
     @classmethod
@@ -76,8 +82,11 @@ class Search:
         return cls(**{**value, "spaces": spaces})
 
     def identity(self) -> dict[str, Any]:
-        """What two searches must share to be one, wherever their data lies; values that conditions look up are not."""
+        """What two searches must share to be one, wherever their data and the runs they begin from lie; values that
+        conditions look up are not.
+        """
         settings = {key: Path(value).name if key in PATHS else value for key, value in self.settings.items()}
+        settings |= {key: f"a run with weights {digest}" for key, digest in self.begins.items()}
         flat = {f"--{key}": value for key, value in settings.items()}
         for model, space in self.spaces.items():
             flat |= {f"the space of {model}: {key}": value for key, value in plain(space).items()}
@@ -111,7 +120,9 @@ def plan_search(
     """From what a person asked for; looks at the data, to learn what it is for."""
     given = {key: value for key, value in given_settings(data, config, settings).items() if value is not None}
     refuse_set_here(given, "tune")
-    models = list(dict.fromkeys(models)) or [given.pop("model.encoder", "transformer")]
+    begun = Beginning.of(given)
+    usual = "transformer" if begun is None else begun.encoder
+    models = list(dict.fromkeys(models)) or [given.pop("model.encoder", usual)]
     given.pop("model.encoder", None)
     configs = {}
     for number, model in enumerate(models):
@@ -127,6 +138,7 @@ def plan_search(
         seeds=seeds,
         folds=folds,
         prune=prune,
+        begins={key: weights_digest(Run.open(given[key]).path)[:12] for key in RUNS if key in given},
     )
 
 
@@ -152,7 +164,7 @@ def _spaces(
 
 def _check_task(space: Sequence[Dimension], config: Config, where: str) -> None:
     for dimension in space:
-        if config.task == LANGUAGE_MODEL and dimension.key.startswith("tokenizer."):
+        if config.task in PACKED and dimension.key.startswith("tokenizer."):
             raise SettingError(
                 f"{where}: {dimension.key} changes what a token is, and losses per token could not be compared: "
                 f"give one with --{dimension.key}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError
 from glassformer.config.needs import WORDS
-from glassformer.config.presets import IMAGE, LABELLING, LANGUAGE_MODEL, RECURRENT, TABLE, TRANSLATION
+from glassformer.config.presets import IMAGE, LABELLING, PACKED, RECURRENT, TABLE, TRANSLATION
 from glassformer.config.resolve import BUDGETS, Config
 from glassformer.trials.tuning.space import Dimension
 
@@ -26,7 +26,8 @@ HEAD = {"model.head_layers": (1, 2)}
 
 def default_space(config: Config, fixed: Collection[str]) -> list[Dimension]:
     """For a model on this data, as `config` would train it; what is `fixed` is not searched."""
-    usable = [dimension for dimension in _all(config, fixed) if _searched(dimension, config, fixed)]
+    every = _begun(config, fixed) if config.begun else _all(config, fixed)
+    usable = [dimension for dimension in every if _searched(dimension, config, fixed)]
     if not usable:
         raise SettingError(f"every setting of {config.model.encoder} that could be searched is given: leave one open")
     return [_with_start(dimension, config) for dimension in usable]
@@ -60,6 +61,18 @@ def _all(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
         yield choice("data.shift", 0, 1, 2)
 
 
+def _begun(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+    """Of what begins from another run: all but its body."""
+    yield from (one for one in _training(config, fixed) if one.key not in ("training.optimizer", "training.average"))
+    alone = config.task in LABELLING and config.training.last_blocks == 0
+    if not alone or config.model.head_layers:  # a head alone reads features that were computed without dropout
+        yield Dimension("model.dropout", low=0.0, high=0.3, step=0.05)
+    if not alone:
+        yield choice("training.layer_decay", 1.0, 0.9, 0.8)
+    if config.task in LABELLING:
+        yield choice("model.pool", *(("last", "mean") if config.model.causal else ("mean", "first", "max")))
+
+
 # --- how it is trained ---
 
 
@@ -87,7 +100,7 @@ def _training(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
 
 
 def _words(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
-    if config.data.kind not in WORDS or config.task == LANGUAGE_MODEL:  # whose loss is that of a token
+    if config.data.kind not in WORDS or config.task in PACKED:  # whose loss is that of a token
         return
     if config.task == TRANSLATION:
         if config.tokenizer.kind == "bpe":
@@ -124,7 +137,7 @@ def _shape(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
     if len(widths) > 1:
         yield choice("model.width", *widths)
     deep = 3 if encoder in RECURRENT else 4
-    if config.task == LANGUAGE_MODEL or encoder == "transformer":
+    if config.task in PACKED or encoder == "transformer":
         deep = max(deep, model.layers + 2)
     yield Dimension("model.layers", low=1, high=max(deep, model.layers), whole=True)
     if attends:
@@ -150,7 +163,7 @@ def _head(config: Config) -> Iterator[Dimension]:
     yield choice("model.head_layers", *((1, 2) if encoder == "mlp" else (0, 1)))
     used = config.idle("model.head_layers") is None
     if used:
-        yield choice("model.head_hidden", *sorted({64, 128, 256, config.model.head_hidden}), when=HEAD)
+        yield choice("model.head_hidden", *sorted({64, 128, 256, config.model.head_hidden or 128}), when=HEAD)
 
 
 def choice(key: str, *values: Any, when: dict[str, tuple[Any, ...]] | None = None) -> Dimension:

@@ -68,16 +68,15 @@ def _writing(subject: Subject, model: LanguageModel) -> float:
     """By how much the best of the whole is better than what was taken with a cache."""
     tokenizer = subject.loaded.tokenizer
     assert tokenizer is not None
-    never = [id for id in tokenizer.specials if id != tokenizer.end]
+    never = tokenizer.never(model.head.out_features)
     gaps = []
     for example in subject.examples:
         room = WRITTEN if model.encoder.limit is None else min(WRITTEN, model.encoder.limit - 1)
         ids, _ = subject.cut(example, [max(1, min(MOST_READ, (model.encoder.limit or MOST_READ + WRITTEN) - room))])
         assert ids is not None
         prompt: list[int] = ids[0].tolist()
-        steps = generate(model, [prompt], Sampling(0.0), most=room, end=tokenizer.end, never=never)
-        taken = [token if token is not None else tokenizer.end for (token,) in steps]
-        assert None not in taken
+        steps = generate(model, [prompt], Sampling(0.0), most=room, never=never)  # an END is a token like any other
+        taken = [token for (token,) in steps if token is not None]
         whole = torch.tensor([[*prompt, *taken[:-1]]], device=ids.device)
         gaps.append(_gap(model(whole)[0, len(prompt) - 1 :], taken, never))
     return max(gaps)
@@ -87,7 +86,7 @@ MOST_READ = 16
 """Tokens that writing begins after."""
 
 
-def _gap(scores: Tensor, taken: Sequence[int | None], never: Sequence[int]) -> float:
+def _gap(scores: Tensor, taken: Sequence[int], never: Sequence[int]) -> float:
     """Close scores may change places by rounding; so it is not the tokens that are compared but what they scored."""
     forbidden = torch.tensor(list(never), dtype=torch.long, device=scores.device)
     allowed = scores.double().index_fill(-1, forbidden, -torch.inf)
@@ -108,13 +107,14 @@ def _pieces_of_translation(subject: Subject, model: Seq2Seq) -> float:
 
 def _translating(subject: Subject, model: Seq2Seq) -> float:
     assert isinstance(subject.loaded, LoadedTranslator)
-    marks, context = marks_of(subject.loaded.target_tokenizer), min(WRITTEN, subject.loaded.config.model.context)
+    marks = marks_of(subject.loaded.target_tokenizer, model)
+    opening, context = marks["opening"], min(WRITTEN, subject.loaded.config.model.context)
     sources = [source for source, *_ in subject.examples if source is not None]
     written = translate(model, [source[0].tolist() for source in sources], GREEDY, context=context, **marks)
     gaps = []
     for source, (best, *_) in zip(sources, written, strict=True):
         taken = [*best.ids, marks["end"]] if best.ended else best.ids
         if taken:
-            before = torch.tensor([[marks["start"], *taken[:-1]]], device=source.device)
-            gaps.append(_gap(model(source, None, before)[0], taken, marks["never"]))
+            before = torch.tensor([[*opening, *taken[:-1]]], device=source.device)
+            gaps.append(_gap(model(source, None, before)[0, len(opening) - 1 :], taken, marks["never"]))
     return max(gaps, default=0.0)

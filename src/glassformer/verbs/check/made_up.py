@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator
+from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedVectors
 
 
 def made_up(loaded: AnyLoaded, count: int, most: int, device: torch.device) -> list[tuple[Tensor | None, ...]]:
@@ -20,7 +20,7 @@ def made_up(loaded: AnyLoaded, count: int, most: int, device: torch.device) -> l
         if isinstance(loaded, LoadedTranslator):
             assert tokenizer is not None
             return tokens(tokenizer.vocab_size), None, tokens(loaded.target_tokenizer.vocab_size), None
-        if not isinstance(loaded, LoadedPredictor):
+        if not isinstance(loaded, LoadedPredictor | LoadedVectors):
             assert tokenizer is not None
             return tokens(tokenizer.vocab_size), None
         shape, made = loaded.features.shape, list[Tensor]()

@@ -16,10 +16,11 @@ from glassformer.config.errors import RunError
 from glassformer.config.presets import IMAGE, OWN, TEXT
 from glassformer.data.features import MixedFeatures
 from glassformer.data.labelled import LabelledCorpus
+from glassformer.text.pipelines import MASK
 from glassformer.verbs.check.checked import DoesNotApply, Found
 from glassformer.verbs.check.made_up import made_up
 from glassformer.verbs.check.subject import LEAST, Subject
-from glassformer.verbs.load import LoadedPredictor, LoadedTranslator
+from glassformer.verbs.load import LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedVectors
 
 COUNT, WRITTEN, PATIENCE = 4, 12, 600
 """Examples; tokens that a language model writes; seconds that a command may take."""
@@ -36,6 +37,11 @@ def piped(subject: Subject) -> Found:
         texts = [_line(text) for text in _texts(subject)]
         if isinstance(loaded, LoadedTranslator):
             words, stdin = ["translate", "RUN", "--beam", "1", "--json"], "".join(f"{text}\n" for text in texts)
+        elif isinstance(loaded, LoadedMasked):
+            texts = [f"{MASK} {text}" for text in texts]
+            words, stdin = ["predict", "RUN", "--json"], "".join(f"{text}\n" for text in texts)
+        elif isinstance(loaded, LoadedVectors):
+            words, stdin = ["embed", "RUN"], "".join(f"{text}\n" for text in texts)
         else:
             texts = texts[:1]
             words, stdin = ["generate", "RUN", "--greedy", "--tokens", str(WRITTEN), "--json"], texts[0]

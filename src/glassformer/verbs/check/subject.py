@@ -18,7 +18,15 @@ from glassformer.verbs.check.made_up import made_up
 from glassformer.verbs.given import Given
 from glassformer.verbs.given_settings import whole_path
 from glassformer.verbs.held_out import MOST_PATCHES, examples_held_out
-from glassformer.verbs.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedWriter, load
+from glassformer.verbs.load import (
+    AnyLoaded,
+    LoadedMasked,
+    LoadedPredictor,
+    LoadedTranslator,
+    LoadedVectors,
+    LoadedWriter,
+    load,
+)
 from glassformer.verbs.prepare import Prepared, prepare
 from glassformer.verbs.resume import resumed_config, same_data
 
@@ -60,7 +68,7 @@ class Subject:
     @property
     def writes(self) -> bool:
         """Whether there are scores for each token, and not for the example."""
-        return not isinstance(self.loaded, LoadedPredictor)
+        return not isinstance(self.loaded, LoadedPredictor | LoadedVectors)
 
     def lengths(self, example: Example) -> list[int]:
         """Tokens that stand at each place."""
@@ -154,11 +162,15 @@ def subject_of(
         if data is not None:
             raise
         missing = f"the data that this run was trained on is not there ({error})"
+        if "imported" in loaded.run.card():
+            missing = "an imported run comes without the data that it was trained on"
         say(f"{missing}: made-up examples are used instead (--data: where it is now)")
     given: list[Given] = []
     if prepared is not None:
         given = _held_out(loaded, prepared, say)
-    mask = (None,) if isinstance(loaded, LoadedWriter) else ()  # a language model's tokens come without one
+    mask = (
+        (None,) if isinstance(loaded, LoadedWriter | LoadedMasked) else ()
+    )  # a language model's tokens come without one
     examples = [(*one.inputs, *mask) for one in given]
     subject = Subject(loaded, model, prepared, missing, given, examples)
     if len(examples) < 2:

@@ -1,11 +1,14 @@
 """What to try, from where a run's settings stand: what is set already, or does nothing here, is not advised."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glassformer.config.presets import LABELLING, SIZES
+from glassformer.config.presets import LABELLING, PACKED, SIZES, TRANSLATION
 from glassformer.config.resolve import Config, resolve
 from glassformer.training.finding import lower_rate
+from glassformer.verbs.beginning.body import FREE
+from glassformer.verbs.beginning.starts import FURTHER, begun_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
 """The steps of dropout; beyond the last, more of it seldom helps."""
@@ -25,15 +28,20 @@ def joined(*parts: str | None) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def usual_rate(config: Config) -> float:
-    """Where the learning rate starts for this task, model and optimiser, if nobody sets it."""
+def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
+    """Where the learning rate starts for this task, model and optimiser, if nobody sets it. `new`: what a model that
+    begins from another run has beside what was taken.
+    """
+    if config.begun and config.task not in PACKED and config.training.optimizer in ("adamw", "muon"):
+        whole = config.task != TRANSLATION or not new
+        return begun_rate(config.task, config.model.width, config.training.last_blocks, whole=whole)
     said = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
     said = {key: value for key, value in said.items() if value is not None and config.idle(key) is None}
     usual = resolve(said, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
     if usual.optimizer != config.training.optimizer:
         usual = replace(config.training, lr=None)
     assert usual.lr is not None
-    return usual.lr
+    return FURTHER * usual.lr if config.begun else usual.lr
 
 
 @dataclass(frozen=True)
@@ -41,29 +49,37 @@ class Advice:
     """Each method names flags with the value to try, or nothing where there is nothing to change."""
 
     config: Config
+    new: Sequence[str] = ()
+    """What a model that begins from another run has beside what was taken."""
+
+    @property
+    def usual(self) -> float:
+        return usual_rate(self.config, self.new)
 
     @property
     def rate(self) -> float:
         return self.config.training.lr or 0.0
 
     def put(self, key: str, value: Any) -> str | None:
-        """A setting that should have a value, and has another."""
-        if self.config.idle(key) is not None or self.config.get(key) == value:
+        """A setting that should have a value, and has another. A body that was taken from another run stays."""
+        section, name = key.split(".")
+        body = self.config.begun and section == "model" and name not in FREE
+        if body or self.config.idle(key) is not None or self.config.get(key) == value:
             return None
         return f"--{key} {str(value).lower() if isinstance(value, bool) else value}"
 
     # --- the rate ---
 
     def lower_rate(self) -> str:
-        return f"--lr {lower_rate(self.rate, usual_rate(self.config)):.1g}"
+        return f"--lr {lower_rate(self.rate, self.usual):.1g}"
 
     def higher_rate(self) -> str:
         """Ten times as high; from far below, the usual one."""
-        return f"--lr {max(10 * self.rate, usual_rate(self.config)):.1g}"
+        return f"--lr {max(10 * self.rate, self.usual):.1g}"
 
     def another_rate(self) -> str:
         """Where nobody knows whether it is too high or too low; from far off, the usual one."""
-        usual = usual_rate(self.config)
+        usual = self.usual
         if not usual / 10 < self.rate < usual * 10:
             return f"the usual rate (--lr {usual:.1g})"
         return f"a rate ten times lower, then ten times higher (--lr {self.rate / 10:.1g}, --lr {self.rate * 10:.1g})"
@@ -95,6 +111,8 @@ class Advice:
     def smaller(self) -> str | None:
         """A size below the one that was named; else half the width."""
         config, model = self.config, self.config.model
+        if config.begun:  # its body is what it is
+            return None
         names = list(SIZES)
         if model.size is not None and config.idle("model.size") is None:
             return f"--size {names[names.index(model.size) - 1]}" if model.size != names[0] else None
@@ -104,7 +122,8 @@ class Advice:
             and not model.width % (4 * model.heads)
         ):
             return f"--model.width {model.width // 2}"
-        return self.put("model.head_hidden", model.head_hidden // 2) if model.head_hidden >= 2 * LEAST_WIDTH else None
+        hidden = model.head_hidden or 0
+        return self.put("model.head_hidden", hidden // 2) if hidden >= 2 * LEAST_WIDTH else None
 
     def fewer(self, key: str) -> str | None:
         """Half as many, of layers and the like; where there is one, none fewer."""

@@ -68,7 +68,7 @@ class Doctor:
         if line["step"] == 1:
             if not patient.masked:
                 yield reads_its_answer(1)
-            if patient.guessing is not None and not patient.weighted:
+            if patient.guessing is not None and patient.judges_first:
                 yield first_loss(line["loss"], patient.guessing, patient.guess, patient.advise, numbers=patient.numbers)
         if line.get("layers"):
             yield vanishing(story.layers, patient.advise, line["step"])

@@ -5,12 +5,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MULTILABEL, REGRESSION, TRANSLATION
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    LANGUAGE_MODEL,
+    MASKED,
+    MULTILABEL,
+    PACKED,
+    REGRESSION,
+    TRANSLATION,
+)
 from glassformer.config.resolve import Config
 from glassformer.verbs.doctor.advice import Advice
 
 JUDGED = {
     LANGUAGE_MODEL: "loss",
+    MASKED: "loss",
     CLASSIFICATION: "accuracy",
     MULTILABEL: "micro_f1",
     REGRESSION: "rmse",
@@ -34,11 +43,13 @@ class Patient:
     """Numbers are learned, by squared errors."""
     weighted: bool
     """Classes weigh differently in training: the loss of a batch, unlike that of validation, is no plain mean."""
+    begun: bool = False
+    """It starts from what another run has learned: before its first update it may know much already."""
 
     @property
     def judges_first(self) -> bool:
         """The first loss can be set against that of guessing."""
-        return self.guessing is not None and not self.weighted
+        return self.guessing is not None and not self.weighted and not self.begun
 
     @property
     def lower(self) -> bool:
@@ -48,19 +59,20 @@ class Patient:
 def patient_of(config: Config, card: Mapping[str, Any]) -> Patient:
     guessing, guess = _guessing(config, card)
     return Patient(
-        advise=Advice(config),
+        advise=Advice(config, card.get("from", {}).get("new", ())),
         masked=config.model.mask or config.task != LANGUAGE_MODEL or config.idle("model.mask") is not None,
         primary=JUDGED[config.task],
         guessing=guessing,
         guess=guess,
         numbers=config.task == REGRESSION,
         weighted=config.training.class_weights is not None,
+        begun=config.begun,
     )
 
 
 def _guessing(config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
     """What guessing evenly costs, and why."""
-    if config.task in (LANGUAGE_MODEL, TRANSLATION):
+    if config.task in (*PACKED, TRANSLATION):
         tokens = (card.get("target_tokenizer") or card["tokenizer"])["vocab_size"]
         return math.log(tokens), f"ln of {tokens:,} tokens"
     if config.task == REGRESSION:

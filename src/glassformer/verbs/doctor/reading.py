@@ -30,16 +30,17 @@ def unknown(rates: Mapping[str, float], advise: Advice) -> Finding | None:
     return Finding("unknown", 0, severe, words, advise.known_tokens(), dict(rates))
 
 
-def cut_off(cut: int, of: int, context: int, *, dropped: bool = False) -> Finding | None:
-    """Texts longer than the context, which are cut there, or pairs that are left out."""
+def cut_off(cut: int, of: int, context: int, *, dropped: bool = False, bound: bool = False) -> Finding | None:
+    """Texts longer than the context, which are cut there, or pairs that are left out. `bound`: no more can be read."""
     if not of or cut / of < CUT:
         return None
     what = "left out" if dropped else "cut there: their ends are never read"
     words = f"{cut:,} of {of:,} texts ({cut / of:.0%}) are longer than {context:,} tokens and {what}."
     severe = WARNING if cut / of >= MUCH_CUT else NOTE
-    return Finding(
-        "cut", 0, severe, words, f"--model.context {2 * context}", {"cut": cut, "of": of, "context": context}
+    advice = (
+        "shorter texts: the body that was taken has no more positions" if bound else f"--model.context {2 * context}"
     )
+    return Finding("cut", 0, severe, words, advice, {"cut": cut, "of": of, "context": context})
 
 
 def memorised(tokens: int, parameters: int, times: float | None, advise: Advice) -> Finding | None:

@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from glassformer.config.errors import GlassformerError
+from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.config.say import Say, silent
 from glassformer.runs.run import Run
 from glassformer.training.device import choose_device
@@ -45,6 +45,10 @@ def doctor(
     known = run if isinstance(run, Loaded) else None
     run = run.run if isinstance(run, Loaded) else run if isinstance(run, Run) else Run.open(run)
     lines, card = run.read_metrics(), run.card()
+    if "imported" in card:
+        raise Misuse(
+            f"{run.path} was imported: there is no training to look at; glassformer check {run.path} looks at it"
+        )
     physician, found = replay(patient_of(run.config(), card), lines)
     ended = card.get("status") in ENDED
     if ended:

@@ -17,6 +17,7 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.models.inputs import ColumnTokens, MixedTokens
+from glassformer.models.masked_model import Transform
 
 PARTS: dict[type[nn.Module], str] = {
     WordVectors: "word vectors",
@@ -37,6 +38,7 @@ PARTS: dict[type[nn.Module], str] = {
     CnnEncoder: "convolutions",
     WindowEncoder: "window",
     AttentionPool: "pool",
+    Transform: "head",
 }
 """What a module's own weights are for, and those of the modules in it that are not named here."""
 

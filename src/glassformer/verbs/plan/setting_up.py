@@ -1,6 +1,6 @@
 """What is planned: settings, the task, how its model is built, and the batch that needs most."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import LANGUAGE_MODEL, OWN, TRANSLATION
+from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, OWN, TRANSLATION
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
-from glassformer.config.say import Say
+from glassformer.config.say import Say, silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Batch, Task
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.training.frozen import freeze
 from glassformer.training.schedule import total_steps
 from glassformer.verbs.build import build_model, learn_from_data
 from glassformer.verbs.given_settings import read_config, whole_path, with_vectors
@@ -64,6 +65,8 @@ class Planned:
     @property
     def blocks(self) -> int | None:
         """How many layers there are that are alike; None where they are not, or not as many on both sides."""
+        if self.config.training.last_blocks is not None:  # some are trained, some are not
+            return None
         model = self.config.model
         sides = {model.layers, model.decoder_layers} if self.config.task == TRANSLATION else {model.layers}
         writers = {model.encoder, model.decoder} if self.config.task == TRANSLATION else {model.encoder}
@@ -98,6 +101,8 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
     resolved, table = settle(file, with_vectors({**file, **flags}, flags), say)
     if resolved.model.encoder == OWN:
         raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
+    if resolved.task in LABELLING and resolved.training.last_blocks == 0:
+        raise SettingError("training.last_blocks 0 trains a head on features computed once, which no plan is made of")
     if gpus is not None and "training.batch_size" not in {**file, **flags}:
         resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
     prepared = prepare(resolved, say, table=table)
@@ -105,7 +110,7 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
     count = min(BATCHES, max(1, int(task.steps_per_epoch)))
     batch = max((task.batch(step) for step in range(1 if task.steady else count)), key=_numbers)
 
-    def build(config: Config) -> nn.Module:
+    def whole(config: Config) -> nn.Module:
         return build_model(
             config,
             tokenizer=prepared.tokenizer,
@@ -113,6 +118,16 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
             features=prepared.features,
             answers=prepared.answers,
         )
+
+    new: Sequence[str] = ()
+    if resolved.task == TRANSLATION and resolved.training.last_blocks is not None:  # what is new is trained as well
+        begun = learn_from_data(whole(resolved), prepared, resolved, silent)
+        new = () if begun is None else begun["new"]
+
+    def build(config: Config) -> nn.Module:
+        made = whole(config)
+        freeze(made, config.training.last_blocks, new)
+        return made
 
     per_update = float(batch.tokens) if task.steady else prepared.tokens["train"] / task.steps_per_epoch
     piece = batch.tensors(CPU)
@@ -135,6 +150,8 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
     said = {**file, **flags}
     if said.get("task", LANGUAGE_MODEL) != LANGUAGE_MODEL:
         raise SettingError(f"--tokens is for language models: a plan for {said['task']} needs DATA")
+    if said.get("model.from_run") is not None:
+        raise SettingError("--tokens is for models that begin anew: a plan with --from needs DATA")
     if all(said.get(budget) is None for budget in BUDGETS):
         flags = {**flags, "training.epochs": 1}
     resolved = resolve(file, flags)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.say import Say, silent
-from glassformer.data.store import Ids
+from glassformer.data.masking import NOTHING
+from glassformer.data.shards import Ids
 from glassformer.models.language_model import LanguageModel
-from glassformer.tasks.language_model import NOTHING, LanguageModelling, answers
+from glassformer.tasks.language_model import LanguageModelling, answers
 from glassformer.verbs.build import build_model
 from glassformer.verbs.prepare import prepare, settle
 from glassformer.verbs.scaling.learn import brief, learn
@@ -79,6 +80,8 @@ def loss_by_position(
     block = torch.from_numpy(rows).to(model.head.weight.device)
     features = model.features(block[:, :-1])
     following = answers(block, start)
-    losses = vocabulary_losses(features.flatten(0, 1), model.head.weight, following.flatten()).view(texts, length)
+    losses = vocabulary_losses(
+        features.flatten(0, 1), model.head.weight, following.flatten(), bias=model.head.bias
+    ).view(texts, length)
     asked = following != NOTHING
     return (losses.double().masked_fill(~asked, 0.0).sum(0) / asked.sum(0)).cpu().numpy()

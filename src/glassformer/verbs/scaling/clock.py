@@ -39,7 +39,7 @@ def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Meas
 
     def loss() -> Tensor:
         features = model.features(inputs)
-        return vocabulary_loss(features.flatten(0, 1), model.head.weight, following.flatten())
+        return vocabulary_loss(features.flatten(0, 1), model.head.weight, following.flatten(), bias=model.head.bias)
 
     def step() -> None:
         model.zero_grad(set_to_none=True)

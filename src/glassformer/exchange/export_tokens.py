@@ -1,0 +1,127 @@
+"""The files about tokens that an export writes: what transformers' AutoTokenizer needs to cut texts as the run does."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from glassformer.config.presets import LANGUAGE_MODEL, TRANSLATION
+from glassformer.config.resolve import Config
+from glassformer.runs.files import write_json, write_text
+from glassformer.text.outside import steps
+from glassformer.text.roles import Roles
+from glassformer.text.tokenizer import Tokenizer
+
+PROBE = "a"
+FEW = 1000
+"""So many ids may be named that are never written."""
+
+
+def token_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
+    """What config.json says of special tokens."""
+    roles = tokenizer.roles
+    said: dict[str, Any] = {
+        "bos_token_id": _first(roles),
+        "eos_token_id": list(roles.ends) if roles.stops else roles.end,
+        "pad_token_id": roles.pad,
+    }
+    if config.task == TRANSLATION:
+        said |= {
+            "decoder_start_token_id": roles.opening[0],
+            "forced_bos_token_id": roles.opening[1] if len(roles.opening) > 1 else None,
+        }
+    return said
+
+
+def generation_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
+    """How transformers writes with it, where it writes: as greedily as unasked, and what is never written is not."""
+    if config.task not in (LANGUAGE_MODEL, TRANSLATION):
+        return {}
+    forced = tokenizer.roles.opening[1:] if config.task == TRANSLATION else ()  # which cannot be suppressed too
+    never = [id for id in tokenizer.never(config.model.vocab or tokenizer.vocab_size) if id not in forced]
+    said = {key: value for key, value in token_settings(tokenizer, config).items() if value is not None}
+    longest = {"max_length": config.model.context} if config.task == TRANSLATION else {}
+    return {**said, **longest, **({"suppress_tokens": never} if 0 < len(never) <= FEW else {})}
+
+
+def token_files(
+    tokenizer: Tokenizer,
+    config: Config,
+    place: Path,
+    *,
+    original: Path | None,
+    chat_template: str | None,
+    specials: Mapping[str, str],
+) -> None:
+    """Those that came with an imported model as they came; else tokenizer.json and what it does not say itself.
+
+    `specials`: tokens by the names that the chat template has for them, beside those that have a role.
+    """
+    if original is not None:
+        for file in sorted(original.iterdir()):
+            shutil.copyfile(file, place / file.name)
+        if not (place / "source.spm").exists():
+            write_text(place / "tokenizer.json", tokenizer.to_json())
+        return
+    roles = tokenizer.roles
+    after = () if config.task == LANGUAGE_MODEL else roles.closing  # what is written goes on
+    before = roles.source if config.task == TRANSLATION else roles.opening
+    write_text(place / "tokenizer.json", _framing(tokenizer, before, after))
+    named = {
+        "bos_token": _first(roles),
+        "eos_token": roles.end,
+        "unk_token": roles.unk,
+        "pad_token": roles.pad,
+        "mask_token": roles.mask,
+    }
+    rust = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    write_json(
+        place / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": config.model.context,
+            "model_input_names": ["input_ids", "attention_mask"],
+            "clean_up_tokenization_spaces": False,
+            "padding_side": "left" if config.task == LANGUAGE_MODEL else "right",
+            **{key: rust.id_to_token(id) for key, id in named.items() if id is not None},
+            **specials,
+        },
+    )
+    if chat_template is not None:
+        write_text(place / "chat_template.jinja", chat_template)
+
+
+def _first(roles: Roles) -> int | None:
+    return roles.start if roles.start is not None else next(iter(roles.opening), None)
+
+
+def _framing(tokenizer: Tokenizer, before: tuple[int, ...], after: tuple[int, ...]) -> str:
+    """tokenizer.json, with a last step that puts these around every text."""
+    spec = json.loads(tokenizer.to_json())
+    rust = tokenizers.Tokenizer.from_str(json.dumps(spec))
+    plain = rust.encode(PROBE, add_special_tokens=False).ids
+    if rust.encode(PROBE).ids == [*before, *plain, *after]:
+        return str(rust.to_str(pretty=True))
+    last = [step for step in steps(spec["post_processor"]) if step["type"] == "ByteLevel"]
+    if before or after:
+        last.append(_template(rust, before, after))
+    spec["post_processor"] = {"type": "Sequence", "processors": last} if last else None
+    return str(tokenizers.Tokenizer.from_str(json.dumps(spec)).to_str(pretty=True))
+
+
+def _template(rust: tokenizers.Tokenizer, before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, Any]:
+    names = {id: str(rust.id_to_token(id)) for id in (*before, *after)}
+
+    def around(text: str) -> list[dict[str, Any]]:
+        ends = [[{"SpecialToken": {"id": names[id], "type_id": 0}} for id in ids] for ids in (before, after)]
+        return [*ends[0], {"Sequence": {"id": text, "type_id": 0}}, *ends[1]]
+
+    return {
+        "type": "TemplateProcessing",
+        "single": around("A"),
+        "pair": [*around("A"), *around("B")],
+        "special_tokens": {name: {"id": name, "ids": [id], "tokens": [name]} for id, name in names.items()},
+    }

@@ -1,0 +1,48 @@
+"""Another house's model as it lies on the disk: what it says of itself, and its weights, none of them read yet."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.text.tokenizer import Tokenizer
+
+
+class Weights(ABC):
+    """Tensors by the name that their house gives them. Shapes are known before anything is read."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @property
+    def kind(self) -> str:
+        """What most of the numbers are written as, where that is known."""
+        return ""
+
+    @abstractmethod
+    def read(self, name: str) -> Tensor:
+        """One of them, in single precision."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that an import needs. Whatever the format, `config` and the names of the weights are Hugging Face's."""
+
+    name: str
+    """What errors and cards call it: the folder, file or hub name."""
+    format: str
+    """`huggingface` or `gguf`."""
+    config: dict[str, Any]
+    weights: Weights
+    tokenizer: Tokenizer
+    target_tokenizer: Tokenizer | None = None
+    """That of the targets, where they are cut in another way than the sources."""
+    chat_template: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings, by dotted key, that follow from other files than config.json (how a text's vectors are pooled)."""
+    files: tuple[Path, ...] = ()
+    """Files about the tokens, to be kept beside them in the run and given back, as they came, by an export."""
+    specials: dict[str, str] = field(default_factory=dict)
+    """Special tokens by the names that a chat template has for them: `bos_token`, `eos_token` …"""

@@ -1,0 +1,111 @@
+"""The files about tokens in another house's folder, each read with care: they may be damaged, or lead elsewhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from glassformer.config.errors import DataError
+
+MOST_BYTES = 1 << 28
+"""Of a file about tokens. The largest there are take a tenth of it."""
+
+KEPT = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "vocab.txt",
+    "vocab.json",
+    "target_vocab.json",
+    "merges.txt",
+    "source.spm",
+    "target.spm",
+)
+"""What an export gives back as it came. `tokenizer.json` is not among them: a run has its own."""
+
+
+class TokenFiles:
+    """A folder's files by name. A link that leads out of the folder is not followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        root = folder.resolve()
+        self._roots = [root]
+        if root.parent.name == "snapshots":  # the hub's cache: files are links into a folder beside
+            self._roots.append(root.parents[1] / "blobs")
+
+    def path(self, name: str) -> Path | None:
+        """A plain file, or None."""
+        path = self.folder / name
+        try:
+            if not path.is_file():
+                return None
+            real = path.resolve()
+        except (OSError, ValueError):  # a name that no file can have
+            return None
+        return path if any(real.is_relative_to(root) for root in self._roots) else None
+
+    def kept(self) -> tuple[Path, ...]:
+        return tuple(path for name in KEPT if (path := self.path(name)) is not None)
+
+    def text(self, name: str) -> str | None:
+        path = self.path(name)
+        if path is None:
+            return None
+        try:
+            if path.stat().st_size > MOST_BYTES:
+                raise DataError(f"{path} is too large for a file about tokens: more than {MOST_BYTES >> 20} MB")
+            return path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"cannot read {path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise DataError(f"{path} is damaged: it is not text") from None
+
+    def json(self, name: str) -> dict[str, Any] | None:
+        """A JSON object."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            value = json.loads(text)
+            if "\\u" in text:  # which can smuggle in half a surrogate pair
+                json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise DataError(f"{self.folder / name} is damaged: it holds half a character") from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{self.folder / name} is damaged: {str(error).splitlines()[0]}") from None
+        if not isinstance(value, dict):
+            raise DataError(f"{self.folder / name} is damaged: it holds no JSON object")
+        return value
+
+    def vocabulary(self, name: str) -> dict[str, int] | None:
+        """Tokens and their ids, of a JSON object."""
+        value = self.json(name)
+        if value is None:
+            return None
+        wrong = next((token for token, id in value.items() if type(id) is not int or not 0 <= id < len(value)), None)
+        if wrong is not None or len(set(value.values())) < len(value) or not value:
+            what = (
+                "it is empty"
+                if not value
+                else f"{wrong!r} has the id {value[wrong]!r}"
+                if wrong is not None
+                else "an id twice"
+            )
+            raise DataError(f"{self.folder / name} is damaged: it numbers its {len(value)} tokens wrongly ({what})")
+        return value
+
+    def added(self) -> dict[str, int]:
+        """`added_tokens.json`: tokens beyond the vocabulary's own."""
+        value = self.json("added_tokens.json") or {}
+        for token, id in value.items():
+            if type(id) is not int or id < 0:
+                raise DataError(f"{self.folder / 'added_tokens.json'} is damaged: {token!r} has the id {id!r}")
+        return value
+
+    def lines(self, name: str) -> list[str] | None:
+        """Without their ends. Only a newline ends one: tokens may hold other signs that part lines."""
+        text = self.text(name)
+        return None if text is None else text.removesuffix("\n").replace("\r\n", "\n").split("\n")

@@ -1,0 +1,192 @@
+"""Guess tokens that were hidden, from all the others, on both sides."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.bricks.vocabulary_loss import SCORES_AT_ONCE, vocabulary_loss
+from glassformer.config.errors import DataError
+from glassformer.data.masking import NOTHING, Masking
+from glassformer.data.mixing import mix, number
+from glassformer.data.shards import Ids
+from glassformer.data.store import Tokens
+from glassformer.models.masked_model import MaskedLanguageModel
+from glassformer.tasks.base import Batch, Evaluation
+from glassformer.tasks.windows import Kept, OnWindows, Window, alike, rows_on, windows_over
+
+_MASKED = number(4)
+
+
+@dataclass(frozen=True)
+class Hidden(Batch):
+    """Windows of T tokens, some of them hidden, and what these were."""
+
+    inputs: Tensor
+    answers: Tensor
+    """The token, or NOTHING where none is asked for."""
+    segments: Tensor | None = None
+    """Which document each token is of, where documents are read apart."""
+
+    @property
+    def size(self) -> int:
+        return self.inputs.shape[0]
+
+    @property
+    def count(self) -> int:
+        return int((self.answers != NOTHING).sum())
+
+    @property
+    def tokens(self) -> int:
+        return self.inputs.numel()
+
+    def rows(self, first: int, last: int) -> "Hidden":
+        some = slice(first, last)
+        segments = None if self.segments is None else self.segments[some]
+        return Hidden(self.inputs[some], self.answers[some], segments)
+
+    def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
+        held = [one for one in (self.inputs, self.answers, self.segments) if one is not None]
+        if device.type == "cuda":
+            held = [one.pin_memory() for one in held]
+        return tuple(one.to(device, non_blocking=True) for one in held)
+
+
+class MaskedModelling(OnWindows):
+    """Guessing hidden tokens of packed windows."""
+
+    name = "masked-language-model"
+    unit = "nats per guessed token"
+
+    def __init__(
+        self,
+        parts: dict[str, Tokens],
+        *,
+        context: int,
+        masking: Masking,
+        start: int | None,
+        end: int | None = None,
+        apart: bool = False,
+        batch_size: int = 1,
+        seed: int = 0,
+        smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(
+            parts,
+            context=context,
+            start=start,
+            end=end,
+            apart=apart,
+            batch_size=batch_size,
+            seed=seed,
+            smoothing=smoothing,
+        )
+        self.masking = masking
+        self._key = mix(number(seed), _MASKED)
+
+    def batch(self, step: int) -> Hidden:
+        """What is hidden follows from the seed, the step and the place in the batch."""
+        ids = self.ids_of(step)[:, :-1]
+        inputs, answers = self.masking.to_learn(ids, mix(number(step), self._key))
+        return Hidden(torch.from_numpy(inputs), torch.from_numpy(answers), self.segments(torch.from_numpy(ids)))
+
+    def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
+        inputs, answers, *segments = tensors
+        assert isinstance(model, MaskedLanguageModel)
+        features = model.features(inputs, segments=segments[0] if segments else None)
+        return vocabulary_loss(
+            features.flatten(0, 1),
+            model.head.weight,
+            answers.flatten(),
+            bias=model.head.bias,
+            smoothing=self.smoothing,
+        )
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
+        """One pass over windows side by side, in which the same tokens are hidden each time and for every model."""
+        assert isinstance(model, MaskedLanguageModel)
+        return self.judge(part, *self._records(model, self.parts[part].ids, most))
+
+    def judge(
+        self, part: str, records: list[dict[str, Any]], arrays: dict[str, NDArray[Any]] | None = None
+    ) -> Evaluation:
+        """Metrics of what was guessed of a part, window by window."""
+        count = sum(record["tokens"] for record in records)
+        if not count:
+            raise DataError(f"the {part} part is too short: none of its tokens is hidden, and so none guessed")
+        loss = math.fsum(record["loss"] for record in records) / count
+        metrics = {
+            "loss": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            "accuracy": sum(record["right"] for record in records) / count,
+            "tokens": count,
+        }
+        words = (
+            f"loss {loss:.4f} nats per guessed token, perplexity {metrics['perplexity']:.2f}, "
+            f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
+        )
+        return Evaluation(
+            metrics, primary="loss", lower_is_better=True, words=words, records=records, arrays=arrays or {}
+        )
+
+    def windows(self, count: int, most: int | None = None) -> list[Window]:
+        """Of so many tokens: (first, end, first that counts) of each."""
+        return windows_over(count if most is None else min(count, most), self.context)
+
+    def _records(
+        self, model: MaskedLanguageModel, ids: Ids, most: int | None
+    ) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+        """One record per window: where it lies, how many tokens are guessed, their summed loss, how many are right.
+
+        And for each of these tokens: its `place` among the ids, how many tokens of the window stand `before` it, its
+        `loss`, whether it is `right`.
+        """
+        windows = self.windows(len(ids), most)
+        device = model.head.weight.device
+        records = []
+        kept = Kept(windows[-1][1])
+        for rows in alike(windows, self.context):
+            blocks = [np.asarray(ids[begin:end], np.int64) for begin, end, _ in rows]
+            pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]
+            inputs, answers = (rows_on(device, list(side)) for side in zip(*pairs, strict=True))
+            features = model.features(inputs, segments=self.segments(rows_on(device, blocks)))
+            asked = answers != NOTHING
+            losses, right = (one.cpu().numpy() for one in judged(model.head, features[asked], answers[asked]))
+            row_of, place_of = (found.cpu().numpy() for found in asked.nonzero(as_tuple=True))
+            for row, (begin, end, counted) in enumerate(rows):
+                new = (row_of == row) & (place_of >= counted - begin)
+                kept.add(
+                    place=begin + place_of[new],
+                    before=place_of[new].astype(np.int32),
+                    loss=losses[new].astype(np.float32),
+                    right=right[new],
+                )
+                records.append(
+                    {
+                        "start": counted,
+                        "tokens": int(new.sum()),
+                        "loss": float(losses[new].astype(np.float64).sum()),
+                        "right": int(right[new].sum()),
+                        "covered": end - counted,
+                    }
+                )
+        return records, kept.arrays()
+
+
+def judged(
+    head: nn.Linear, features: Float[Tensor, "N d"], answers: Int[Tensor, "N"]
+) -> tuple[Float[Tensor, "N"], Bool[Tensor, "N"]]:
+    """The loss of each guess, and whether the likeliest token is the right one; in pieces, as scores are many."""
+    rows = max(1, SCORES_AT_ONCE // head.out_features)
+    losses, right = [features.new_empty(0, dtype=torch.float32)], [answers.new_empty(0, dtype=torch.bool)]
+    for piece, true in zip(torch.split(features, rows), torch.split(answers, rows), strict=True):
+        scores = head(piece).float()
+        losses.append(nn.functional.cross_entropy(scores, true, reduction="none"))
+        right.append(scores.argmax(-1) == true)
+    return torch.cat(losses), torch.cat(right)

@@ -1,0 +1,103 @@
+"""Labels that a head learns alone: what the rest of the model makes of each example is computed once."""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.data.inputs import Inputs, Tensors
+from glassformer.models.reader import Reader
+from glassformer.tasks.base import Evaluation, Task
+from glassformer.tasks.labelling import Chosen, Labelling, device_of
+
+
+def head_learns_alone(model: nn.Module) -> bool:
+    """Whether nothing before the head changes in training."""
+    if not isinstance(model, Reader):
+        return False
+    head = {id(weight) for weight in model.head.parameters()}
+    return not any(weight.requires_grad and id(weight) not in head for weight in model.parameters())
+
+
+class OnFeatures(Task):
+    """A labelling task on features, which only the head has still to read. Of a model it takes the head."""
+
+    steady = False
+
+    def __init__(self, task: Labelling, model: Reader) -> None:
+        self.inner = copy.copy(task)
+        self.inner.parts = ComputedParts(task.parts, model)
+        self.name, self.unit, self.smoothing = task.name, task.unit, task.smoothing
+        self.validates, self.steps_per_epoch = task.validates, task.steps_per_epoch
+
+    def batch(self, step: int) -> Chosen:
+        return self.inner.batch(step)
+
+    def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
+        assert isinstance(model, Reader)
+        return self.inner.loss(model.head, *tensors)
+
+    def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
+        assert isinstance(model, Reader)
+        return self.inner.evaluate(model.head, part, most=most)
+
+
+@dataclass(frozen=True, eq=False)
+class Computed(Inputs):
+    """Examples whose features are there."""
+
+    answers: NDArray[Any]
+    texts: Sequence[str]
+    features: Float[Tensor, "N pooled"]
+    tokens: NDArray[np.int64]
+    noun: str
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return self.tokens
+
+    def take(self, rows: NDArray[np.int64]) -> Tensors:
+        return (self.features[torch.from_numpy(rows)],)
+
+
+class ComputedParts(Mapping[str, Inputs]):
+    """The parts of a task; the features of one are computed when it is first asked for."""
+
+    def __init__(self, parts: Mapping[str, Inputs], model: Reader) -> None:
+        self._parts = parts
+        self._model = model
+        self._known: dict[str, Computed] = {}
+
+    def __getitem__(self, name: str) -> Computed:
+        if name not in self._known:
+            part = self._parts[name]
+            features = compute_features(self._model, part)
+            self._known[name] = Computed(part.answers, part.texts, features, part.lengths, part.noun)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
+@torch.no_grad()
+def compute_features(model: Reader, examples: Inputs) -> Float[Tensor, "N pooled"]:
+    """Without dropout, and in full precision: the features that the model has in use."""
+    device, training = device_of(model), model.training
+    out: Tensor | None = None
+    model.eval()
+    with torch.autocast(device.type, enabled=False):
+        for rows, tensors in examples.batches():
+            found = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu()
+            out = found.new_empty(len(examples), *found.shape[1:]) if out is None else out
+            out[torch.from_numpy(rows)] = found
+    model.train(training)
+    return torch.empty(0, 0) if out is None else out

@@ -1,0 +1,77 @@
+"""The wire format of protocol buffers, as far as reading goes: numbered fields, nested in fields."""
+
+import struct
+from collections.abc import Iterator
+
+from glassformer.config.errors import DataError
+
+VARINT, EIGHT, BLOCK, FOUR = 0, 1, 2, 5
+"""The kinds of values: a number of any length, eight bytes, a counted block, four bytes."""
+LONGEST = 10
+"""Bytes of the longest number."""
+
+
+def fields(data: memoryview, name: str) -> Iterator[tuple[int, "int | memoryview"]]:
+    """The fields of a message, one after the other: their number, and a number or their bytes.
+
+    Nothing is copied, and no length is believed that leads out of the message. `name` is what an error calls the file.
+    """
+    place = 0
+    while place < len(data):
+        key, place = _number(data, place, name)
+        kind, field = key & 7, key >> 3
+        if kind == VARINT:
+            value, place = _number(data, place, name)
+            yield field, value
+            continue
+        if kind == BLOCK:
+            size, place = _number(data, place, name)
+        elif kind in (EIGHT, FOUR):
+            size = 8 if kind == EIGHT else 4
+        else:
+            raise DataError(f"{name} is damaged, or no SentencePiece file: a field of kind {kind}")
+        if size > len(data) - place:
+            raise DataError(f"{name} is damaged, or no SentencePiece file: a field of {size} bytes ends outside it")
+        yield field, data[place : place + size]
+        place += size
+
+
+def _number(data: memoryview, place: int, name: str) -> tuple[int, int]:
+    value = 0
+    for step in range(LONGEST):
+        if place + step >= len(data):
+            raise DataError(f"{name} is damaged, or no SentencePiece file: it ends within a number")
+        byte = data[place + step]
+        value |= (byte & 0x7F) << (7 * step)
+        if byte < 0x80:
+            return value, place + step + 1
+    raise DataError(f"{name} is damaged, or no SentencePiece file: a number is too long")
+
+
+def whole(value: "int | memoryview", name: str) -> int:
+    """A field that must be a number."""
+    if not isinstance(value, int):
+        raise DataError(f"{name} is damaged, or no SentencePiece file: bytes where a number belongs")
+    return value
+
+
+def block(value: "int | memoryview", name: str) -> memoryview:
+    """A field that must be bytes."""
+    if isinstance(value, int):
+        raise DataError(f"{name} is damaged, or no SentencePiece file: a number where bytes belong")
+    return value
+
+
+def text(value: "int | memoryview", name: str) -> str:
+    try:
+        return bytes(block(value, name)).decode()
+    except UnicodeDecodeError:
+        raise DataError(f"{name} is damaged, or no SentencePiece file: a piece is no text") from None
+
+
+def real(value: "int | memoryview", name: str) -> float:
+    """A field that must be a number in single precision."""
+    data = block(value, name)
+    if len(data) != 4:
+        raise DataError(f"{name} is damaged, or no SentencePiece file: a score of {len(data)} bytes")
+    return float(struct.unpack("<f", data)[0])

@@ -1,0 +1,62 @@
+"""What the tokens that stand for no text are for."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Ids by what they are for; None where a tokenizer has no such token.
+
+    A tokenizer that is trained here has them by name. One made elsewhere says in the files beside it what is what, and
+    a run keeps that in its card.
+    """
+
+    pad: int | None = None
+    start: int | None = None
+    """Stands before every document and nowhere else: what it is the answer to is never asked."""
+    end: int | None = None
+    unk: int | None = None
+    mask: int | None = None
+    """Stands for a token that is to be guessed."""
+    opening: tuple[int, ...] = ()
+    """Before a text that is labelled, or that is written."""
+    closing: tuple[int, ...] = ()
+    """After a text."""
+    source: tuple[int, ...] = ()
+    """Before a text that is translated."""
+    stops: tuple[int, ...] = ()
+    """What else, beside `end`, ends a text that is written."""
+
+    @classmethod
+    def named(cls, **ids: int | None) -> Self:
+        """Those of a tokenizer of this house: START before each text and END after it, where it has them."""
+        around = {"opening": ids.get("start"), "closing": ids.get("end")}
+        return cls(**ids, **{place: () if id is None else (id,) for place, id in around.items()})  # type: ignore[arg-type]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Each of those that end a text which is written."""
+        return self.stops if self.end is None else (self.end, *self.stops)
+
+    @property
+    def marks(self) -> frozenset[int]:
+        """Whatever stands before texts and after them."""
+        return frozenset({*self.opening, *self.closing, *self.source, self.start, self.end} - {None})  # type: ignore[arg-type]
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """What `to_json` wrote; whatever else it may be is a TypeError or ValueError."""
+        return cls(**{name: _read(one) for name, one in value.items()})
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, list) and all(type(id) is int and id >= 0 for id in value):
+        return tuple(value)
+    if value is None or (type(value) is int and value >= 0):
+        return value
+    raise ValueError(f"{value!r} is no id of a token")

@@ -1,0 +1,32 @@
+"""What a run has beside its weights and its tokens, and hands on to one that goes on with its task."""
+
+import shutil
+from pathlib import Path
+
+from glassformer.config.errors import SettingError
+from glassformer.config.resolve import Config
+from glassformer.runs.files import writing
+from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, Run
+from glassformer.verbs.beginning.source import Sources
+
+
+def refuse_same(config: Config, out: Path) -> None:
+    """A run that is begun from is not written over."""
+    for flag, where in (("--from", config.model.from_run), ("--decoder-from", config.model.decoder_from)):
+        if where is not None and Path(where).resolve() == out.resolve():
+            raise SettingError(f"--out {out} is the run that {flag} begins from: name another folder")
+
+
+def bring_along(config: Config, run: Run) -> None:
+    """How it chats, and the files about tokens that it came with, into a new run's folder."""
+    sources = Sources.of(config.model.from_run, config.model.decoder_from)
+    if sources is None or sources.first.task != config.task:
+        return
+    before = sources.first.run
+    with writing(run.path):
+        if (before.path / CHAT_TEMPLATE).is_file():
+            shutil.copyfile(before.path / CHAT_TEMPLATE, run.path / CHAT_TEMPLATE)
+        if (before.path / ORIGINAL).is_dir():
+            shutil.copytree(before.path / ORIGINAL, run.path / ORIGINAL)
+    if specials := sources.first.card.get("specials"):
+        run.update_card(specials=specials)

@@ -1,0 +1,60 @@
+"""A run for other programs."""
+
+import os
+from pathlib import Path
+
+from glassformer.config.errors import Misuse
+from glassformer.config.names import unknown
+from glassformer.config.presets import TEXT
+from glassformer.config.resolve import KINDS_IN_WORDS
+from glassformer.config.say import Say, silent
+from glassformer.exchange.exporting import Exported, export_huggingface
+from glassformer.exchange.onnx import export_onnx
+from glassformer.runs.run import ORIGINAL, Run
+from glassformer.verbs.load import AnyLoaded, Loaded, load
+
+FORMATS = ("hf", "onnx")
+
+
+def export(
+    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    *,
+    to: str,
+    folder: str | os.PathLike[str],
+    overwrite: bool = False,
+    say: Say = silent,
+) -> list[Path]:
+    """`to` hf: a folder that transformers loads; `onnx`: graphs for onnxruntime. Gives the files that were written."""
+    if to not in FORMATS:
+        raise Misuse(unknown("format", to, FORMATS))
+    loaded = run if isinstance(run, Loaded) else load(run, "cpu")
+    answers = getattr(loaded, "answers", None)
+    target = getattr(loaded, "target_tokenizer", None)
+    if to == "onnx":
+        return export_onnx(
+            loaded.model,
+            tokenizer=loaded.tokenizer,
+            target_tokenizer=target,
+            features=loaded.features,
+            answers=answers,
+            config=loaded.config,
+            folder=Path(folder),
+            say=say,
+            overwrite=overwrite,
+        )
+    kind = loaded.config.data.kind
+    if loaded.tokenizer is None or (loaded.features is not None and kind != TEXT):
+        raise Misuse(f"{loaded.run.path} reads {KINDS_IN_WORDS[kind]}: only models of texts go to hf; try --to onnx")
+    here = loaded.run.path
+    exported = Exported(
+        model=loaded.model,
+        config=loaded.config,
+        tokenizer=loaded.tokenizer,
+        target_tokenizer=None if target is loaded.tokenizer else target,
+        answers=answers,
+        name=here.name,
+        original=here / ORIGINAL if (here / ORIGINAL).is_dir() else None,
+        chat_template=getattr(loaded, "chat_template", None),
+        specials=getattr(loaded, "specials", {}),
+    )
+    return export_huggingface(exported, Path(folder), overwrite=overwrite, say=say)

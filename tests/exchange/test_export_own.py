@@ -1,0 +1,174 @@
+"""Our own runs as transformers loads them: the same scores, the same text, the same label."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from twins import TEXT, close
+
+from glassformer.config.errors import Misuse, RunError
+from glassformer.config.resolve import Config, resolve
+from glassformer.exchange.architecture import Unsupported
+from glassformer.exchange.exporting import Exported, export_huggingface
+from glassformer.models.build import build_language_model, build_reader
+from glassformer.tasks.answers import Answers, Classes, Labels, Scale
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.verbs.write import Writer
+
+SIZES = {"model.layers": 2, "model.heads": 3, "model.width": 24, "model.hidden": 37, "model.context": 31}
+READER = {"model.causal": True, "model.pool": "last", "model.head_layers": 0, "model.head_bias": False}
+TEXTS = ["the cat sat", "on the mat and the dog sat on", "naïve"]
+
+
+def config_of(task: str = "language-model", **more: Any) -> Config:
+    said = {key.replace("__", "."): value for key, value in more.items()}
+    labels = (
+        {} if task == "language-model" else {**READER, **({} if "style" in more else {"model.positions": "rotary"})}
+    )
+    return resolve({"task": task, **SIZES, **labels, **said}, {})
+
+
+def tokenizer_of(kind: str, **more: Any) -> Tokenizer:
+    settings = resolve({"tokenizer.kind": kind, **{f"tokenizer.{key}": one for key, one in more.items()}}, {}).tokenizer
+    return Tokenizer.train([TEXT], settings)
+
+
+def random_weights(model: nn.Module) -> nn.Module:
+    """Some weights start at zero, and would hide what is wrong."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(weight.numel())) * 0.2)
+    return model.eval()
+
+
+STYLES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "default": ("bpe", {}, "Qwen3ForCausalLM"),
+    "llama": ("char", {"style": "llama", "model__kv_heads": 1}, "LlamaForCausalLM"),
+    "gpt2": ("word", {"style": "gpt2"}, "GPT2LMHeadModel"),
+    "untied": ("char", {"model__tied": False, "model__rotary_scaling": "linear:2"}, "Qwen3ForCausalLM"),
+}
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_language_models(name: str, tmp_path: Path) -> None:
+    kind, more, architecture = STYLES[name]
+    tokenizer = tokenizer_of(kind)
+    config = config_of(**more)
+    model = build_language_model(config.model, vocab=tokenizer.vocab_size)
+    random_weights(model)
+    export_huggingface(Exported(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    fast = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert type(theirs).__name__ == architecture
+    batch = fast(TEXTS, return_tensors="pt", padding=True)
+    for row, text in enumerate(TEXTS):
+        ids = [*tokenizer.roles.opening, *tokenizer.encode(text)]
+        assert batch["input_ids"][row, -len(ids) :].tolist() == ids
+        with torch.no_grad():
+            close(model(torch.tensor([ids])), theirs(torch.tensor([ids])).logits)
+    writing = Writer(model, tokenizer).stream("the cat", tokens=20, greedy=True)
+    text = "".join(writing)
+    wanted = theirs.generate(**fast("the cat", return_tensors="pt"), max_new_tokens=20, do_sample=False)[0]
+    assert writing.ids == [id for id in wanted.tolist() if id != tokenizer.end]
+    new = wanted[len(tokenizer.roles.opening) + len(tokenizer.encode("the cat")) :]
+    assert fast.decode(new, skip_special_tokens=True).strip() == text.strip() != ""
+
+
+ANSWERS: dict[str, tuple[str, Answers]] = {
+    "two classes": ("classification", Classes.of(["bad", "good"], None)),
+    "three classes": ("classification", Classes.of(["bad", "good", "so so"], None)),
+    "labels": ("multilabel", Labels(("a", "b", "c", "d", "e"))),
+    "numbers": ("regression", Scale(0.0, 3.5)),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_readers(name: str, tmp_path: Path) -> None:
+    task, answers = ANSWERS[name]
+    tokenizer = tokenizer_of("word")
+    config = config_of(task, **({"style": "gpt2"} if name == "labels" else {}))
+    model = random_weights(build_reader(config.model, vocab=tokenizer.vocab_size, outputs=answers.outputs))
+    run = Exported(model=model, config=config, tokenizer=tokenizer, answers=answers)
+    export_huggingface(run, tmp_path / "out")
+    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    fast = AutoTokenizer.from_pretrained(tmp_path / "out")
+    with torch.no_grad():
+        found = theirs(**fast(TEXTS, return_tensors="pt", padding=True)).logits
+    rows = [[*tokenizer.roles.opening, *tokenizer.encode(text), *tokenizer.roles.closing] for text in TEXTS]
+    with torch.no_grad():
+        scores = torch.cat([model(torch.tensor([row]), torch.ones(1, len(row), dtype=torch.bool)) for row in rows])
+    if isinstance(answers, Scale):
+        close(answers.values(scores).float(), found[:, 0])
+    elif isinstance(answers, Classes):
+        close(answers.probabilities(scores), found.softmax(-1))
+        assert [theirs.config.id2label[int(row.argmax())] for row in found] == answers.words(
+            answers.probabilities(scores).argmax(-1)
+        )
+    else:
+        close(answers.probabilities(scores), found.sigmoid())
+        assert list(theirs.config.id2label.values()) == list(answers.names)
+        assert theirs.config.problem_type == "multi_label_classification"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model__positions": "sine"}, "no model.positions sine: only rotary; --to onnx"),
+        ({"model__activation": "relu"}, "no model.activation relu: only swiglu"),
+        ({"model__encoder": "lstm"}, "no model.encoder lstm"),
+        ({"style": "gpt2", "model__kv_heads": 1}, "model.kv_heads 1"),
+        ({"style": "gpt2", "model__norm_order": "post"}, "GPT-2 has no model.norm_order post: only pre"),
+        ({"style": "llama", "model__heads": 5, "model__head_width": 4}, "no model.heads 5 with model.width 24"),
+    ],
+)
+def test_what_has_no_counterpart_is_said_by_name(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+    kept = {key: value for key, value in SIZES.items() if settings.get("model__encoder") != "lstm" or "width" in key}
+    said = {key.replace("__", "."): value for key, value in settings.items()}
+    config = resolve({"task": "language-model", **kept, **said}, {})
+    tokenizer = tokenizer_of("char")
+    model = build_language_model(config.model, vocab=tokenizer.vocab_size)
+    with pytest.raises(Unsupported, match=words):
+        export_huggingface(Exported(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_mean_needs_a_bias_to_hold_it(tmp_path: Path) -> None:
+    tokenizer, config = tokenizer_of("char"), config_of("regression")
+    model = build_reader(config.model, vocab=tokenizer.vocab_size, outputs=1)
+    run = Exported(model=model, config=config, tokenizer=tokenizer, answers=Scale(2.0, 1.0))
+    with pytest.raises(Unsupported, match="no bias to hold the mean 2 of the numbers"):
+        export_huggingface(run, tmp_path / "out")
+
+
+def test_a_folder_is_filled_only_if_it_is_empty_or_one_says_so(tmp_path: Path) -> None:
+    tokenizer, config = tokenizer_of("char"), config_of()
+    run = Exported(
+        model=build_language_model(config.model, vocab=tokenizer.vocab_size), config=config, tokenizer=tokenizer
+    )
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(Misuse, match="--overwrite"):
+        export_huggingface(run, tmp_path)
+    export_huggingface(run, tmp_path, overwrite=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_what_comes_back_different_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from glassformer.exchange.llama import Qwen3
+
+    right = Qwen3.write
+
+    def wrong(self: Qwen3, config: Config, vocab: int) -> tuple[str, dict[str, Any]]:
+        name, said = right(self, config, vocab)
+        return name, {**said, "rope_parameters": {"rope_type": "default", "rope_theta": 10.0}}
+
+    monkeypatch.setattr(Qwen3, "write", wrong)
+    tokenizer, config = tokenizer_of("char"), config_of()
+    model = build_language_model(config.model, vocab=tokenizer.vocab_size)
+    random_weights(model)
+    with pytest.raises(RunError, match="differs from its run by"):
+        export_huggingface(Exported(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

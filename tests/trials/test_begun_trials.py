@@ -1,0 +1,157 @@
+"""Many runs that begin from another: rows of a comparison, a search, folds and a refit."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from beginnings import BODY, quick, write_data
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.runs.files import read_tensors
+from glassformer.runs.run import Run
+from glassformer.trials.compare import compare
+from glassformer.trials.folds import cross_validate
+from glassformer.trials.outcome import TRAINED, Cell
+from glassformer.trials.running.begun import short_names
+from glassformer.trials.running.folder import id_of
+from glassformer.trials.running.question import Asked, Question, ask
+from glassformer.trials.running.work import work
+from glassformer.trials.tuning.search import Search, differs, plan_search
+from glassformer.verbs.plan.run import plan
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]) -> Path:
+    return quick(data["text"], out=tmp_path_factory.mktemp("runs") / "writer", **BODY, **{"tokenizer.kind": "char"})
+
+
+def asking(data: str, *runs: Path, said: dict[str, Any] | None = None, **asked: Any) -> tuple[Question, list[str]]:
+    heard: list[str] = []
+    several = {"models": ("average",), "seeds": 2, "varied": {}, "begun": tuple(str(run) for run in runs), **asked}
+    return ask({"data.path": data, "training.steps": 2, **(said or {})}, Asked(**several), heard.append), heard
+
+
+def begun(question: Question) -> list[Cell]:
+    return [cell for cell in question.cells if cell.kind == TRAINED and cell.begins]
+
+
+def test_two_rows_for_each_run(data: dict[str, str], writer: Path, tmp_path: Path) -> None:
+    question, _ = asking(data["labels"], writer)
+    cells = begun(question)
+    assert [(cell.name, cell.repeat, cell.settings["training.seed"]) for cell in cells] == [
+        ("writer fine-tuned", 0, 0),
+        ("writer frozen", 0, 0),
+        ("writer fine-tuned", 1, 1),
+        ("writer frozen", 1, 1),
+    ]
+    others = [cell for cell in question.cells if cell.kind == TRAINED and not cell.begins]
+    assert {cell.settings["data.test_fraction"] for cell in [*cells, *others]} == {0.2}
+    assert not any(key.startswith("tokenizer.") for cell in cells for key in cell.settings)
+    assert all(any(key.startswith("tokenizer.") for key in cell.settings) for cell in others)
+    assert [cell.settings.get("training.last_blocks") for cell in cells] == [None, 0, None, 0]
+    for cell in cells[:2]:
+        folder = tmp_path / id_of(cell)
+        folder.mkdir()
+        outcome = work(cell, folder, "test", lambda **event: None)
+        assert outcome is not None
+        assert outcome.parameters == (16 if "frozen" in cell.name else Run(writer).card()["parameters"] + 16)
+    table = read_tensors(tmp_path / id_of(cells[1]) / "run" / "model.safetensors")["embed.table.weight"]
+    assert torch.equal(table, read_tensors(writer / "model.safetensors")["embed.table.weight"])
+
+
+def test_other_weights_are_another_training(data: dict[str, str], writer: Path, tmp_path: Path) -> None:
+    ids = []
+    changed = shutil.copytree(writer, tmp_path / "writer")
+    for seed in (0, 1):
+        ids.append([id_of(cell) for cell in begun(asking(data["labels"], changed)[0])])
+        quick(data["text"], out=changed, overwrite=True, seed=seed + 1, **BODY, **{"tokenizer.kind": "char"})
+    assert set(ids[0]).isdisjoint(ids[1])
+    assert len({*ids[0], *ids[1]}) == 8
+
+
+def test_settings_for_the_ladder_are_not_the_runs(data: dict[str, str], writer: Path) -> None:
+    question, heard = asking(data["labels"], writer, models=("lstm",), said={"model.width": 24})
+    cells = [cell for cell in question.cells if cell.kind == TRAINED and cell.repeat == 0]
+    assert {cell.name: cell.settings.get("model.width") for cell in cells} == {
+        "lstm": 24,
+        "writer fine-tuned": None,
+        "writer frozen": None,
+    }
+    assert "model.width: writer has its own: left out there" in heard
+    fractions, _ = asking(data["labels"], writer, varied={"data.train_fraction": [0.5, 1.0]}, seeds=1)
+    assert len(begun(fractions)) == 4
+
+
+def test_a_text_has_no_head_to_learn_alone(data: dict[str, str], writer: Path) -> None:
+    question, _ = asking(data["text"], writer, models=("rnn",), seeds=1)
+    assert [cell.name for cell in begun(question)] == ["writer fine-tuned"]
+
+
+def test_short_names_and_what_cannot_be(data: dict[str, str], writer: Path) -> None:
+    assert short_names(["/a/one", "/b/two"]) == ["one", "two"]
+    assert short_names(["/a/x/run", "/b/x/run"]) == ["a/x/run", "b/x/run"]
+    with pytest.raises(Misuse, match="--ablate"):
+        asking(data["labels"], writer, ablate=True, models=())
+    with pytest.raises(Misuse, match="--decoder-from"):
+        compare(data["labels"], from_run=[writer], decoder_from=str(writer))
+    with pytest.raises(SettingError, match="begins from a language model"):
+        asking(data["text"], quick(data["labels"], out=writer.parent / "bow", model="average"), models=("rnn",))
+
+
+def test_a_search_leaves_the_body_alone(data: dict[str, str], writer: Path) -> None:
+    settings = {"model.from_run": str(writer)}
+    search = plan_search(data["labels"], [], settings, config=None, space=None, seeds=1, prune=True, say=print)
+    searched = {dimension.key for dimension in search.spaces["transformer"]}
+    assert {"training.lr", "training.layer_decay", "model.dropout", "model.pool"} <= searched
+    assert searched.isdisjoint({"model.width", "model.layers", "model.heads", "tokenizer.min_count"})
+    assert search.starts["transformer"]["model.width"] == 16
+
+
+def test_other_weights_are_another_search(data: dict[str, str], writer: Path, tmp_path: Path) -> None:
+    """Wherever they lie."""
+
+    def planned(run: Path, **more: Any) -> Search:
+        settings = {"model.from_run": str(run), **more}
+        return plan_search(data["labels"], [], settings, config=None, space=None, seeds=1, prune=True, say=print)
+
+    moved = shutil.copytree(writer, tmp_path / "writer")
+    first = planned(writer).identity()
+    assert planned(moved).identity() == first
+    quick(data["text"], out=moved, overwrite=True, seed=5, **BODY, **{"tokenizer.kind": "char"})
+    assert "--model.from_run was a run with weights" in str(differs(planned(moved).identity(), first))
+    alone = planned(writer, **{"training.last_blocks": 0})
+    assert "model.dropout" not in {dimension.key for dimension in alone.spaces["transformer"]}
+
+
+def test_folds_and_a_refit(data: dict[str, str], writer: Path, tmp_path: Path) -> None:
+    out = tmp_path / "folds"
+    settings = {"from_run": str(writer), "steps": 2, "training.lr": 0.0, "training.weight_decay": 0.0}
+    cross_validate(data["labels"], folds=2, out=out, refit=True, **settings)
+    before = read_tensors(writer / "model.safetensors")
+    for run in (out / "fold-2", out):
+        assert Run(run).card()["from"]["new"] == ["head"]
+        now = read_tensors(run / "model.safetensors")
+        assert all(torch.equal(value, now[name]) for name, value in before.items())
+
+
+def test_a_plan(data: dict[str, str], writer: Path) -> None:
+    whole = plan(data["labels"], from_run=str(writer), probe=False)
+    assert whole.to_dict()["parameters"] == Run(writer).card()["parameters"] + 16
+    few = plan(data["labels"], from_run=str(writer), probe=False, **{"training.last_blocks": 1})
+    assert few.to_dict()["parameters"] < whole.to_dict()["parameters"]
+    pairs = {"from_run": str(writer), "probe": False, "training.batch_tokens": 300}
+    held = plan(data["pairs"], **pairs, **{"training.last_blocks": 1}).to_dict()["parameters"]
+    both = plan(data["pairs"], **pairs).to_dict()["parameters"]
+    encoder = both - held  # one block of it and the word vectors stay; the decoder is new, and trained
+    assert 0 < encoder < Run(writer).card()["parameters"]
+    with pytest.raises(SettingError, match="computed once"):
+        plan(data["labels"], from_run=str(writer), probe=False, **{"training.last_blocks": 0})
+    with pytest.raises(SettingError, match="needs DATA"):
+        plan(tokens=1e6, from_run=str(writer))
