@@ -37,10 +37,11 @@ def main():
         theirs = AutoModelForCausalLM.from_pretrained(Path(place, "hf"), dtype=torch.float32).eval()
     tokenizer = ours.tokenizer
     prompt = [*tokenizer.roles.opening, *tokenizer.encode(PROMPT)]
+    never = tokenizer.never(ours.model.head.out_features)
     ids = torch.tensor([prompt])
 
     def we():
-        written = generate(ours.model, [prompt], GREEDY, most=options.tokens, never=tokenizer.never)
+        written = generate(ours.model, [prompt], GREEDY, most=options.tokens, never=never)
         return [token for (token,) in written]
 
     def they():
