@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -37,48 +36,49 @@ from glassformer.models.masked_model import MaskedLanguageModel, Transform
 from glassformer.models.reader import BagReader, Reader, TextReader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
-from glassformer.models.token_model import TokenModel
 
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:
+    vocab = rows_of(settings, vocab)
     with _own_random_numbers(seed):
-        model = LanguageModel(**_parts(settings, vocab, causal=True))
-        _initialise_tokens(model, settings)
+        embed = embed_tokens(settings, vocab)
+        encoder = build_encoder(settings, Place(input_width=embed.width, causal=True))
+        model = LanguageModel(
+            embed=embed,
+            encoder=encoder,
+            vocab=vocab,
+            context=settings.context,
+            tied=bool(settings.tied),
+            bias=bool(settings.head_bias),
+        )
+        _initialise(embed, encoder, settings)
+        initialise_scores(model.head, _how(encoder, settings), tied=bool(settings.tied))
     return model
 
 
 def build_masked_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> MaskedLanguageModel:
+    vocab = rows_of(settings, vocab)
     with _own_random_numbers(seed):
-        parts = _parts(settings, vocab, causal=False)
+        embed = embed_tokens(settings, vocab)
+        encoder = build_encoder(settings, Place(input_width=embed.width, causal=False))
         transform = None
         if settings.head_transform:
-            width = parts["encoder"].width
-            norm = make_norm(settings.norm, width, bias=settings.bias, eps=settings.norm_eps)
-            transform = Transform(width=width, activation=settings.activation, norm=norm)
-        model = MaskedLanguageModel(transform=transform, **parts)
-        _initialise_tokens(model, settings)
+            norm = make_norm(settings.norm, encoder.width, bias=settings.bias, eps=settings.norm_eps)
+            transform = Transform(width=encoder.width, activation=settings.activation, norm=norm)
+        model = MaskedLanguageModel(
+            embed=embed,
+            encoder=encoder,
+            vocab=vocab,
+            context=settings.context,
+            tied=bool(settings.tied),
+            bias=bool(settings.head_bias),
+            transform=transform,
+        )
+        _initialise(embed, encoder, settings)
+        initialise_scores(model.head, _how(encoder, settings), tied=bool(settings.tied))
         if transform is not None:
-            initialise_map(transform.map, _how(model.encoder, settings))
+            initialise_map(transform.map, _how(encoder, settings))
     return model
-
-
-def _parts(settings: ModelSettings, vocab: int, *, causal: bool) -> dict[str, Any]:
-    """What a model that scores tokens is made of."""
-    vocab = rows_of(settings, vocab)
-    embed = embed_tokens(settings, vocab)
-    return {
-        "embed": embed,
-        "encoder": build_encoder(settings, Place(input_width=embed.width, causal=causal)),
-        "vocab": vocab,
-        "context": settings.context,
-        "tied": bool(settings.tied),
-        "bias": bool(settings.head_bias),
-    }
-
-
-def _initialise_tokens(model: TokenModel, settings: ModelSettings) -> None:
-    _initialise(model.embed, model.encoder, settings)
-    initialise_scores(model.head, _how(model.encoder, settings), tied=bool(settings.tied))
 
 
 def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextReader:
