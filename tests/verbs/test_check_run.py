@@ -428,16 +428,18 @@ def test_a_model_that_breaks_down(trained: Trained, monkeypatch: Breaks) -> None
     def broken(self: Reader, *inputs: Tensor) -> Tensor:
         raise RuntimeError("the matrices do not fit\nand more of it")
 
+    run = trained("classifier")
     monkeypatch.setattr(Reader, "forward", broken)
-    checks = gf.check(trained("classifier"), only=QUICK)
+    checks = gf.check(run, only=QUICK)
     assert failed(checks) == {"batched", "padded", "looked-at", "saved", "resumed"}
     assert {each.words for each in checks.failed} == {"RuntimeError: the matrices do not fit"}
     assert not checks.passed
 
 
 def test_a_model_that_says_nothing_that_is_a_number(trained: Trained, monkeypatch: Breaks) -> None:
+    run = trained("classifier")
     monkeypatch.setattr(Reader, "forward", lambda self, *inputs: torch.full((len(inputs[0]), 2), torch.nan))
-    checks = gf.check(trained("classifier"), only="batched,padded,looked-at,saved")
+    checks = gf.check(run, only="batched,padded,looked-at,saved")
     assert failed(checks) == {"batched", "padded", "looked-at", "saved"}
     assert all(each["difference"] is None for each in checks.to_dict()["checks"])
 
