@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from glassformer.config.presets import ENCODERS, STYLES
+from glassformer.config.encoders import ENCODERS
+from glassformer.config.presets import STYLES
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ACTIVATIONS, ATTENTIONS, NORMS, POSITIONS, SCORES
 from glassformer.encoders.base import Encoder

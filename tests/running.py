@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from glassformer.config.presets import ENCODERS
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.resolve import used_keys
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.run import Run

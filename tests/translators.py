@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from glassformer.config.presets import DECODERS, ENCODERS
+from glassformer.config.encoders import DECODERS, ENCODERS
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ATTENTIONS, ModelSettings
 from glassformer.encoders.registry import BUILDERS

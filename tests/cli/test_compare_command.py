@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from rich.console import Console
 
 from glassformer.cli.board import Board
+from glassformer.cli.main import main
 from glassformer.trials.outcome import Cell
 from glassformer.trials.running.engine import Happened
 from running import Command
@@ -16,14 +19,26 @@ from running import Command
 QUICK = ("compare", "iris", "--models", "linear", "--seeds", "1", "--steps", "3", "--no-floors", "--no-references")
 
 
+class Compared(NamedTuple):
+    """The one comparison of these tests: the folder in which it was made, and what was said."""
+
+    folder: Path
+    code: int
+    out: str
+    err: str
+
+
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the one comparison of these tests is kept, once it is made."""
-    return tmp_path_factory.mktemp("compared")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    folder, out, err = tmp_path_factory.mktemp("compared"), StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        code = main(list(QUICK))
+    return Compared(folder, code, out.getvalue(), err.getvalue())
 
 
-def test_a_table_and_what_follows_from_it(command: Command, tmp_path: Path, compared: Path) -> None:
-    code, out, err = command(*QUICK)
+def test_a_table_and_what_follows_from_it(compared: Compared) -> None:
+    folder, code, out, err = compared
     assert code == 0
     assert "linear" in out
     assert "Side by side" in out
@@ -32,12 +47,11 @@ def test_a_table_and_what_follows_from_it(command: Command, tmp_path: Path, comp
     assert "linear: training" in err
     assert "linear: accuracy 0." in err
     assert "next: glassformer predict runs/compare-iris-1/cells/linear-0/run" in err
-    assert (tmp_path / "runs/compare-iris-1/comparison.html").is_file()
-    shutil.copytree(tmp_path / "runs", compared / "runs")
+    assert (folder / "runs/compare-iris-1/comparison.html").is_file()
 
 
-def test_a_second_time_nothing_is_trained(command: Command, tmp_path: Path, compared: Path) -> None:
-    shutil.copytree(compared / "runs", tmp_path / "runs")
+def test_a_second_time_nothing_is_trained(command: Command, tmp_path: Path, compared: Compared) -> None:
+    shutil.copytree(compared.folder / "runs", tmp_path / "runs")
     code, out, err = command(*QUICK, "--out", "runs/compare-iris-1", "--json")
     assert code == 0
     found = json.loads(out)

@@ -9,21 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.config.encoders import DECODERS, ENCODERS, SHARED_KEYS, encoder_info, size_of
 from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.config.names import nearest, unknown
-from glassformer.config.presets import (
-    DECODERS,
-    ENCODERS,
-    LABELLING,
-    SHARED_KEYS,
-    SIZES,
-    STYLES,
-    TEXT,
-    TRANSLATION,
-    encoder_info,
-    size_of,
-    style_of,
-)
+from glassformer.config.presets import LABELLING, SIZES, STYLES, TEXT, TRANSLATION, style_of
 from glassformer.config.resolve import ALIASES, SECTIONS, Config, flatten, keys, resolve, used_keys
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
 from glassformer.config.setting import Rule, check, kind_of, parse, setting

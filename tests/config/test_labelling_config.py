@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from glassformer.config.encoders import ENCODERS, MODEL_ALIASES, encoder_info, model_name
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import ENCODERS, LABELLING, MODEL_ALIASES, STARTS, TEXT, encoder_info, model_name
+from glassformer.config.presets import LABELLING, STARTS, TEXT
 from glassformer.config.resolve import resolve
 
 

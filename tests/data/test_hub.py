@@ -160,7 +160,14 @@ def test_a_name_goes_to_the_hub_without_code_of_others(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (datasets.exceptions.DatasetNotFoundError("Dataset 'x/y' doesn't exist on the Hub\nmore"), "no such data set"),
+        (
+            datasets.exceptions.DatasetNotFoundError("Dataset 'x/y' doesn't exist on the Hub"),
+            "the hub has none of this",
+        ),
+        (
+            datasets.exceptions.DatasetNotFoundError("'x/y' is a gated dataset"),
+            "huggingface.co/datasets/x/y, then log in",
+        ),
         (ConnectionError("Couldn't reach 'x/y'"), "the hub cannot be reached"),
         (ValueError("Config name is missing.\nPick one of ..."), "name it, as hf:x/y:CONFIG"),
         (RuntimeError("Dataset scripts are no longer supported"), "cannot be opened: Dataset scripts are no longer"),
@@ -201,6 +208,9 @@ def test_folders_and_files_that_are_no_data_sets(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     assert refused(open_dataset, "hf:folder") == (
         "hf:folder: save_to_disk wrote no data set there: give the folder without hf:"
+    )
+    assert refused(open_dataset, "hf:folder:plain") == (
+        "hf:folder:plain: folder is a folder here, and a folder has no 'plain' to choose: hf:folder"
     )
     assert refused(open_dataset, "hf:code.py") == "hf:code.py: code.py is a file here: give it without hf:"
     save(tmp_path / "set", train=texts(2))

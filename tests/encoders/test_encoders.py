@@ -7,8 +7,9 @@ from torch import Tensor
 from cases import CAUSAL, CONTEXT, PAIRS, WHOLE, WITH_MEMORY, Flags, build, label, small
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.recurrent import Recurrent
+from glassformer.config.encoders import ENCODERS, EncoderInfo
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import ENCODERS, TEXT, EncoderInfo
+from glassformer.config.presets import TEXT
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS, ModelSettings
 from glassformer.encoders import registry

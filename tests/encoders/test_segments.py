@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cases import build, small
-from glassformer.config.presets import ENCODERS
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS
 from glassformer.data.segments import segments_of

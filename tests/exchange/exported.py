@@ -13,7 +13,7 @@ from glassformer.data.image_features import ImageFeatures
 from glassformer.data.inputs import Features
 from glassformer.data.table_features import CategoryColumn, NumberColumn, TableFeatures
 from glassformer.exchange.onnx import export_onnx
-from glassformer.models.build import build_language_model, build_reader, build_seq2seq
+from glassformer.models.build import build_language_model, build_masked_model, build_reader, build_seq2seq
 from glassformer.models.reader import BagReader
 from glassformer.tasks.answers import Answers, Classes
 from glassformer.text.tokenizer import Tokenizer
@@ -60,6 +60,17 @@ def writer(encoder: str, **flags: Any) -> Any:
     settings = {f"model.{key}": value for key, value in {"encoder": encoder, **sizes, **flags}.items()}
     config = resolve({}, {"tokenizer.kind": "char", **settings})
     model = randomise(build_language_model(config.model, vocab=LETTERS.vocab_size)).eval()
+    return _what(model, config, LETTERS)
+
+
+def guesser(**flags: Any) -> Any:
+    """A masked language model."""
+    said = {"encoder": "transformer", **SIZES, **flags}
+    settings = {
+        f"model.{key}": value for key, value in said.items() if key in {"encoder", "style", *used_keys("transformer")}
+    }
+    config = resolve({}, {"task": "masked-language-model", "tokenizer.kind": "char", **settings})
+    model = randomise(build_masked_model(config.model, vocab=LETTERS.vocab_size)).eval()
     return _what(model, config, LETTERS)
 
 

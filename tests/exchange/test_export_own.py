@@ -118,6 +118,10 @@ def test_readers(name: str, tmp_path: Path) -> None:
     [
         ({"model__positions": "sine"}, "no model.positions sine: only rotary; --to onnx"),
         ({"model__activation": "relu"}, "no model.activation relu: only swiglu"),
+        (
+            {"model__activation": "relu", "model__norm": "layer", "style": "llama"},
+            "Llama has no model.*; no model.*; --to onnx",
+        ),
         ({"model__encoder": "lstm"}, "no model.encoder lstm"),
         ({"style": "gpt2", "model__kv_heads": 1}, "model.kv_heads 1"),
         ({"style": "gpt2", "model__norm_order": "post"}, "GPT-2 has no model.norm_order post: only pre"),

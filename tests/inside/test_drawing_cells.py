@@ -220,6 +220,9 @@ def test_guesses() -> None:
     assert "framed: what did follow" in said_in(figure)
     assert not drawn(guesses()).axes[0].patches
     assert "framed: what did follow" not in said_in(drawn(guesses()))
+    there = said_in(drawn(guesses(answers=["cat"] * (T - 1) + [""], at=True)))
+    assert "framed: what stands there" in there
+    assert ("at →" in there, "after →" in there) == (True, False)
 
 
 def test_guesses_of_many_tokens_stand_in_bands() -> None:

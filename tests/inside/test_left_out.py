@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.config.presets import ENCODERS, IMAGE, MIXED, TEXT
+from glassformer.config.encoders import ENCODERS
+from glassformer.config.presets import IMAGE, MIXED, TEXT
 from glassformer.inside.attribution import gradient_times_input, leave_one_out, score_of
 from glassformer.models.reader import BagReader
 from small_readers import INPUTS, PIXELS, WORDS, T, reader_of, writer_of

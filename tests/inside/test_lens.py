@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cases import CAUSAL, Flags, label, small
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import ENCODERS
 from glassformer.config.resolve import resolve
 from glassformer.inside.layers import passed
 from glassformer.inside.lens import layer_scores, lens_of, lens_view, next_of, next_view

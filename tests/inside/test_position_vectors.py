@@ -121,3 +121,16 @@ def test_a_view_of_turns() -> None:
     assert lines.series[0].y == [1, 0.25, -0.375]
     assert view.note == "Of an equal query and key 25% of q·k is left at a distance of 1, 25% at 1."
     assert positions_view("rotary", np.ones((2, 3))).note == ""
+
+
+def test_a_few_large_numbers_do_not_hide_the_others() -> None:
+    vectors = np.random.default_rng(0).normal(0, 0.01, (17, 23))
+    even = positions_view("learned", vectors).panels[0]
+    vectors[0, 3] = 1.5
+    grid = positions_view("learned", vectors).panels[0]
+    assert isinstance(even, Grid)
+    assert isinstance(grid, Grid)
+    assert (even.high, even.note) == (None, "")
+    assert grid.high is not None
+    assert 0.02 < grid.high < 0.05
+    assert grid.note == "A few numbers are beyond the scale's ends, up to 1.5."

@@ -1,6 +1,7 @@
 """In a real browser: words, tables and shaded text are drawn, sorted, read and heard."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from every_panel import PANELS, RED
 
 from browser import Open, contrasts, darkness, pixels, reading, settle
-from glassformer.inside.panels import Tokens, Words
+from glassformer.inside.panels import Guesses, Tokens, Words
 
 
 def test_every_kind_draws(show: Open) -> None:
@@ -105,6 +106,17 @@ def test_guesses_say_what_is_likeliest(show: Open) -> None:
         assert listed.inner_text().startswith("After cat, layer 1")
         there.keyboard.press("ArrowUp")
         assert listed.inner_text().startswith("After cat, layer 0")
+
+
+def test_guesses_of_a_model_that_reads_both_ways(show: Open) -> None:
+    panel = PANELS["guesses"]
+    assert isinstance(panel, Guesses)
+    with show(replace(panel, at=True, answers=["", "is"])) as there:
+        listed = there.locator(".likeliest")
+        assert listed.inner_text().startswith("At the, layer 1")  # what is hidden is what one asks for
+        assert there.locator(".guesses tbody th").last.inner_text() == "what stands there"
+        there.locator(".guesses td[tabindex]").nth(1).hover()
+        assert listed.inner_text().startswith("At cat, layer 0; what stands there: is")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.presets import ENCODERS
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.registry import BUILDERS

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.bricks.image import Patches
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import ENCODERS, IMAGE, KINDS, MIXED, TABLE, TEXT
+from glassformer.config.presets import IMAGE, KINDS, MIXED, TABLE, TEXT
 from glassformer.models.build import build_reader, parameter_count, put_vectors
 from glassformer.models.build_input import words_of
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, MixedTokens

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 
 from glassformer.bricks.embedding import OneHot, WordVectors
 from glassformer.bricks.vocabulary_loss import vocabulary_loss
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import ENCODERS, SIZES, STYLES
+from glassformer.config.presets import SIZES, STYLES
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.encoders.registry import BUILDERS
 from glassformer.encoders.transformer import TransformerEncoder

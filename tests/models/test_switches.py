@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.config.encoders import BEGUN_KEYS, ENCODERS, HEAD_KEYS, PAIR_KEYS
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import BEGUN_KEYS, ENCODERS, HEAD_KEYS, PAIR_KEYS
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ACTIVATIONS, NORMS, POOLS, POSITIONS, SCORES
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder

@@ -221,11 +221,11 @@ def test_names_and_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_foreign_folders(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "notes.json").write_text("{}")
     with pytest.raises(NotARun, match=r"is a folder, but not a run: there is no glassformer\.json"):
         load(tmp_path)
     with pytest.raises(NotARun, match="is a file, but not a run"):
-        load(tmp_path / "config.json")
+        load(tmp_path / "notes.json")
     with pytest.raises(NotARun, match="no run at"):
         load(tmp_path / "nowhere")
 
@@ -397,7 +397,8 @@ def test_the_same_through_the_command_line(tmp_path: Path, finished: Path, capsy
 
 def test_what_may_not_change_when_a_run_goes_on(run: Path) -> None:
     before = tensors_of(run)
-    for key, value in (("model.width", 16), ("tokenizer.kind", "word"), ("data.split_seed", 1), ("optimizer", "adamw")):
+    changes = {"model.width": 16, "tokenizer.kind": "word", "data.split_seed": 1, "training.last_blocks": 0}
+    for key, value in {**changes, "optimizer": "adamw"}.items():
         with pytest.raises(SettingError, match=rf"{key} cannot change when a run goes on|optimizer cannot change"):
             train(out=run, resume=True, steps=6, **{key: value})
     with pytest.raises(DataError, match="not what this run began with"):

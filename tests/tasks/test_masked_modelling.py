@@ -1,13 +1,16 @@
 """Guessing hidden tokens: what is asked, what it costs, and what that is divided by, against the definitions."""
 
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from glassformer.bricks.vocabulary_loss import vocabulary_loss
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
 from glassformer.data.masking import NOTHING, Masking
@@ -15,7 +18,7 @@ from glassformer.data.store import Tokens
 from glassformer.models.build import build_masked_model
 from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.tasks import windows
-from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.tasks.masked_language_model import Hidden, MaskedModelling, asked_of
 from glassformer.trials.floors.hidden import judge_hidden
 from running import tiny
 from support import randomise, same
@@ -43,6 +46,11 @@ def task_of(tokens: Tokens, *, context: int = 7, rate: float = 0.4, **more: Any)
     return MaskedModelling({"train": tokens, "validation": tokens}, context=context, masking=masking, **settings)
 
 
+def answers_of(batch: Hidden) -> Tensor:
+    """At every place of the batch: what is asked there."""
+    return torch.full_like(batch.inputs, NOTHING).scatter(1, batch.places, batch.answers)
+
+
 def nats(scores: Tensor, answer: int) -> float:
     y = scores.detach().double().numpy()
     return float(np.log(np.exp(y - y.max()).sum()) + y.max() - y[answer])
@@ -52,12 +60,87 @@ def nats(scores: Tensor, answer: int) -> float:
 def test_loss_is_that_of_guessed_places_alone(encoder: str) -> None:
     model, task = model_of(encoder), task_of(documents(4, 6, 5, 9, 3, 8))
     batch = task.batch(0)
-    asked = [(row, place) for row, place in (batch.answers != NOTHING).nonzero().tolist()]
-    expected = sum(nats(model(batch.inputs[row : row + 1])[0, place], int(batch.answers[row, place]))
+    answers = answers_of(batch)
+    asked = [(row, place) for row, place in (answers != NOTHING).nonzero().tolist()]
+    expected = sum(nats(model(batch.inputs[row : row + 1])[0, place], int(answers[row, place]))
                    for row, place in asked)  # fmt: skip
     assert 0 < len(asked) < batch.tokens
     assert batch.count == len(asked)
     same(task.loss(model, *batch.tensors(CPU)), expected, 1e-4)
+
+
+@pytest.mark.parametrize("flags", [{"model.style": "bert", "model.tied": True}, {"model.head_bias": True}, {}], ids=str)
+@pytest.mark.parametrize("apart", [False, True])
+def test_only_guessed_places_are_scored_and_what_is_learned_is_the_same(
+    flags: dict[str, Any], apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of(context=16, **flags)
+    task = task_of(documents(20, 30, 25, 19), context=16, rate=0.2, smoothing=0.1, apart=apart)
+    batch = task.batch(0)
+    scored = []
+
+    def recorded(features: Tensor, *more: Any, **how: Any) -> Tensor:
+        scored.append(len(features))
+        return vocabulary_loss(features, *more, **how)
+
+    monkeypatch.setattr(windows, "vocabulary_loss", recorded)
+    found = task.loss(model, *batch.tensors(CPU))
+    assert batch.count <= scored[0] <= 0.7 * batch.tokens
+    scores = model.head(model.features(batch.inputs, segments=batch.segments))
+    expected = nn.functional.cross_entropy(
+        scores.flatten(0, 1), answers_of(batch).flatten(), ignore_index=NOTHING, reduction="sum", label_smoothing=0.1
+    )
+    same(found, expected, 1e-5)
+    weights = list(model.parameters())
+    for one, other in zip(torch.autograd.grad(found, weights), torch.autograd.grad(expected, weights), strict=True):
+        same(one, other, 1e-4)
+
+
+COMPILED = """
+import numpy as np, torch
+from torch._dynamo.testing import CompileCounter
+from glassformer.config.resolve import resolve
+from glassformer.data.masking import Masking
+from glassformer.data.store import Tokens
+from glassformer.models.build import build_masked_model
+from glassformer.tasks.masked_language_model import MaskedModelling
+
+asked = {"task": "masked-language-model", "model.style": "bert", "model.layers": 1, "model.width": 8, "model.heads": 2}
+model = build_masked_model(resolve({}, {**asked, "model.context": 16}).model, vocab=13)
+tokens = Tokens(np.random.default_rng(0).integers(4, 13, 999).astype(np.uint16), 999, 999, 1, 0)
+masking = Masking(3, np.arange(4, 13), 13, 0.15)
+task = MaskedModelling({"train": tokens}, context=16, masking=masking, start=1, batch_size=5)
+counter = CompileCounter()
+compiled = torch.compile(task.loss, backend=counter, dynamic=not task.steady, fullgraph=True)
+batches = [task.batch(step) for step in range(9)]
+for batch in batches:
+    tensors = batch.tensors(torch.device("cpu"))
+    torch.testing.assert_close(compiled(model, *tensors), task.loss(model, *tensors))
+print(counter.frame_count, len({batch.places.shape[1] for batch in batches}))
+"""
+
+
+@pytest.mark.slow
+def test_a_step_is_compiled_in_one_piece_and_once_for_each_number_of_places() -> None:
+    """In a process without the checks of shapes, which cannot be compiled."""
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    compiled, shapes = map(int, done.stdout.split())
+    assert compiled == shapes < 5
+
+
+def test_places_are_as_many_in_each_row_in_whole_eighths_and_all_that_is_asked_is_among_them() -> None:
+    random = np.random.default_rng(0)
+    for context, rate in [(7, 0.4), (16, 0.15), (64, 0.15), (64, 0.0), (13, 1.0)]:
+        answers = np.where(random.random((5, context)) < rate, random.integers(4, VOCAB, (5, context)), NOTHING)
+        places, asked = asked_of(answers)
+        assert places.shape[1] in {math.ceil(context * eighths / 8) for eighths in range(1, 9)}
+        most = (answers != NOTHING).sum(1).max()
+        assert most <= places.shape[1] < max(most, 1) + context / 8 + 1
+        again = np.full_like(answers, NOTHING)
+        np.put_along_axis(again, places, asked, 1)
+        np.testing.assert_array_equal(again, answers)
+        assert all(len(set(row)) == len(row) for row in places.tolist())
 
 
 @pytest.mark.parametrize("encoder", ["transformer", "lstm", "gru", "rnn", "cnn", "window"])
@@ -74,7 +157,8 @@ def test_a_batch_is_text_with_some_of_it_hidden_and_divides_into_rows() -> None:
     tokens = documents(20, 30, 25)
     task = task_of(tokens, apart=True)
     batch = task.batch(3)
-    whole = torch.where(batch.answers == NOTHING, batch.inputs, batch.answers)
+    answers = answers_of(batch)
+    whole = torch.where(answers == NOTHING, batch.inputs, answers)
     text = tokens.ids.tolist()
     found = {tuple(text[at : at + 7]) for at in range(len(text) - 6)}
     assert all(tuple(row) in found for row in whole.tolist())

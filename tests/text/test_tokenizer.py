@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from glassformer.config.errors import DataError, GlassformerError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.merging import learned_merges
-from glassformer.text.pieces import PIECE, few_distinct, pieces, sampled
+from glassformer.text.pieces import BATCH, PIECE, few_distinct, pieces, sampled
 from glassformer.text.stream import Stream
-from glassformer.text.tokenizer import BATCH, Tokenizer
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.tokenizer import compare, show
 
 STORY = (

@@ -37,7 +37,7 @@ class Pretended:
         score = self.score(settings)
         listen.primary = "accuracy"
         return Trained(
-            run=str(out), task="", model="", parameters=1, steps=1, seconds=1.0, reason="finished",
+            run=str(out), task="", model="", parameters=1, learned=1, steps=1, seconds=1.0, reason="finished",
             validation={"accuracy": score, "loss": 1.0}, words="", best={},
         )  # fmt: skip
 

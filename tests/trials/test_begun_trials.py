@@ -14,6 +14,8 @@ from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
 from glassformer.trials.folds import cross_validate
 from glassformer.trials.outcome import TRAINED, Cell
+from glassformer.trials.results.comparison import summarise
+from glassformer.trials.results.written import as_csv
 from glassformer.trials.running.begun import short_names
 from glassformer.trials.running.folder import id_of
 from glassformer.trials.running.question import Asked, Question, ask
@@ -56,12 +58,21 @@ def test_two_rows_for_each_run(data: dict[str, str], writer: Path, tmp_path: Pat
     assert not any(key.startswith("tokenizer.") for cell in cells for key in cell.settings)
     assert all(any(key.startswith("tokenizer.") for key in cell.settings) for cell in others)
     assert [cell.settings.get("training.last_blocks") for cell in cells] == [None, 0, None, 0]
+    outcomes = []
     for cell in cells[:2]:
         folder = tmp_path / id_of(cell)
         folder.mkdir()
         outcome = work(cell, folder, "test", lambda **event: None)
         assert outcome is not None
-        assert outcome.parameters == (16 if "frozen" in cell.name else Run(writer).card()["parameters"] + 16)
+        whole = Run(writer).card()["parameters"] + 16
+        assert (outcome.parameters, outcome.learned) == (whole, 16 if "frozen" in cell.name else whole)
+        outcomes.append(outcome)
+    found = summarise(outcomes, title="", budget="")
+    rows = {row.name: row for row in found.rows}
+    assert "16 parameters learned" in rows["writer frozen"].marks
+    assert not [mark for mark in rows["writer fine-tuned"].marks if "learned" in mark]
+    assert [rows["writer frozen"].to_dict()[name] for name in ("parameters", "learned")] == [whole, 16]
+    assert f",{whole},16," in as_csv(found)
     table = read_tensors(tmp_path / id_of(cells[1]) / "run" / "model.safetensors")["embed.table.weight"]
     assert torch.equal(table, read_tensors(writer / "model.safetensors")["embed.table.weight"])
 
@@ -101,6 +112,9 @@ def test_short_names_and_what_cannot_be(data: dict[str, str], writer: Path) -> N
         asking(data["labels"], writer, ablate=True, models=())
     with pytest.raises(Misuse, match="--decoder-from"):
         compare(data["labels"], from_run=[writer], decoder_from=str(writer))
+    for key in ("training.last_blocks", "training.layer_decay"):
+        with pytest.raises(Misuse, match=f"--{key}.* fine-tuned and frozen.* leave it away"):
+            asking(data["labels"], writer, said={key: 1})
     with pytest.raises(SettingError, match="begins from a language model"):
         asking(data["text"], quick(data["labels"], out=writer.parent / "bow", model="average"), models=("rnn",))
 
@@ -141,14 +155,28 @@ def test_folds_and_a_refit(data: dict[str, str], writer: Path, tmp_path: Path) -
         assert all(torch.equal(value, now[name]) for name, value in before.items())
 
 
+def test_folds_and_comparisons_do_not_write_over_what_they_begin_from(
+    data: dict[str, str], writer: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "cells" / "own"
+    shutil.copytree(writer, own)
+    with pytest.raises(SettingError, match="own is or holds the run that --from begins from: name another folder"):
+        cross_validate(data["labels"], folds=2, out=own, overwrite=True, from_run=str(own), steps=1)
+    with pytest.raises(SettingError, match="is or holds the run that --from begins from: name another folder"):
+        compare(data["labels"], models="bag", out=tmp_path, overwrite=True, from_run=str(own), steps=1)
+    assert (own / "model.safetensors").is_file()
+
+
 def test_a_plan(data: dict[str, str], writer: Path) -> None:
     whole = plan(data["labels"], from_run=str(writer), probe=False)
     assert whole.to_dict()["parameters"] == Run(writer).card()["parameters"] + 16
     few = plan(data["labels"], from_run=str(writer), probe=False, **{"training.last_blocks": 1})
-    assert few.to_dict()["parameters"] < whole.to_dict()["parameters"]
+    assert few.to_dict()["parameters"] == whole.to_dict()["parameters"] == whole.to_dict()["learned"]
+    assert few.to_dict()["learned"] < whole.to_dict()["learned"]
+    assert f"{few.to_dict()['learned']:,} of them learned." in few.words[0]
     pairs = {"from_run": str(writer), "probe": False, "training.batch_tokens": 300}
-    held = plan(data["pairs"], **pairs, **{"training.last_blocks": 1}).to_dict()["parameters"]
-    both = plan(data["pairs"], **pairs).to_dict()["parameters"]
+    held = plan(data["pairs"], **pairs, **{"training.last_blocks": 1}).to_dict()["learned"]
+    both = plan(data["pairs"], **pairs).to_dict()["learned"]
     encoder = both - held  # one block of it and the word vectors stay; the decoder is new, and trained
     assert 0 < encoder < Run(writer).card()["parameters"]
     with pytest.raises(SettingError, match="computed once"):

@@ -2,10 +2,10 @@
 
 import pytest
 
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import (
     CLASSIFICATION,
-    ENCODERS,
     IMAGE,
     KINDS,
     LANGUAGE_MODEL,

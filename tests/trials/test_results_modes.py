@@ -178,3 +178,38 @@ def test_costs_that_are_alike_are_no_picture() -> None:
     np.testing.assert_allclose(np.asarray(found.points), [[10, 0.8], [30, 0.7]])
     assert found.levels == [("near", pytest.approx(0.68))]
     assert "low, at 0.100, lies beyond the picture" in found.note
+
+
+def test_whether_to_begin_from_what_was_learned_before() -> None:
+    def line(name: str, encoder: str, *scores: float, begins: str = "") -> list[Outcome]:
+        made = [
+            outcomes_of(name, score, varied={FRACTION: share}) for share, score in zip((0.1, 1.0), scores, strict=True)
+        ]
+        settings = {"model.encoder": encoder}
+        return [replace(one, cell=replace(one.cell, settings=settings, begins=begins)) for two in made for one in two]
+
+    rows = [
+        line("bag", "bag", 0.86, 0.95),
+        line("transformer", "transformer", 0.70, 0.85),
+        line("writer fine-tuned", "transformer", 0.84, 0.851, begins="abc"),
+        line("writer frozen", "transformer", 0.80, 0.78, begins="abc"),
+        line("lstm fine-tuned", "lstm", 0.8, 0.8, begins="def"),  # no lstm begins from nothing
+    ]
+    asked = "Is it worth it to begin from what was learned before? "
+    told = [word.removeprefix(asked) for word in of("fractions", *rows).words if word.startswith(asked)]
+    assert len(told) == 2
+    tuned, frozen = (next(word for word in told if word.startswith(name)) for name in ("writer fine", "writer frozen"))
+    assert tuned.startswith("writer fine-tuned beside transformer, which begins from nothing: with 10 % of the data, ")
+    assert "better by 0.140 (0.1" in tuned
+    assert "; with all the data, not to be told apart (0.001, " in tuned
+    assert "with all the data, worse by 0.070 (0.0" in frozen
+    plain = [
+        replace(one, cell=replace(one.cell, varied={}))
+        for row in rows[1:3]
+        for one in row
+        if one.cell.varied[FRACTION] < 1
+    ]
+    words = of("models", plain).words
+    (word,) = [word for word in words if word.startswith(asked)]
+    assert "nothing: better by 0.140 (" in word
+    assert not [word for word in words if "Is the Transformer worth it?" in word]  # both are Transformers

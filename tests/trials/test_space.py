@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from glassformer.config.encoders import DECODERS, ENCODERS
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import DECODERS, ENCODERS, IMAGE, MIXED, TABLE, TEXT, TRANSLATION
+from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT, TRANSLATION
 from glassformer.config.resolve import Config, keys, resolve, with_epochs
 from glassformer.trials.tuning.kept import start_of
 from glassformer.trials.tuning.one import settings_of

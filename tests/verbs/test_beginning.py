@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
 from torch import Tensor
 
@@ -178,7 +179,7 @@ def test_what_is_frozen_stays_bit_for_bit(runs: dict[str, Path], data: dict[str,
     assert all(name.startswith(("encoder.blocks.1.", "encoder.norm.")) for name in changed)
     card = run.card()
     free = sum(now[name].numel() for name in now if name.startswith(("encoder.blocks.1.", "encoder.norm.", "head.")))
-    assert (card["parameters"], card["frozen"]) == (free, sum(value.numel() for value in now.values()) - free)
+    assert (card["parameters"], card["learned"]) == (sum(value.numel() for value in now.values()), free)
     state = {name.split("/")[0] for name in tensors_of(run.path) if "/" in name}
     assert not any(name.startswith("encoder.blocks.0.") or "embed" in name for name in state)
 
@@ -198,7 +199,7 @@ def test_features_are_computed_once(
     out = tmp_path / "run"
     trained = train(data["labels"], out=out, draft=True, steps=30, from_run=str(runs["writer"]), **settings)
     assert sum(calls) == 80 - 16  # each row once, but for those of the test, which a draft does not look at
-    assert trained.parameters == 16
+    assert (trained.parameters, trained.learned) == (Run(runs["writer"]).card()["parameters"] + 16, 16)
     before, now = weights_of(runs["writer"]), weights_of(out)
     assert all(torch.equal(value, now[name]) for name, value in before.items())
     monkeypatch.undo()
@@ -373,9 +374,33 @@ def test_a_run_is_not_written_over_by_what_begins_from_it(
 ) -> None:
     own = tmp_path / "own"
     shutil.copytree(runs["writer"], own)
-    with pytest.raises(SettingError, match="is the run that --from begins from: name another folder"):
-        train(data["labels"], out=own, overwrite=True, from_run=str(own), steps=1)
+    inner = own / "inner"
+    shutil.copytree(runs["writer"], inner)
+    for overwrite in (True, False):  # nor is --overwrite, or --resume, what to do about it
+        with pytest.raises(SettingError, match="own is or holds the run that --from begins from: name another folder"):
+            train(data["labels"], out=own, overwrite=overwrite, from_run=str(own), steps=1)
+    with pytest.raises(SettingError, match="own is or holds the run that --from begins from: name another folder"):
+        train(data["labels"], out=own, overwrite=True, from_run=str(inner), steps=1)
     assert (own / "model.safetensors").is_file()
+    assert (inner / "model.safetensors").is_file()
+
+
+def test_masked_is_not_advised_where_the_tokens_do_not_know_mask(
+    runs: dict[str, Path], data: dict[str, str], tmp_path: Path
+) -> None:
+    for name, advised in (("writer", False), ("masked", True)):
+        reader = quick(data["labels"], out=tmp_path / name, from_run=str(runs[name]))
+        error = refused(data["text"], **{"model.from_run": str(reader)})
+        assert "give labelled data" in error
+        assert ("masked-language-model" in error) is advised
+
+
+def test_tokens_without_start_cannot_be_translated_into(data: dict[str, str], tmp_path: Path) -> None:
+    tokens = tmp_path / "tokenizer.json"
+    tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0, "<end>": 1, "a": 2}, "<unk>")).save(str(tokens))
+    with pytest.raises(SettingError, match=r"tokenizer.json puts no START around a text, .*: begin with tokens that"):
+        quick(data["pairs"], out=tmp_path / "run", **{"tokenizer.file": str(tokens)})
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_body_reads_the_way_it_learned_to(runs: dict[str, Path], data: dict[str, str]) -> None:

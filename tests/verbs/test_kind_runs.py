@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import DataError, Misuse, RunError, SettingError
-from glassformer.config.presets import ENCODERS
 from glassformer.models.shape import Shape
 from glassformer.runs.run import Run
 from glassformer.verbs.evaluate import evaluate

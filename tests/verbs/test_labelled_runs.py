@@ -10,7 +10,8 @@ from loading import TEXTS, loaded
 from torch import nn
 
 import glassformer as gf
-from glassformer.config.presets import ENCODERS, TEXT, model_name
+from glassformer.config.encoders import ENCODERS, model_name
+from glassformer.config.presets import TEXT
 from glassformer.data.features import read_features
 from glassformer.models.reader import BagReader
 from glassformer.runs.run import Run

@@ -15,6 +15,7 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
+from glassformer.inside.panels import Guesses, Lines
 from glassformer.inside.view import View
 from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.text.tokenizer import Tokenizer
@@ -176,6 +177,20 @@ def test_views_that_apply(run: Path, loaded: LoadedMasked) -> None:
     assert isinstance(gf.look(loaded, view="worth"), View)
     with pytest.raises(Misuse, match="give no text"):
         gf.look(loaded, text, view="worth")
+
+
+def test_the_lens_speaks_of_what_stands_there(loaded: LoadedMasked) -> None:
+    view = gf.look(loaded, "the <mask> always barks", view="lens")
+    assert isinstance(view, View)
+    guesses, chances, *_ = view.panels
+    assert isinstance(guesses, Guesses)
+    assert isinstance(chances, Lines)
+    assert guesses.at
+    assert guesses.answers is not None
+    assert [name.strip() for name in guesses.answers].count("") == 1  # MASK: nobody knows
+    assert chances.series[0].name == "the token that stands there"
+    assert chances.note == "mean over 3 tokens"  # START, MASK and END are never asked for
+    assert "follow" not in view.note
 
 
 def test_the_last_of_the_lens_is_what_the_model_guesses(loaded: LoadedMasked) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from glassformer.cli.main import main
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import ENCODERS, TEXT
+from glassformer.config.presets import TEXT
 from glassformer.inside.panels import Table
 from glassformer.runs.run import Run
 from glassformer.verbs.evaluate import evaluate

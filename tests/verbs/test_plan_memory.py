@@ -8,7 +8,7 @@ import torch
 from profiled import most_of_training
 from torch import Tensor, nn
 
-from glassformer.config.presets import ENCODERS, RECURRENT
+from glassformer.config.encoders import ENCODERS, RECURRENT
 from glassformer.config.resolve import flatten
 from glassformer.models.build import parameter_count
 from glassformer.verbs.plan import step
@@ -50,6 +50,12 @@ def agrees(planned: Planned, within: float = 0.2) -> None:
 def test_a_language_model(encoder: str) -> None:
     layers = {} if encoder == "average" else {"model__layers": 1}
     agrees(planned_of(WRITING, model=encoder, model__width=32, model__context=64, batch_size=16, **layers))
+
+
+@pytest.mark.parametrize("encoder", ["transformer:bert", "lstm"])
+def test_a_masked_model(encoder: str) -> None:
+    sizes = {"model__width": 32, "model__layers": 1, "model__context": 64, "batch_size": 16}
+    agrees(planned_of(WRITING, task="masked-language-model", model=encoder, **sizes))
 
 
 @pytest.mark.parametrize("encoder", [name for name, info in ENCODERS.items() if "text" in info.reads and name != "bag"])

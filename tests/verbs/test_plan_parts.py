@@ -9,18 +9,19 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import ENCODERS
 from glassformer.config.resolve import flatten, resolve
-from glassformer.models.build import build_language_model, build_masked_model, parameter_count
+from glassformer.models.build import build_language_model, build_masked_model, learned_count, parameter_count
 from glassformer.models.counting import multiplications
+from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.plan import here
 from glassformer.verbs.plan import probe as probing
 from glassformer.verbs.plan.parts import parameters_by_part, tied
 from glassformer.verbs.plan.room import Room, _allowed, fit, room_of
 from glassformer.verbs.plan.run import plan
-from glassformer.verbs.plan.setting_up import from_data
+from glassformer.verbs.plan.setting_up import BATCHES, from_data
 from glassformer.verbs.plan.step import BACKWARD, FORWARD, UPDATE, Needs, Where, pretending, products
 from glassformer.verbs.plan.words import count, duration, size
 from glassformer.verbs.scaling.alike import alike
@@ -94,8 +95,8 @@ def test_weights_that_are_not_learned_and_weights_of_nothing_known() -> None:
             self.first, self.head = nn.Linear(3, 5), nn.Linear(5, 2)
             self.first.bias.requires_grad_(False)
 
-    assert parameters_by_part(Own()) == {"other": 15, "head": 12}
-    assert parameter_count(Own()) == 27
+    assert parameters_by_part(Own()) == {"other": 20, "head": 12}
+    assert (parameter_count(Own()), learned_count(Own())) == (32, 27)
     assert not tied(Own())
 
 
@@ -107,6 +108,22 @@ def test_multiplications_are_those_of_the_formulas(name: str) -> None:
     ids = torch.zeros(5, 11, dtype=torch.long)
     counted = products(partial(build_language_model, settings, vocab=29), task, (ids, ids))
     assert counted == 5 * multiplications(settings, vocab=29, tokens=11)
+
+
+def test_of_a_masked_model_only_guessed_places_are_scored() -> None:
+    flags = {"data.path": WRITING, "task": "masked-language-model", "style": "bert", "model.width": 16,
+             "model.layers": 1, "model.heads": 2, "model.context": 32, "batch_size": 5, "seed": 2}  # fmt: skip
+    planned = from_data(flatten(flags), None, lambda text: None, gpus=None)
+    model, width = planned.build(planned.config), 16
+    assert isinstance(model, MaskedLanguageModel)
+    inputs, places, *_ = planned.piece
+    vocab = model.head.out_features
+    body = multiplications(planned.config.model, vocab=vocab, tokens=32) - 32 * width * vocab
+    counted = products(partial(planned.build, planned.config), planned.task, planned.piece)
+    assert counted == len(inputs) * body + places.numel() * (width * width + width * vocab)
+    assert places.numel() <= inputs.numel() / 2
+    found = [planned.task.batch(step).tensors(torch.device("cpu"))[1].numel() for step in range(BATCHES)]
+    assert places.numel() == max(found) > found[0]
 
 
 # --- what fits ---

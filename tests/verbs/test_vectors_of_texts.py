@@ -11,7 +11,7 @@ import glassformer as gf
 from bert_twins import TEXTS, save_bert, sentence_folder
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.inside.panels import Tokens
+from glassformer.inside.panels import Table, Tokens
 from glassformer.inside.view import View, Views
 from glassformer.verbs.load import LoadedVectors
 from glassformer.verbs.views import views_of
@@ -92,13 +92,6 @@ def test_looking_inside(ours: LoadedVectors) -> None:
     assert isinstance(near, View)
 
 
-def test_two_texts_are_compared_by_their_cosine(ours: LoadedVectors) -> None:
-    view = gf.look(ours, "the river bank", versus="money")
-    assert isinstance(view, View)
-    one, other = ours.embed(["the river bank", "money"])
-    assert f"a cosine of {float(one.vector @ other.vector):.3f} to the other" in view.note
-
-
 def test_a_word_in_several_texts(ours: LoadedVectors) -> None:
     view = gf.look(ours, "the river bank", "money in the bank", word="bank")
     assert isinstance(view, View)
@@ -116,3 +109,21 @@ def test_checks_hold(ours: LoadedVectors) -> None:
 def test_its_card_says_how_to_use_it(ours: LoadedVectors) -> None:
     assert f"glassformer embed {ours.run.path} 'A text'" in (ours.run.path / "README.md").read_text()
     assert repr(ours).startswith(f"{ours.run.path}: vectors, transformer")
+
+
+def test_two_texts_are_compared_by_their_vectors(ours: LoadedVectors) -> None:
+    view = gf.look(ours, "the river", versus="money")
+    assert isinstance(view, View)
+    one, other = (found.vector for found in ours.embed(["the river", "money"]))
+    assert view.note == f"'the river' beside 'money'. The cosine of their vectors is {one @ other:.3f}."
+    table = view.panels[0]
+    assert isinstance(table, Table)
+    assert (table.title, table.columns) == ("how alike the two vectors are", ("cosine",))
+    assert float(str(table.rows[0][0])) == pytest.approx(float(one @ other), abs=1e-5)
+
+
+def test_what_it_was_trained_on_is_not_known(ours: LoadedVectors) -> None:
+    assert "report" not in views_of(ours)
+    for use in (lambda: gf.look(ours, view="roles"), lambda: gf.report(ours)):
+        with pytest.raises(Misuse, match="was imported: what it was trained on is not known here"):
+            use()

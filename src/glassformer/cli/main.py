@@ -5,9 +5,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
 from glassformer.config.names import unknown
-from glassformer.config.presets import ENCODERS
 from glassformer.config.version import VERSION
 
 VERBS: dict[str, str] = {

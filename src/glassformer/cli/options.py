@@ -7,9 +7,10 @@ import re
 from typing import Any, NoReturn
 
 from glassformer.cli.inputs import PAIR_FILES
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.names import nearest
-from glassformer.config.presets import ENCODERS, STARTS, TASKS, TEXT, TRANSLATION
+from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, SECTIONS
 from glassformer.config.setting import Rule, kind_of, parse
 

@@ -74,8 +74,8 @@ def _tokens(panel: Tokens) -> Text:
 
 
 def _last_guesses(panel: Guesses) -> object:
-    """What the last layer says after each token."""
-    made = table("after", "expects", "probability", "second", "")
+    """What the last layer says after each token, or at it."""
+    made = table("at" if panel.at else "after", "expects", "probability", "second", "")
     for token, guesses, chances in zip(panel.tokens, panel.guesses[-1], panel.probabilities[-1], strict=True):
         second = (guesses[1], f"{chances[1]:.2f}") if len(guesses) > 1 else ("", "")
         made.add_row(*map(Text, (_sign(token), _sign(guesses[0]), f"{chances[0]:.2f}", _sign(second[0]), second[1])))

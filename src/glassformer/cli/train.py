@@ -40,6 +40,7 @@ def run(words: list[str]) -> int:
         return _folds(options, settings, words)
 
     from glassformer.cli.show import Watcher, print_json, results, say, say_next
+    from glassformer.models.build import sized
     from glassformer.verbs.train import train
 
     first = os.environ.get("RANK", "0") == "0"
@@ -71,9 +72,9 @@ def run(words: list[str]) -> int:
         how_good = f"validation {trained.words}"
         if trained.before_refit is not None:
             how_good = f"before the refit, on rows held out: {trained.before_refit['words']}"
+        size = sized(trained.parameters, trained.learned)
         results.print(
-            f"{trained.run}: {trained.model}, {trained.parameters:,} parameters, {trained.steps:,} updates in "
-            f"{trained.seconds:.0f} s; {how_good}"
+            f"{trained.run}: {trained.model}, {size}, {trained.steps:,} updates in {trained.seconds:.0f} s; {how_good}"
         )
     say_next(trained.run)
     return 0

@@ -3,18 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.config.presets import (
-    DECODERS,
-    LABELLING,
-    MASKED,
-    MIXED,
-    STARTS,
-    TEXT,
-    TRANSLATION,
-    encoder_info,
-    size_of,
-    style_of,
-)
+from glassformer.config.encoders import DECODERS, encoder_info, size_of
+from glassformer.config.presets import LABELLING, MASKED, MIXED, STARTS, TEXT, TRANSLATION, style_of
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
 """How long to train, one way or another."""

@@ -21,6 +21,10 @@ class DataError(Misuse):
     """Data that cannot be read, or not be learned from."""
 
 
+class NotThisRun(Misuse, AttributeError):
+    """Something asked of a run that runs of another task can do."""
+
+
 class RunError(GlassformerError):
     """A run folder that is damaged, or cannot be written."""
 

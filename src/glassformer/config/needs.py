@@ -2,23 +2,20 @@
 
 from typing import Any
 
+from glassformer.config.encoders import HEAD_KEYS, PAIR_KEYS, RECURRENT, WORD_KEYS
 from glassformer.config.presets import (
     CLASSIFICATION,
-    HEAD_KEYS,
     IMAGE,
     LABELLING,
     LANGUAGE_MODEL,
     MASKED,
     MIXED,
     MULTILABEL,
-    PAIR_KEYS,
-    RECURRENT,
     TABLE,
     TASKS,
     TEXT,
     TRANSLATION,
     VECTORS,
-    WORD_KEYS,
 )
 
 WORDS = (TEXT, MIXED)

@@ -7,12 +7,11 @@ from typing import Any
 
 from glassformer.config.defaults import BUDGETS as BUDGETS
 from glassformer.config.defaults import defaults, of_model
+from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 from glassformer.config.needs import NEEDS, WORDS
 from glassformer.config.presets import (
-    ENCODER_KEYS,
-    ENCODERS,
     FEWEST_EPOCHS,
     IMAGE,
     LABELLING,
@@ -21,14 +20,10 @@ from glassformer.config.presets import (
     MIXED,
     MOST_EPOCHS,
     MOST_EPOCHS_OF_NUMBERS,
-    OWN,
-    SHARED_KEYS,
     TABLE,
     TASKS,
     TEXT,
     TRANSLATION,
-    encoder_info,
-    model_name,
 )
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
 from glassformer.config.setting import check_value, parse

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config.data_section import DataSettings as DataSettings
+from glassformer.config.encoders import DECODERS
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import DECODERS, SIZES, STYLES
+from glassformer.config.presets import SIZES, STYLES
 from glassformer.config.scaling import Scaling
 from glassformer.config.setting import TINY, check, setting
 

@@ -1,7 +1,9 @@
 """A setting: a dataclass field that carries its help, its choices and its range, and checks itself."""
 
 import dataclasses
+import datetime
 import math
+import os
 import types
 import typing
 from collections.abc import Sequence
@@ -10,6 +12,8 @@ from typing import Any
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 
+PLAIN = (str, int, float, datetime.date)
+"""What a YAML file has for a word."""
 TINY = 1e-9
 """The least of what must be above 0."""
 
@@ -60,12 +64,15 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
             if not math.isfinite(number):
                 raise ValueError
             return number
-        if isinstance(value, (dict, list, tuple)):
+        if isinstance(value, os.PathLike):  # a path, or what knows its folder, as a run does
+            return os.fspath(value)
+        if not isinstance(value, PLAIN):
             raise ValueError
         return str(value)
     except (ValueError, TypeError):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]
-        raise SettingError(f"{name} wants {wanted}, not {value!r}") from None
+        shown = repr(value) if isinstance(value, (*PLAIN, dict, list, tuple)) else f"a {type(value).__name__}"
+        raise SettingError(f"{name} wants {wanted}, not {shown}") from None
 
 
 def _truth(value: Any) -> bool:

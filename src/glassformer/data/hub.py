@@ -17,6 +17,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.say import Say
 from glassformer.data.embedded import HUB, Dataset, Row
 from glassformer.data.hub_columns import HubColumn, hidden, hub_columns
+from glassformer.data.hub_refusals import quiet_hub, refusal
 
 TRAIN = "train"
 HELD_OUT = {"validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
@@ -92,6 +93,8 @@ def _named(spec: str) -> Named:
     name, _, config = place.partition(":")
     if place.startswith(("/", ".", "~")):
         raise DataError(f"{spec}: there is no folder '{place}'")
+    if os.path.isdir(name):
+        raise DataError(f"{spec}: {name} is a folder here, and a folder has no {config!r} to choose: {HUB}{name}")
     if os.path.exists(name):
         raise DataError(f"{spec}: {name} is a file here: give it without {HUB}")
     if not HUB_NAME.fullmatch(name):
@@ -146,18 +149,13 @@ def _downloaded(datasets: Any, name: str, config: str | None) -> dict[str, Any]:
 
 def _of_hub(datasets: Any, named: Named) -> dict[str, Any]:
     try:
-        return _downloaded(datasets, named.name, named.config)
-    except datasets.exceptions.DatasetNotFoundError as error:
-        raise DataError(f"{named.spec}: no such data set on the hub that one may read: {_line(error)}") from None
-    except ConnectionError as error:
-        raise DataError(
-            f"{named.spec}: the hub cannot be reached and nothing is kept here of this data set ({_line(error)}); one "
-            "that save_to_disk wrote is read without it: hf:FOLDER"
-        ) from None
+        with quiet_hub():
+            return _downloaded(datasets, named.name, named.config)
     except Exception as error:  # the library raises nothing more exact
         words = _line(error)
         hint = f": name it, as {HUB}{named.name}:CONFIG" if "config" in words.lower() else ""
-        raise DataError(f"{named.spec} cannot be opened: {words}{hint}") from None
+        why = refusal(error, f"datasets/{named.name}", f"or name a folder that save_to_disk wrote, {HUB}FOLDER")
+        raise DataError(f"{named.spec}: {why or f'cannot be opened: {words}{hint}'}") from None
 
 
 def _check_names(named: Named, folder: Path) -> None:

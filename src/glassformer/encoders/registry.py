@@ -1,4 +1,4 @@
-"""Encoders by name. What each can do stands in `config.presets`; what it cannot is an error when it is built."""
+"""Encoders by name. What each can do stands in `config.encoders`; what it cannot is an error when it is built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from glassformer.bricks.pooling import make_pool
 from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, Rotary, SineCosine
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.residual import Residual
+from glassformer.config.encoders import ENCODERS, EncoderInfo, encoder_info
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import ENCODERS, EncoderInfo, encoder_info
 from glassformer.config.scaling import Scaling
 from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder

@@ -124,12 +124,11 @@ def short(value: Any) -> str:
 
 
 def differs(config: Config, wanted: Mapping[str, Sequence[Any]], than: str) -> None:
-    """Refuse a run of ours whose settings have no counterpart in theirs, naming the first."""
+    """Refuse a run of ours whose settings have no counterpart in theirs, naming each."""
     apart = [key for key in wanted if config.idle(key) is None and config.get(key) not in wanted[key]]
     if apart:
-        key = apart[0]
-        able = " or ".join(_said(value) for value in wanted[key])
-        error = Unsupported(f"{than} has no {key} {_said(config.get(key))}: only {able}")
+        told = [f"no {key} {_said(config.get(key))}: only {' or '.join(map(_said, wanted[key]))}" for key in apart]
+        error = Unsupported(f"{than} has {'; '.join(told)}")
         error.differences = len(apart)
         raise error
 

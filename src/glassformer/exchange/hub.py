@@ -5,6 +5,7 @@ from pathlib import Path
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.say import Say, silent
+from glassformer.data.hub_refusals import quiet_hub, refusal
 
 PATTERNS = ["*.json", "*.txt", "*.safetensors", "*.spm", "*.jinja"]
 OTHERS = ["*/*.safetensors"]
@@ -26,10 +27,13 @@ def fetch(name: str, say: Say = silent) -> Path:
             f"no file or folder {name}; to fetch a model of that name from the hub: pip install 'glassformer[hub]'"
         ) from None
     say(f"{name}: asking the Hugging Face hub")
+    model, _, file = name.rpartition("/") if name.endswith(".gguf") else (name, "", "")
     try:
-        if name.count("/") == 2:
-            return Path(huggingface_hub.hf_hub_download(*name.rsplit("/", 1)))
-        return Path(huggingface_hub.snapshot_download(name, allow_patterns=PATTERNS, ignore_patterns=OTHERS))
-    except (OSError, ValueError, RuntimeError) as error:  # no network, no such model, no space: the library's own kinds
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise DataError(f"there is no {name} here, and the hub did not give it: {why}") from None
+        with quiet_hub():
+            if file:
+                return Path(huggingface_hub.hf_hub_download(model, file))
+            return Path(huggingface_hub.snapshot_download(model, allow_patterns=PATTERNS, ignore_patterns=OTHERS))
+    except Exception as error:  # no network, no space, no such name: of several libraries
+        words = next(iter(str(error).splitlines()), type(error).__name__)
+        why = refusal(error, model, "and the path") or f"the hub did not give it: {words}"
+        raise DataError(f"{name} (no file or folder here): {why}") from None

@@ -16,9 +16,9 @@ from glassformer.exchange.onnx_graph import BATCH, LENGTH, SOURCE, needed
 from glassformer.exchange.onnx_parts import DECODER, ENCODER, MODEL, Exported, graphs_of, ports_of
 from glassformer.exchange.onnx_readme import Scored, readme
 from glassformer.exchange.onnx_twins import in_use, twin_of
-from glassformer.models.language_model import LanguageModel
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
+from glassformer.models.token_model import TokenModel
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Answers, Classes
 from glassformer.text.tokenizer import Tokenizer
@@ -93,7 +93,7 @@ def export_onnx(
 
 def _scored(model: nn.Module) -> Scored:
     """What a program must know of the scores of a model of language."""
-    if not isinstance(model, LanguageModel | Seq2Seq):
+    if not isinstance(model, TokenModel | Seq2Seq):
         return Scored()
     return Scored(model.head.out_features, model.encoder.causal)
 

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import Memory
 from glassformer.config.errors import Misuse
 from glassformer.exchange.onnx_graph import BATCH, LENGTH, SOURCE, Graph, Port, Session
-from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import TextReader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
+from glassformer.models.token_model import TokenModel
 from glassformer.tasks.answers import Answers, Scale
 
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"
@@ -78,7 +78,7 @@ class Writing(nn.Module):
 
 
 def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answers | None) -> list[Graph]:
-    if isinstance(model, Seq2Seq | LanguageModel):
+    if isinstance(model, Seq2Seq | TokenModel):
         rows = model.head.out_features  # a table may have more rows than there are tokens
     if isinstance(model, Seq2Seq):
         source = Port("source", (BATCH, SOURCE), below=(shape.vocab,))
@@ -91,7 +91,7 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
             Graph(ENCODER, Remembering(model), (source, source_mask), {"memory": reads}),
             Graph(DECODER, Writing(model), (target, memory, source_mask), {"logits": writes}),
         ]
-    if isinstance(model, LanguageModel):
+    if isinstance(model, TokenModel):
         scores = f"{BATCH} × {LENGTH} × {rows}: scores of every token of the vocabulary, at each place"
         return [Graph(MODEL, Scoring(model), ports_of(shape), {"logits": scores})]
     if answers is None:

@@ -15,6 +15,8 @@ GGUF = ".gguf"
 
 def find(source: str, say: Say = silent) -> Found:
     """A model elsewhere, none of its weights read yet."""
+    if not source:
+        raise Misuse("a model is named by its folder, its file or its name on the hub, and this name is empty")
     path = Path(source)
     if path.is_dir():
         return _in_folder(path)

@@ -38,12 +38,11 @@ from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inside.recorders import Make, Recorder, given, itself, recorder_of
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import Reader
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
 
-MODELS = (LanguageModel, MaskedLanguageModel, Reader, Seq2Seq)
+MODELS = (TokenModel, Reader, Seq2Seq)
 """Built of bricks: of what is inside, only these are recorded."""
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 """They compute nothing."""

@@ -8,10 +8,9 @@ from torch import Tensor
 
 from glassformer.encoders.base import Encoder
 from glassformer.inside.capture import capture, layers_of
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import Reader
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
 
 LAYERS = (
     "input",
@@ -28,7 +27,7 @@ INPUT, OUTPUT = "input", "output"
 
 
 def vectors_by_layer(
-    model: LanguageModel | MaskedLanguageModel | Seq2Seq | Reader, where: str, inputs: Sequence[Any]
+    model: TokenModel | Seq2Seq | Reader, where: str, inputs: Sequence[Any]
 ) -> list[tuple[str, Float[Tensor, "B T _"]]]:
     """The vectors before the first layer of the encoder that stands there, after each layer, and its output."""
     encoder = model.get_submodule(where)

@@ -19,9 +19,8 @@ from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inside.layers import INPUT, OUTPUT, passed, vectors_by_layer
 from glassformer.inside.panels import Guesses, Line, Lines, Panel, Table
 from glassformer.inside.view import View
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
 
 
 @dataclass(frozen=True)
@@ -103,10 +102,9 @@ def layer_scores(model: nn.Module, inputs: Sequence[Any]) -> Iterator[tuple[str,
         yield OUTPUT, _scored(model, output)[0]
 
 
-def _scored(model: LanguageModel | MaskedLanguageModel | Seq2Seq, x: Tensor) -> Tensor:
+def _scored(model: TokenModel | Seq2Seq, x: Tensor) -> Tensor:
     """What the head says of vectors; that of a masked model may have a map of its own before it."""
-    transform = model.transform if isinstance(model, MaskedLanguageModel) else None
-    return model.head(x if transform is None else transform(x))
+    return model.head(model.ready(x) if isinstance(model, TokenModel) else x)
 
 
 @torch.inference_mode()
@@ -128,20 +126,21 @@ def lens_view(
     chances: Float[Array, "L T"] | None = None,
     entropy: Float[Array, "L T"] | None = None,
     title: str = "What it would say after each layer",
-    right: str = "The token that did follow",
+    at: bool = False,
 ) -> View:
     """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy.
 
-    `right`: that token in words.
+    `at`: the tokens themselves are guessed, not what follows them.
     """
+    right = "the token that stands there" if at else "the token that did follow"
     panels: list[Panel] = [
-        Guesses(tokens=tokens, layers=layers, guesses=guesses, probabilities=probabilities, answers=answers)
+        Guesses(tokens=tokens, layers=layers, guesses=guesses, probabilities=probabilities, answers=answers, at=at)
     ]
     x, note = passed(layers), ""
     if chances is not None and not np.isnan(chances).all():
         mean = np.nanmean(chances, 1).tolist()
         known = int((~np.isnan(chances[-1])).sum())
-        line = Line(name="the token that did follow", x=x, y=mean, dots=True)
+        line = Line(name=right, x=x, y=mean, dots=True)
         panels.append(
             Lines(
                 title="Probability of the right token",
@@ -152,7 +151,7 @@ def lens_view(
             )
         )
         note = (
-            f"{right} has a probability of {mean[0]:.3f} {_where(layers[0])} and of "
+            f"{right.capitalize()} has a probability of {mean[0]:.3f} {_where(layers[0])} and of "
             f"{mean[-1]:.3f} {_where(layers[-1])}, on average."
         )
     if entropy is not None:
@@ -183,8 +182,8 @@ def _where(layer: str) -> str:
     return f"at the {layer}" if layer in (INPUT, OUTPUT) else f"after {layer}"
 
 
-def _able(model: nn.Module) -> LanguageModel | MaskedLanguageModel | Seq2Seq:
-    if not isinstance(model, LanguageModel | MaskedLanguageModel | Seq2Seq):
+def _able(model: nn.Module) -> TokenModel | Seq2Seq:
+    if not isinstance(model, TokenModel | Seq2Seq):
         raise Misuse(
             f"the lens needs a head that scores the next token, as language models and translators have one; "
             f"{type(model).__name__} has none"
@@ -192,16 +191,14 @@ def _able(model: nn.Module) -> LanguageModel | MaskedLanguageModel | Seq2Seq:
     return model
 
 
-def _writer(
-    model: LanguageModel | MaskedLanguageModel | Seq2Seq, inputs: Sequence[Any]
-) -> tuple[Encoder, Tensor | None]:
+def _writer(model: TokenModel | Seq2Seq, inputs: Sequence[Any]) -> tuple[Encoder, Tensor | None]:
     """The encoder before the head, and the mask of what it reads."""
     place = 3 if isinstance(model, Seq2Seq) else 1
     mask = inputs[place] if len(inputs) > place else None
     return (model.decoder if isinstance(model, Seq2Seq) else model.encoder), mask
 
 
-def _written(model: LanguageModel | MaskedLanguageModel | Seq2Seq, inputs: Sequence[Any]) -> list[int]:
+def _written(model: TokenModel | Seq2Seq, inputs: Sequence[Any]) -> list[int]:
     ids: list[int] = inputs[2 if isinstance(model, Seq2Seq) else 0][0].tolist()
     return ids
 

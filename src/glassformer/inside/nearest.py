@@ -14,10 +14,9 @@ from glassformer.inside.arrays import numbers_of
 from glassformer.inside.panels import Grid, Panel, Points, Table
 from glassformer.inside.view import View
 from glassformer.models.build_input import words_of
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
 from glassformer.text.tokenizer import Tokenizer
 
 NOTHING = 1e-9
@@ -49,7 +48,7 @@ def word_table(model: nn.Module) -> Float[Array, "V d"]:
         return numbers_of(model.bag.table.weight[: model.bag.vocab])
     if isinstance(model, Seq2Seq):
         found = model.embed_source
-    elif isinstance(model, LanguageModel | MaskedLanguageModel | Reader):
+    elif isinstance(model, TokenModel | Reader):
         found = words_of(model.embed)
     else:
         raise Misuse(f"{type(model).__name__} is a model of one's own: where its word vectors are, only it knows")

@@ -135,7 +135,9 @@ class Tokens(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses(Panel):
-    """After every layer and at each token, the likeliest next tokens with their probabilities, likeliest first."""
+    """After every layer and at each token, the likeliest next tokens (`at`: the likeliest there) with their
+    probabilities, likeliest first.
+    """
 
     kind = "guesses"
     tokens: Sequence[str]
@@ -144,7 +146,9 @@ class Guesses(Panel):
     """L×T×k"""
     probabilities: Float[Array, "L T k"]
     answers: Sequence[str] | None = None
-    """What did follow each token, where it is known."""
+    """What did follow each token, where it is known ("": nobody knows)."""
+    at: bool = False
+    """The tokens themselves are guessed, as a model that reads both ways does, not what follows them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,9 @@ FORMULAS = {
     ROTARY: "cos(t · θᵢ), θᵢ the angle by which pair i turns from one position to the next",
 }
 
+NEARLY_ALL, FAR_LARGER = 0.99, 4
+"""Of the numbers of learned positions, the share that a scale is made for where some are so many times as large."""
+
 
 @dataclass(frozen=True)
 class Positions:
@@ -69,9 +72,12 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
     """The vectors of the positions, and how alike two positions are, by their distance."""
     names = [str(position) for position in range(len(vectors))]
     columns = [str(number) for number in range(vectors.shape[1])]
+    most = _most(vectors)
+    note = "" if most is None else f"A few numbers are beyond the scale's ends, up to {np.abs(vectors).max():.3g}."
     panels: list[Panel] = [
         Grid(title="One row a position", values=vectors, rows=names, columns=columns, row_name="position",
-             column_name="pair" if kind == ROTARY else "number", signed=True, formula=FORMULAS[kind])
+             column_name="pair" if kind == ROTARY else "number", signed=True, high=most,
+             formula=FORMULAS[kind], note=note)
     ]  # fmt: skip
     if kind == ROTARY:
         falls = vectors.mean(1)
@@ -89,6 +95,13 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
     )
     panels.append(Lines(title="By distance", series=[line], x_name="distance", y_name=line.name, note=how))
     return View(f"Positions: {kind}", panels, _said(kind, falls))
+
+
+def _most(vectors: Float[Array, "T d"]) -> float | None:
+    """Where the scale ends: where nearly all numbers do, if a few are so large that the others would not be seen."""
+    sizes = np.abs(vectors)
+    nearly_all = float(np.quantile(sizes, NEARLY_ALL))
+    return nearly_all if 0 < nearly_all < sizes.max() / FAR_LARGER else None
 
 
 def _said(kind: str, falls: Float[Array, "T"]) -> str:

@@ -51,6 +51,8 @@ class Side:
     attention: Float[Array, "L h T T"] | None = None
     ids: Sequence[int] = ()
     """The words among the tokens, which else are the names of columns or patches."""
+    alike: float | None = None
+    """Where vectors are what a model is for: the cosine of this one and the other's."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ def side_of(
     answers: Mapping[str, float],
     said: str,
     ids: Sequence[int] = (),
+    alike: float | None = None,
 ) -> Side:
     """Of the first example. A language model's scores are those of the next token, a translator's of the first."""
     encoder = getattr(model, "encoder", None)
@@ -98,7 +101,7 @@ def side_of(
         layers.append(("pooled", numbers_of(model.features(*inputs)[0])))
     found = attention_of(model, inputs)
     weights = next((found[name] for name in OF_THE_TEXT if name in found), None)
-    return Side(text, tokens, answers, said, numbers_of(scores[0]), layers, weights, ids)
+    return Side(text, tokens, answers, said, numbers_of(scores[0]), layers, weights, ids, alike)
 
 
 def compare_sides(a: Side, b: Side) -> Compared:
@@ -154,6 +157,8 @@ def verdict(a: Side, b: Side, compared: Compared) -> str:
     if not compared.apart:
         how = "but for rounding" if compared.difference else "to the last digit"
         return f"This model gives both the same answer {how} ({by}): it cannot tell them apart."
+    if a.alike is not None:
+        return f"The cosine of their vectors is {a.alike:.3f}."
     says = f"{a.said} of both" if a.said == b.said else f"{a.said} of the first, {b.said} of the second"
     return f"This model tells them apart ({by}): it says {says}."
 
@@ -171,6 +176,8 @@ def _texts(a: Side, b: Side) -> str:
 def _answers(a: Side, b: Side) -> Table:
     """Likeliest first, as the first text has it."""
     title, columns = "what the model says", ("answer", "first text", "second text")
+    if a.alike is not None:
+        return Table(title="how alike the two vectors are", columns=("cosine",), rows=[(a.alike,)])
     if not a.answers and not b.answers:
         return Table(title=title, columns=columns[1:], rows=[(a.said, b.said)])
     found = [(name, a.answers.get(name), b.answers.get(name)) for name in dict.fromkeys([*a.answers, *b.answers])]

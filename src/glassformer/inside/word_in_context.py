@@ -17,10 +17,9 @@ from glassformer.inside.layers import passed, vectors_by_layer
 from glassformer.inside.nearest import COSINE, closest, cosines, plane
 from glassformer.inside.panels import Frames, Grid, Line, Lines, Panel, Points
 from glassformer.inside.view import View
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
 from glassformer.text.places import Span, tokens_of
 from glassformer.text.shown import cut
 from glassformer.text.tokenizer import Tokenizer
@@ -77,7 +76,7 @@ def word_vectors(
     """
     if isinstance(model, BagReader):
         raise Misuse("a bag of words has one vector for a word, whatever stands around it")
-    if not isinstance(model, LanguageModel | MaskedLanguageModel | Reader | Seq2Seq):
+    if not isinstance(model, TokenModel | Reader | Seq2Seq):
         raise Misuse(f"{type(model).__name__} is a model of one's own: what its layers are, only it knows")
     vectors = vectors_by_layer(model, "encoder", inputs)[:-1]
     layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == model.encoder.width]

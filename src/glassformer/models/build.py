@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,49 +37,48 @@ from glassformer.models.masked_model import MaskedLanguageModel, Transform
 from glassformer.models.reader import BagReader, Reader, TextReader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
+from glassformer.models.token_model import TokenModel
 
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:
-    vocab = rows_of(settings, vocab)
     with _own_random_numbers(seed):
-        embed = embed_tokens(settings, vocab)
-        encoder = build_encoder(settings, Place(input_width=embed.width, causal=True))
-        model = LanguageModel(
-            embed=embed,
-            encoder=encoder,
-            vocab=vocab,
-            context=settings.context,
-            tied=bool(settings.tied),
-            bias=bool(settings.head_bias),
-        )
-        _initialise(embed, encoder, settings)
-        initialise_scores(model.head, _how(encoder, settings), tied=bool(settings.tied))
+        model = LanguageModel(**_parts(settings, vocab, causal=True))
+        _initialise_tokens(model, settings)
     return model
 
 
 def build_masked_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> MaskedLanguageModel:
-    vocab = rows_of(settings, vocab)
     with _own_random_numbers(seed):
-        embed = embed_tokens(settings, vocab)
-        encoder = build_encoder(settings, Place(input_width=embed.width, causal=False))
+        parts = _parts(settings, vocab, causal=False)
         transform = None
         if settings.head_transform:
-            norm = make_norm(settings.norm, encoder.width, bias=settings.bias, eps=settings.norm_eps)
-            transform = Transform(width=encoder.width, activation=settings.activation, norm=norm)
-        model = MaskedLanguageModel(
-            embed=embed,
-            encoder=encoder,
-            vocab=vocab,
-            context=settings.context,
-            tied=bool(settings.tied),
-            bias=bool(settings.head_bias),
-            transform=transform,
-        )
-        _initialise(embed, encoder, settings)
-        initialise_scores(model.head, _how(encoder, settings), tied=bool(settings.tied))
+            width = parts["encoder"].width
+            norm = make_norm(settings.norm, width, bias=settings.bias, eps=settings.norm_eps)
+            transform = Transform(width=width, activation=settings.activation, norm=norm)
+        model = MaskedLanguageModel(transform=transform, **parts)
+        _initialise_tokens(model, settings)
         if transform is not None:
-            initialise_map(transform.map, _how(encoder, settings))
+            initialise_map(transform.map, _how(model.encoder, settings))
     return model
+
+
+def _parts(settings: ModelSettings, vocab: int, *, causal: bool) -> dict[str, Any]:
+    """What a model that scores tokens is made of."""
+    vocab = rows_of(settings, vocab)
+    embed = embed_tokens(settings, vocab)
+    return {
+        "embed": embed,
+        "encoder": build_encoder(settings, Place(input_width=embed.width, causal=causal)),
+        "vocab": vocab,
+        "context": settings.context,
+        "tied": bool(settings.tied),
+        "bias": bool(settings.head_bias),
+    }
+
+
+def _initialise_tokens(model: TokenModel, settings: ModelSettings) -> None:
+    _initialise(model.embed, model.encoder, settings)
+    initialise_scores(model.head, _how(model.encoder, settings), tied=bool(settings.tied))
 
 
 def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextReader:
@@ -234,8 +234,18 @@ def put_vectors(model: Reader, ids: NDArray[np.int64], vectors: NDArray[np.float
 
 
 def parameter_count(model: torch.nn.Module) -> int:
-    """Numbers that are learned; shared ones count once."""
+    """All its numbers; shared ones count once."""
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def learned_count(model: torch.nn.Module) -> int:
+    """Those among them that are trained."""
     return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+
+
+def sized(parameters: int, learned: int) -> str:
+    """How large a model is, in words."""
+    return f"{parameters:,} parameters" + (f", {learned:,} of them learned" if learned < parameters else "")
 
 
 @contextmanager

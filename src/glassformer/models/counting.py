@@ -6,7 +6,7 @@ left out: they grow as T does, and are few.
 
 from itertools import accumulate
 
-from glassformer.config.presets import RECURRENT
+from glassformer.config.encoders import RECURRENT
 from glassformer.config.sections import ModelSettings
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}

@@ -1,52 +1,14 @@
 """A language model: word vectors, any causal encoder, and a head that scores every word of the vocabulary."""
 
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.encoders.base import Encoder, State
+from glassformer.encoders.base import State
+from glassformer.models.token_model import TokenModel
 
 
-class LanguageModel(nn.Module):
-    """Scores for the next token after each token.
-
-    `features` stands apart from `head`: the loss over a large vocabulary, fine-tuning and lenses need the seam.
-    """
-
-    def __init__(
-        self,
-        *,
-        embed: WordVectors | OneHot,
-        encoder: Encoder,
-        vocab: int,
-        context: int,
-        tied: bool,
-        bias: bool = False,
-    ) -> None:
-        super().__init__()
-        self.embed = embed
-        self.encoder = encoder
-        self.head = nn.Linear(encoder.width, vocab, bias=bias)
-        self.context = context
-        """Tokens it is trained on at once."""
-        if tied:
-            assert isinstance(embed, WordVectors)
-            self.head.weight = embed.table.weight
-
-    def features(
-        self,
-        tokens: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
-        """`segments`: which of several texts in one window each token belongs to; none knows of another."""
-        if segments is None:
-            return self.encoder(self.embed(tokens), mask)
-        return self.encoder(self.embed(tokens), mask, segments=segments)
-
-    def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T V"]:
-        return self.head(self.features(tokens, mask))
+class LanguageModel(TokenModel):
+    """Scores for the next token after each token."""
 
     def start(self, batch: int, room: int) -> State:
         """The state before the first token."""

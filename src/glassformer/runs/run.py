@@ -42,6 +42,9 @@ class Run:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def __fspath__(self) -> str:
+        return str(self.path)
+
     # --- finding and making ---
 
     @staticmethod
@@ -68,13 +71,21 @@ class Run:
 
     @staticmethod
     def open(where: "str | os.PathLike[str]") -> "Run":
-        """A run by its folder; `last` is the newest under runs/."""
+        """A run by its folder, or by what knows it (a Run, a loaded model, what a training gave); `last` is the newest
+        under runs/.
+        """
+        if not isinstance(where, str | os.PathLike):
+            raise NotARun(f"a run is named by its folder, not by a {type(where).__name__}")
+        if not os.fspath(where).strip():
+            raise NotARun("a run is named by its folder, and this name is empty")
         if where == "last" and not Path(where).exists():
             return Run.last()
         path = Path(where)
         if not path.exists():
             raise NotARun(f"no run at {path}")
         if not (path / CARD).is_file():
+            if path.suffix == ".gguf" or (path / "config.json").is_file() or any(path.glob("*.gguf")):
+                raise NotARun(f"{path} is a model of others and no run yet: `glassformer import` makes one of it")
             what = "a file" if path.is_file() else "a folder"
             raise NotARun(f"{path} is {what}, but not a run: there is no {CARD} in it")
         run = Run(path)

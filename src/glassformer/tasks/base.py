@@ -65,7 +65,7 @@ class Task(ABC):
     name: str
     steps_per_epoch: float
     steady: bool = True
-    """Its batches are all of one shape, so that compiling the step once is enough."""
+    """Its batches are all of one shape, or of few, so that compiling the step for each is soon done."""
     validates: bool = True
     """It has a validation part; without one, a training keeps its last weights."""
     unit: str = "nats per token"

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
+from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.errors import DataError
 from glassformer.data.masking import NOTHING
 from glassformer.data.segments import segments_of
@@ -67,15 +67,7 @@ class LanguageModelling(OnWindows):
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         inputs, following, *segments = tensors
-        assert isinstance(model, LanguageModel)
-        features = model.features(inputs, segments=segments[0] if segments else None)
-        return vocabulary_loss(
-            features.flatten(0, 1),
-            model.head.weight,
-            following.flatten(),
-            bias=model.head.bias,
-            smoothing=self.smoothing,
-        )
+        return self.loss_at(model, inputs, following, *segments)
 
     @torch.no_grad()
     def evaluate(

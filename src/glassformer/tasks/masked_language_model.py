@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import SCORES_AT_ONCE, vocabulary_loss
+from glassformer.bricks.vocabulary_loss import SCORES_AT_ONCE
 from glassformer.config.errors import DataError
 from glassformer.data.masking import NOTHING, Masking
 from glassformer.data.mixing import mix, number
@@ -27,10 +27,12 @@ _MASKED = number(4)
 class Hidden(Batch):
     """Windows of T tokens, some of them hidden, and what these were."""
 
-    inputs: Tensor
-    answers: Tensor
-    """The token, or NOTHING where none is asked for."""
-    segments: Tensor | None = None
+    inputs: Int[Tensor, "B T"]
+    places: Int[Tensor, "B K"]
+    """Those that are guessed and, where a row has fewer than another, some that are not."""
+    answers: Int[Tensor, "B K"]
+    """The token at each of these places, or NOTHING where none is asked for."""
+    segments: Int[Tensor, "B T"] | None = None
     """Which document each token is of, where documents are read apart."""
 
     @property
@@ -48,13 +50,25 @@ class Hidden(Batch):
     def rows(self, first: int, last: int) -> "Hidden":
         some = slice(first, last)
         segments = None if self.segments is None else self.segments[some]
-        return Hidden(self.inputs[some], self.answers[some], segments)
+        return Hidden(self.inputs[some], self.places[some], self.answers[some], segments)
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
-        held = [one for one in (self.inputs, self.answers, self.segments) if one is not None]
+        held = [one for one in (self.inputs, self.places, self.answers, self.segments) if one is not None]
         if device.type == "cuda":
             held = [one.pin_memory() for one in held]
         return tuple(one.to(device, non_blocking=True) for one in held)
+
+
+def asked_of(answers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of B×T answers: the K places of each row at which there are some, in order, and the answers there.
+
+    K is what the row with the most needs, in whole eighths of T: a step is compiled for each K that comes up.
+    """
+    context = answers.shape[1]
+    most = int((answers != NOTHING).sum(1).max())
+    eighths = max(1, math.ceil(8 * most / context))
+    places = np.argsort(answers == NOTHING, axis=1, kind="stable")[:, : math.ceil(eighths * context / 8)]
+    return places, np.take_along_axis(answers, places, 1)
 
 
 class MaskedModelling(OnWindows):
@@ -93,19 +107,12 @@ class MaskedModelling(OnWindows):
         """What is hidden follows from the seed, the step and the place in the batch."""
         ids = self.ids_of(step)[:, :-1]
         inputs, answers = self.masking.to_learn(ids, mix(number(step), self._key))
-        return Hidden(torch.from_numpy(inputs), torch.from_numpy(answers), self.segments(torch.from_numpy(ids)))
+        read, places, asked = (torch.from_numpy(one) for one in (inputs, *asked_of(answers)))
+        return Hidden(read, places, asked, self.segments(torch.from_numpy(ids)))
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
-        inputs, answers, *segments = tensors
-        assert isinstance(model, MaskedLanguageModel)
-        features = model.features(inputs, segments=segments[0] if segments else None)
-        return vocabulary_loss(
-            features.flatten(0, 1),
-            model.head.weight,
-            answers.flatten(),
-            bias=model.head.bias,
-            smoothing=self.smoothing,
-        )
+        inputs, places, answers, *segments = tensors
+        return self.loss_at(model, inputs, answers, *segments, places=places)
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:

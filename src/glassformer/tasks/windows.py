@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from glassformer.bricks.vocabulary_loss import vocabulary_loss
 from glassformer.config.errors import DataError
 from glassformer.data.order import WindowOrder
 from glassformer.data.segments import segments_of
 from glassformer.data.store import Tokens
+from glassformer.models.token_model import TokenModel
 from glassformer.tasks.base import Task
 
 TOKENS_AT_ONCE = 2**14
@@ -60,6 +62,28 @@ class OnWindows(Task):
     def segments(self, ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"] | None:
         """Which document each token is of, where documents are read apart."""
         return segments_of(ids, self.start, self.end) if self.apart else None
+
+    def loss_at(
+        self,
+        model: nn.Module,
+        inputs: Int[Tensor, "B T"],
+        answers: Int[Tensor, "B K"],
+        segments: Int[Tensor, "B T"] | None = None,
+        *,
+        places: Int[Tensor, "B K"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The summed loss at the places that are asked of each row, or at all of them."""
+        assert isinstance(model, TokenModel)
+        states = model.states(inputs, segments=segments)
+        if places is not None:  # before the head: its scores are the largest tensor there is
+            states = states[torch.arange(len(states), device=states.device).unsqueeze(1), places]
+        return vocabulary_loss(
+            model.ready(states).flatten(0, 1),
+            model.head.weight,
+            answers.flatten(),
+            bias=model.head.bias,
+            smoothing=self.smoothing,
+        )
 
 
 def windows_over(count: int, context: int, stride: int | None = None) -> list[Window]:

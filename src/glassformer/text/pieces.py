@@ -8,6 +8,9 @@ from glassformer.config.errors import DataError
 PIECE = 1 << 14
 """Characters in a piece. Rust keeps about 150 bytes for each token while it encodes, so pieces are small."""
 
+BATCH = 1 << 20
+"""Characters that Rust encodes in one call: enough to keep every core busy, few enough for little memory."""
+
 MEGABYTE = 1_000_000
 
 DISTINCT = 16 * MEGABYTE
@@ -32,6 +35,22 @@ def pieces(text: str, slack: int) -> Iterator[str]:
             end = blank.start() if blank else end + slack
         yield text[start:end]
         start = end
+
+
+def batches(texts: Iterable[str], cut: Callable[[str], Iterable[str]]) -> Iterator[list[tuple[int, str]]]:
+    """The texts, cut into pieces, each with the number of its text, `BATCH` characters together."""
+    batch: list[tuple[int, str]] = []
+    size = 0
+    for number, text in enumerate(texts):
+        for piece in cut(text):
+            utf8(piece)
+            batch.append((number, piece))
+            size += len(piece)
+            if size >= BATCH:
+                yield batch
+                batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def sampled(texts: Iterable[str], limit: int, total: int | None, say: Callable[[str], None]) -> Iterator[str]:

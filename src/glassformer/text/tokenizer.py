@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -17,12 +17,13 @@ from glassformer.config.errors import DataError
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import outside, pipelines
-from glassformer.text.pieces import DISTINCT, MEGABYTE, few_distinct, pieces, sampled, utf8
+from glassformer.text.careful import Careful
+from glassformer.text.pieces import DISTINCT, MEGABYTE, batches, few_distinct, pieces, sampled, utf8
 from glassformer.text.roles import Roles
 from glassformer.text.words import Numberer, Remembered
 
-BATCH = 1 << 20
-"""Characters that Rust encodes in one call: enough to keep every core busy, few enough for little memory."""
+MOST_GAPS = 1_000_000
+"""Ids that no token has, at most: each of them costs memory, and only a damaged file has more."""
 
 
 class Piece(NamedTuple):
@@ -55,6 +56,7 @@ class Tokenizer:
         self.special_tokens = {id: token for id, token in rust.get_added_tokens_decoder().items() if token.special}
         self.specials = frozenset(self.special_tokens)
         """Ids that stand for no text; decoding leaves them out."""
+        self._careful = Careful(rust, self._spec, self.special_tokens, self.roles.unk)
         self.spelling = outside.Spelling.of(self._spec)
         """How the names of tokens spell text."""
         self.space: int | None = rust.token_to_id(" ") if self.kind == "char" else None
@@ -166,8 +168,11 @@ class Tokenizer:
             raise
         except BaseException as error:  # the library raises nothing more exact; what Rust gave up on is no Exception
             raise DataError(f"{name} is no tokenizer.json, or a damaged one: {error}") from None
-        if not rust.get_vocab_size():
+        ids = rust.get_vocab().values()
+        if not ids:
             raise DataError(f"{name} is a tokenizer without tokens")
+        if max(ids) > len(ids) + MOST_GAPS:
+            raise DataError(f"{name} is damaged: it has {len(ids):,} tokens, and one of them has the id {max(ids):,}")
         return cls(rust, roles)
 
     def to_json(self) -> str:
@@ -196,26 +201,10 @@ class Tokenizer:
                 utf8(text)
             return self._numberer.ids(texts)
         parts: list[list[NDArray[np.int32]]] = [[np.empty(0, np.int32)] for _ in texts]
-        for batch in self._batches(texts):
-            encodings = self._rust.encode_batch_fast([piece for _, piece in batch], add_special_tokens=False)
-            for (number, piece), encoding in zip(batch, encodings, strict=True):
-                ids = encoding.ids
-                if self._misread(piece, ids):
-                    ids = self._wary.encode(piece, add_special_tokens=False).ids
+        for batch in batches(texts, self._pieces):
+            for (number, _), ids in zip(batch, self._careful.ids([piece for _, piece in batch]), strict=True):
                 parts[number].append(np.array(ids, np.int32))
         return [np.concatenate(part) for part in parts]
-
-    def _misread(self, text: str, ids: list[int]) -> bool:
-        """Whether special tokens were read out of a text that only spells their names."""
-        if not outside.misreads(self._spec):
-            return False
-        found = self.specials.intersection(ids)
-        return bool(found) and (found != {self.unk} or self.special_tokens[min(found)].content in text)
-
-    @cached_property
-    def _wary(self) -> tokenizers.Tokenizer:
-        """The pipeline for a text that spells the name of a special token."""
-        return outside.pipeline(outside.without_specials(self._spec, {self._name(id) for id in self.specials}))
 
     def encode_around(self, stretches: Iterable[str | int]) -> list[int]:
         """The ids of a text given in stretches, with the ids of special tokens between them."""
@@ -240,21 +229,6 @@ class Tokenizer:
         assert self.unk is not None
         return Numberer(self._rust, self.unk)
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
-        """The texts in pieces, each with the number of its text, `BATCH` characters together."""
-        batch: list[tuple[int, str]] = []
-        size = 0
-        for number, text in enumerate(texts):
-            for piece in self._pieces(text):
-                utf8(piece)
-                batch.append((number, piece))
-                size += len(piece)
-                if size >= BATCH:
-                    yield batch
-                    batch, size = [], 0
-        if batch:
-            yield batch
-
     def _pieces(self, text: str) -> Iterable[str]:
         if self.kind == "other":
             return [text]  # nobody knows what that pipeline looks across
@@ -263,16 +237,9 @@ class Tokenizer:
     def encode_with_offsets(self, text: str) -> list[Piece]:
         """The tokens with their places in the text, for pictures. Bytes of one character share its place."""
         utf8(text)
-        encoding = self._placed.encode(text, add_special_tokens=False)
-        if self._misread(text, encoding.ids):
-            encoding = self._wary.encode(text, add_special_tokens=False)
+        encoding = self._careful.placed(text)
         places = zip(encoding.ids, encoding.offsets, strict=True)
         return [Piece(id, self.token(id), start, end) for id, (start, end) in places]
-
-    @cached_property
-    def _placed(self) -> tokenizers.Tokenizer:
-        """The pipeline whose tokens stand where their blanks stand too."""
-        return outside.pipeline({**self._spec, "post_processor": None}) if outside.trims(self._spec) else self._rust
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids; special tokens are left out."""

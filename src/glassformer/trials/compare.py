@@ -21,8 +21,11 @@ from glassformer.trials.running.folder import Folder, id_of
 from glassformer.trials.running.ladder import names_of
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, Asked, Question, ask
 from glassformer.trials.running.vary import Varied, listed, varied_by
+from glassformer.verbs.beginning.along import refuse_same
 from glassformer.verbs.card import use_of
 
+FROM = ("from", "from_run", "model.from_run")
+"""What names runs to begin from: here there may be several."""
 SPARE = 20.0
 """A table is written anew only after so many times as long as writing the last one took."""
 
@@ -59,8 +62,7 @@ def compare(
     are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and adds rows
     that begin from these. What is in `out` already is not trained again.
     """
-    said, named = _said(data, config, settings, models)
-    begun = _runs(said.pop("model.from_run", None) or ())
+    said, named, begun = _said(data, config, settings, models)
     if said.get("model.decoder_from") is not None:
         raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
     refuse_set_here(said, "compare")
@@ -77,12 +79,14 @@ def compare(
         floors=floors,
         references=references,
         runs=_runs(runs),
-        begun=tuple(str(Path(run).resolve()) for run in begun),
+        begun=tuple(str(Path(run).resolve()) for run in _runs(begun)),
     )
     question = ask(said, asked, say)
     where = str(said.get("data.path") or said.get("data.source_file"))
     ids = [id_of(cell) for cell in question.cells]
     folder = Folder.choose(out, where, question.same, ids)
+    for before in asked.begun if overwrite else ():
+        refuse_same(before, None, folder.path / "cells")
     with folder.locked(say) as lock:
         folder.open(question.same, ids, overwrite=overwrite)
         threads = max(1, torch.get_num_threads() // jobs)
@@ -114,18 +118,19 @@ def _said(
     config: str | Path | None,
     settings: dict[str, Any],
     models: str | Sequence[str] | None,
-) -> tuple[dict[str, Any], str | Sequence[str] | None]:
-    """Settings by dotted key; and the models by the names that were typed, or else that of the file."""
+) -> tuple[dict[str, Any], str | Sequence[str] | None, Any]:
+    """Settings by dotted key; the models by the names that were typed, or else that of the file; and the runs to begin
+    from.
+    """
     flags = dict(settings)
-    for key in ("from", "from_run", "model.from_run"):
-        if isinstance(flags.get(key), list | tuple):
-            flags[key] = ",".join(str(run) for run in flags[key])
+    several = [flags.pop(key) for key in FROM if isinstance(flags.get(key), list | tuple)]
     typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)]
     if typed and models is not None:
         raise Misuse("--model and --models: give one of them")
     said = given_settings(data, config, flags)
     of_file = said.pop("model.encoder", None)
-    return said, models if models is not None else next(iter(typed), of_file)
+    begun = next(iter(several), said.pop("model.from_run", None)) or ()
+    return said, models if models is not None else next(iter(typed), of_file), begun
 
 
 def _varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:

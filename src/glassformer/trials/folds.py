@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import nn
 
+from glassformer.config.encoders import OWN, model_name
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError
-from glassformer.config.presets import OWN, PACKED, REGRESSION, TRANSLATION, model_name
+from glassformer.config.presets import PACKED, REGRESSION, TRANSLATION
 from glassformer.config.say import silent
 from glassformer.config.version import VERSION
 from glassformer.measures.intervals import mean_interval
@@ -22,6 +23,7 @@ from glassformer.trials.divided import divided
 from glassformer.trials.given import count_of, given_settings
 from glassformer.trials.pooled import pooled
 from glassformer.trials.results.metrics import within
+from glassformer.verbs.beginning.along import refuse_same
 from glassformer.verbs.build import OwnModel
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.given_settings import with_vectors
@@ -151,6 +153,7 @@ def _place(out: "str | Path | None", said: Mapping[str, Any], model: str | OwnMo
 
 def _begun(place: Path, said: Mapping[str, Any], *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
     """What was begun here, if it is the same; None where nothing was."""
+    refuse_same(said.get("model.from_run"), said.get("model.decoder_from"), place)
     if not (place / FOLDS).exists():
         if resume:
             raise NotARun(f"{place} holds no folds to go on with: there is no {FOLDS} in it")

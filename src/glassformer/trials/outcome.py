@@ -54,6 +54,8 @@ class Outcome:
     examples: str = ""
     """A digest of these examples in their order: only outcomes with the same one can be paired."""
     parameters: int = 0
+    learned: int | None = None
+    """Of these, what was trained here."""
     steps: int = 0
     seconds: float = 0.0
     """Of training, validations left out."""

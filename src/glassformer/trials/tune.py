@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, RunError, SettingError
-from glassformer.config.presets import model_name
 from glassformer.config.resolve import flatten
 from glassformer.config.say import Say, silent
 from glassformer.data.embedded import HUB

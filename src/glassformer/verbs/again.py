@@ -3,7 +3,8 @@
 import shlex
 from typing import Any
 
-from glassformer.config.presets import LABELLING, OWN, TEXT
+from glassformer.config.encoders import OWN
+from glassformer.config.presets import LABELLING, TEXT
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 
 

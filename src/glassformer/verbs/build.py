@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from glassformer.config.encoders import OWN
 from glassformer.config.errors import RunError, SettingError
-from glassformer.config.presets import MASKED, OWN, TEXT, TRANSLATION, VECTORS
+from glassformer.config.presets import MASKED, TEXT, TRANSLATION, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.data.inputs import Features
@@ -17,8 +18,10 @@ from glassformer.models.build import (
     build_reader,
     build_seq2seq,
     build_vectors,
+    learned_count,
     parameter_count,
     put_vectors,
+    sized,
 )
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.shape import Shape
@@ -114,10 +117,10 @@ def try_out(model: nn.Module, prepared: Prepared) -> None:
 
 
 def say_size(model: nn.Module, say: Say) -> None:
-    """How large it is, and whether this machine can hold it: weights, gradients and two moments, 4 bytes each."""
-    count = parameter_count(model)
-    whole = sum(weight.numel() for weight in model.parameters())
-    needed = (16 * count + 4 * (whole - count)) / 2**30
+    """How large it is, and whether this machine can hold it: weights, and of what is learned gradients and two moments,
+    4 bytes each.
+    """
+    count, learned = parameter_count(model), learned_count(model)
+    needed = (4 * count + 12 * learned) / 2**30
     note = f": about {needed:.0f} GiB with gradients and the optimiser's memory" if needed >= 1 else ""
-    still = f", {whole - count:,} more are not trained" if whole > count else ""
-    say(f"model: {count:,} parameters{still}{note}")
+    say(f"model: {sized(count, learned)}{note}")

@@ -1,6 +1,7 @@
 """The cards that every run leaves: all there is to know, for programs, and what it is, for a person to read."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.config.version import VERSION
-from glassformer.models.build import parameter_count
+from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.runs.run import CHAT_TEMPLATE, environment, tokenizer_card
 from glassformer.text.pipelines import MASK
 from glassformer.verbs.prepare import Prepared
@@ -46,14 +47,14 @@ def run_card(
     config: Config, prepared: Prepared, model: nn.Module, command: str | None, begun: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """For programs, before the first step. `begun`: what is to be said of the run it begins from."""
-    frozen = sum(weight.numel() for weight in model.parameters()) - parameter_count(model)
     return {
         "glassformer": VERSION,
         "status": "training",
         "task": config.task,
         "labels": None if prepared.answers is None else prepared.answers.to_json(),
         "parameters": parameter_count(model),
-        **({} if begun is None else {"from": begun, "frozen": frozen}),
+        "learned": learned_count(model),
+        **({} if begun is None else {"from": begun}),
         "data": {
             "name": Path(config.data.path or config.data.source_file or "").name,
             "fingerprint": prepared.corpus.fingerprint,
@@ -73,13 +74,11 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
     """`words`: how good it is; `reads`: what it reads, where that is not just texts."""
     training = config.training
     size = f"{training.batch_tokens} tokens" if config.task == TRANSLATION else training.batch_size
-    parameters = card["parameters"] + card.get("frozen", 0)
     tokens = " `tokenizer.json` the tokens," if card["tokenizer"] is not None else ""
     lines = [
         f"# {run.name}",
         "",
-        f"{_what(config)} ({_parts(config)}; {parameters:,} parameters), trained with glassformer "
-        f"{card['glassformer']}.",
+        f"{_what(config)} ({_parts(config)}; {size_of(card)}), trained with glassformer {card['glassformer']}.",
         "",
         "| | |",
         "|---|---|",
@@ -116,6 +115,16 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
         "",
     ]
     return "\n".join(lines)
+
+
+def learned_of(card: Mapping[str, Any]) -> int:
+    """How many of a run's parameters were trained: all, where its card says nothing else."""
+    return int(card.get("learned", card["parameters"]))
+
+
+def size_of(card: Mapping[str, Any]) -> str:
+    """How large a run's model is, in words."""
+    return sized(card["parameters"], learned_of(card))
 
 
 def nothing_held_out(card: dict[str, Any]) -> bool:
@@ -155,8 +164,7 @@ def _begun(card: dict[str, Any]) -> list[str]:
         return []
     runs = [source, *([source["decoder"]] if "decoder" in source else [])]
     named = " and ".join(f"{Path(one['run']).name} ({one['task']}; weights {one['weights'][:12]})" for one in runs)
-    frozen = f"; {card['frozen']:,} parameters stayed as they were" if card["frozen"] else ""
-    return [f"| began from | {named}; new: {', '.join(source['new']) or 'nothing'}{frozen} |"]
+    return [f"| began from | {named}; new: {', '.join(source['new']) or 'nothing'} |"]
 
 
 def _parts(config: Config) -> str:

@@ -24,6 +24,7 @@ from glassformer.tasks.language_model import Windows
 from glassformer.tasks.masked_language_model import Hidden
 from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.verbs.beginning.begin import tokens_of
 from glassformer.verbs.pairs import pairs_of
 from glassformer.verbs.prepare import Prepared, divide, prepare
 
@@ -85,8 +86,11 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked |
     if columns.text is None:
         return check_table(table, columns)
     texts = [text for text in table.columns[columns.text] if text.strip()]
-    tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
-    frame = 2 * config.framed
+    if config.begun:
+        tokenizer, _ = tokens_of(config)
+    else:
+        tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
+    frame = len([*tokenizer.roles.opening, *tokenizer.roles.closing]) if config.framed else 0
 
     def lengths(texts: list[str]) -> list[int]:
         return [len(ids) + frame for ids in tokenizer.encode_batch(texts)]
@@ -97,7 +101,10 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked |
 def _check_pairs(config: Config, read: Table | None, say: Say) -> CheckedPairs:
     table, source, target = pairs_of(config.data, read)
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
-    if config.tokenizer.shared:
+    if config.begun:
+        of_source, of_target = tokens_of(config)
+        counts = [_lengths(of_source), _lengths(of_target or of_source)]
+    elif config.tokenizer.shared:
         counts = [_lengths(Tokenizer.train([*sources, *targets], config.tokenizer, say))] * 2
     else:
         counts = [_lengths(Tokenizer.train(texts, config.tokenizer, say)) for texts in (sources, targets)]
@@ -159,8 +166,8 @@ def _shown_hidden(step: int, batch: Hidden, prepared: Prepared) -> Shown:
     ids = batch.inputs.tolist()
     rows = [[tokenizer.shown(id) for id in row] for row in ids]
     answers = [
-        "|".join(f"{place}: {tokenizer.shown(id)}" for place, id in enumerate(row) if id != NOTHING)
-        for row in batch.answers.tolist()
+        "|".join(f"{place}: {tokenizer.shown(id)}" for place, id in zip(places, asked, strict=True) if id != NOTHING)
+        for places, asked in zip(batch.places.tolist(), batch.answers.tolist(), strict=True)
     ]
     return Shown(step, rows, ids, answers, [], hidden=True)
 

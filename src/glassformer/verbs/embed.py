@@ -14,10 +14,9 @@ from glassformer.config.resolve import Config
 from glassformer.config.say import silent
 from glassformer.data.examples import encode_examples
 from glassformer.data.inputs import Features
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.predict import Example, inputs_of, part_of
@@ -40,7 +39,7 @@ def embed(
     """The vector of a text is what the model's head sees of it, or what it is made to give; of a language model or of a
     translator's encoder, the mean over its tokens.
     """
-    if not isinstance(model, LanguageModel | MaskedLanguageModel | Seq2Seq | Reader | BagReader):
+    if not isinstance(model, TokenModel | Seq2Seq | Reader | BagReader):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     device = device_of(model)
     translated = isinstance(model, Seq2Seq)
@@ -83,7 +82,7 @@ def embed_examples(model: nn.Module, features: Features, config: Config, example
 
 
 def _vectors(
-    model: LanguageModel | MaskedLanguageModel | Seq2Seq | Reader | BagReader,
+    model: TokenModel | Seq2Seq | Reader | BagReader,
     ids: Tensor,
     mask: Tensor,
     inside: Tensor,
@@ -94,8 +93,5 @@ def _vectors(
         pooled: Tensor = model.pool(states, mask)
         head: nn.Module = model.head
         return states, head(pooled) if isinstance(head, UnitLength) else pooled
-    if isinstance(model, LanguageModel):
-        states = model.features(ids, mask)
-    else:
-        states = model.states(ids, mask) if isinstance(model, MaskedLanguageModel) else model.remember(ids, mask).states
+    states = model.states(ids, mask) if isinstance(model, TokenModel) else model.remember(ids, mask).states
     return states, (states * inside.unsqueeze(-1)).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)

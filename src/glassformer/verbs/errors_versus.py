@@ -38,7 +38,7 @@ STRETCH = 64
 
 def versus_view(one: Judged, versus: AnyRun, asked: Asked, device: str, say: Say) -> View:
     """Which examples one run gets and the other does not."""
-    second = versus if isinstance(versus, Loaded) else load(versus, device)
+    second = versus if isinstance(versus, AnyLoaded) else load(versus, device)
     first = one.loaded
     if isinstance(first, LoadedMasked):
         raise Misuse("--versus is not for masked language models: glassformer compare --runs sets them side by side")

@@ -49,11 +49,13 @@ class Given:
     written: list[str] | None = None
     """Of a translator: the tokens after which it writes, START first."""
     answers: list[str] | None = None
-    """What follows each: the next token of a text ("" after the last), or what a translator writes, END last."""
+    """What follows each: the next token of a text ("" after the last), or what a translator writes, END last. Of a
+    masked model what stands there ("": MASK).
+    """
     answer_ids: list[int] | None = None
     """The same as ids; of a text one fewer, for nothing follows its last token."""
     stand: list[int | None] | None = None
-    """Of a masked model: the id at each place, None where MASK stands."""
+    """Of a masked model: the id at each place, None where MASK stands, or what it is never asked for: START, END."""
     output: str = ""
     """What a translator writes."""
     columns: tuple[str, ...] = ()
@@ -115,6 +117,7 @@ def _to_guess(loaded: LoadedMasked, text: str, say: Say) -> Given:
     ids = framed_ids(tokenizer, text, loaded.config.model.context, say)
     _say_unknown(tokenizer, ids, say)
     names = [tokenizer.shown(id) for id in ids]
+    never = {tokenizer.mask, *tokenizer.roles.marks}
     return Given(
         inputs=(torch.tensor([ids], device=device_of(loaded.model)),),
         text=text,
@@ -122,7 +125,7 @@ def _to_guess(loaded: LoadedMasked, text: str, say: Say) -> Given:
         ids=ids,
         words=range(len(ids)),
         answers=["" if id == tokenizer.mask else name for id, name in zip(ids, names, strict=True)],
-        stand=[None if id == tokenizer.mask else id for id in ids],
+        stand=[None if id in never else id for id in ids],
     )
 
 

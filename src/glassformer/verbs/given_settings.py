@@ -12,8 +12,8 @@ from glassformer.runs.run import Run
 from glassformer.text.vectors import vectors_width
 from glassformer.verbs.resume import PATHS
 
-RUNS = ("model.from_run", "model.decoder_from")
-"""The settings that name a run to begin from."""
+RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
+"""The settings that name a run to begin from, and their flags."""
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -50,6 +50,8 @@ def whole_path(key: str, value: Any) -> Any:
     """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
     if key in PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():
         return whole_name(value)
+    if key in RUNS and value is not None and not value.strip():
+        raise SettingError(f"{RUNS[key]} is empty: name a run's folder, or `last`")
     if key in RUNS and value == "last" and not Path(value).exists():
         return str(Run.last().path.resolve())
     is_path = key in (*PATHS, *RUNS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()

@@ -12,9 +12,8 @@ from glassformer.config.errors import DataError, Misuse
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.data.labelled import LabelledCorpus
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Classes, Labels
 from glassformer.tasks.base import Task
@@ -33,6 +32,7 @@ MOST_TOKENS = 128
 MOST_PATCHES = 4096
 MOST_JUDGED = 20_000
 """Tokens of the validation part on which a loss is measured again and again."""
+A_TEXT = ": give a text"
 SEARCHED = 2**20
 """Tokens among which the beginnings of documents are looked for."""
 
@@ -44,7 +44,7 @@ def examples_held_out(
     task, tokenizer = prepared.task, prepared.tokenizer
     if isinstance(task, OnWindows):
         assert tokenizer is not None
-        assert isinstance(model, LanguageModel | MaskedLanguageModel)
+        assert isinstance(model, TokenModel)
         yield from _beginnings(model, task, tokenizer, min(most, task.context), count)
     elif isinstance(task, Translating):
         assert tokenizer is not None
@@ -78,9 +78,7 @@ def _held_part(task: Task) -> str:
     return found
 
 
-def _beginnings(
-    model: LanguageModel | MaskedLanguageModel, task: OnWindows, tokenizer: Tokenizer, most: int, count: int
-) -> Iterator[Given]:
+def _beginnings(model: TokenModel, task: OnWindows, tokenizer: Tokenizer, most: int, count: int) -> Iterator[Given]:
     """Of documents, as far as they can be shown."""
     ids = task.parts[_held_part(task)].ids[:SEARCHED]
     starts = np.arange(0, len(ids), most) if task.start is None else np.flatnonzero(ids == task.start)
@@ -102,8 +100,10 @@ def _few(places: NDArray[np.int64], count: int) -> list[int]:
     )
 
 
-def prepare_again(run: Run) -> Prepared:
-    """The data that a run was trained on, as it was read then."""
+def prepare_again(run: Run, instead: str = "") -> Prepared:
+    """The data that a run was trained on, as it was read then. `instead`: what to do where nobody knows it."""
+    if "imported" in run.card():
+        raise DataError(f"{run.path} was imported: what it was trained on is not known here{instead}")
     try:
         prepared = prepare(run.config(), silent, run.tokenizer(), target_tokenizer=run.target_tokenizer())
     except DataError as error:
@@ -114,7 +114,7 @@ def prepare_again(run: Run) -> Prepared:
 
 def examples_of(loaded: AnyLoaded, count: int, say: Say) -> list[Given]:
     """Some examples of the validation part, spread over it."""
-    prepared = prepare_again(loaded.run)
+    prepared = prepare_again(loaded.run, A_TEXT)
     part = _held_part(prepared.task)
     found = list(
         examples_held_out(
@@ -145,7 +145,7 @@ def loss_on(
     if examples and isinstance(loaded, LoadedMasked):
         raise Misuse("the loss of a masked model is that of tokens hidden in its validation part: give no text")
     if not examples:
-        prepared = prepare_again(loaded.run)
+        prepared = prepare_again(loaded.run, "" if isinstance(loaded, LoadedMasked) else A_TEXT)
         part = _held_part(prepared.task)
         say(f"the loss is that of the {part} part")
 
@@ -153,7 +153,7 @@ def loss_on(
             with torch.no_grad():
                 return prepared.task.evaluate(model, part, most=MOST_JUDGED).metrics["loss"]
 
-        return validate, f"{part} loss, {prepared.task.unit}"
+        return validate, f"{part} loss ({prepared.task.unit})"
     with torch.no_grad():
         right = [_right(loaded, example, answer) for example in examples]
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.errors import Misuse
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
@@ -29,6 +30,8 @@ def import_model(
 ) -> Run:
     """A Hugging Face folder, a GGUF file or a name on the hub as a run; unset, `out` is runs/<name>-N."""
     place = _place(str(source)) if out is None else Path(out)
+    if Path(source).exists() and Path(source).resolve().is_relative_to(place.resolve()):
+        raise Misuse(f"--out {place} is or holds {source}, which is imported: name another folder")
     Run.check_free(place, overwrite=overwrite, goes_on=False)
     found = find(str(source), say)
     imported = import_found(found, say)

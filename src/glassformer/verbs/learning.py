@@ -46,7 +46,7 @@ def learning(loaded: AnyLoaded, text: Example, example: Given) -> View:
 
 def _panels(moment: AnyLoaded, text: Example, example: Given) -> list[Panel]:
     guesses = [] if isinstance(moment, LoadedPredictor | LoadedVectors) else [_guesses(moment, example)]
-    if example.stand is not None and None not in example.stand:  # a text without MASK
+    if example.stand is not None and "" not in (example.answers or ()):  # a text without MASK
         return [*attention_panels(moment.model, example), *guesses]
     return [*attention_panels(moment.model, example), *guesses, _said(moment, text)]
 
@@ -75,6 +75,7 @@ def _guesses(moment: LoadedWriter | LoadedMasked | LoadedTranslator, example: Gi
         guesses=seen.words(tokenizer.shown),
         probabilities=seen.probabilities,
         answers=example.answers,
+        at=example.stand is not None,
     )
 
 

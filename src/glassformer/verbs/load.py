@@ -3,11 +3,11 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, get_args, overload
 
 from torch import nn
 
-from glassformer.config.errors import Misuse, RunError
+from glassformer.config.errors import Misuse, NotThisRun, RunError
 from glassformer.config.presets import LABELLING, TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
@@ -66,6 +66,18 @@ class Loaded:
         name = self.config.model.encoder
         reads = repr(self.tokenizer) if self.features is None or self.config.data.kind == TEXT else self.features.words
         return f"{self.run.path}: {self.config.task}, {name}, {self.parameters:,} parameters, {reads}"
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.run)
+
+    if not TYPE_CHECKING:  # a checker of types knows what each kind has
+
+        def __getattr__(self, name: str) -> Any:
+            """What only runs of another task can do is refused with what this one can."""
+            if not any(name in _methods(kind) for kind in get_args(AnyLoaded)):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            can = ", ".join(_methods(type(self)))
+            raise NotThisRun(f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has {can}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,6 +178,11 @@ class LoadedTranslator(Loaded):
 
 
 AnyLoaded = LoadedWriter | LoadedMasked | LoadedPredictor | LoadedTranslator | LoadedVectors
+
+
+def _methods(kind: type) -> list[str]:
+    """What a person can ask of runs of a kind."""
+    return [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))]
 
 
 def load(run: "str | os.PathLike[str] | Run", device: str = "auto", *, model: OwnModel | None = None) -> AnyLoaded:

@@ -13,7 +13,7 @@ from glassformer.inside.view import View, Views
 from glassformer.runs.run import Run
 from glassformer.text.shown import cut
 from glassformer.verbs.asked import BEAM, Asked
-from glassformer.verbs.load import AnyLoaded, Loaded, load
+from glassformer.verbs.load import AnyLoaded, load
 from glassformer.verbs.predict import Example
 from glassformer.verbs.views import MAKERS, views_of
 
@@ -46,7 +46,7 @@ def look(
     Layers, heads and tokens (`position`) count from 0. `target`: what a translator is to write; `answer`: what an
     example should be, for a training step; `beside`: a second run for `versus`.
     """
-    loaded = run if isinstance(run, Loaded) else load(run, device)
+    loaded = run if isinstance(run, AnyLoaded) else load(run, device)
     options: dict[str, Any] = {
         "layer": layer,
         "head": head,
@@ -64,7 +64,7 @@ def look(
     options = {name: value for name, value in options.items() if value is not None}
     chosen = view or _implied(options) or views_of(loaded)[0]
     _check(chosen, loaded, options, texts)
-    if beside is not None and not isinstance(beside, Loaded):
+    if beside is not None and not isinstance(beside, AnyLoaded):
         options["beside"] = load(beside, device)
     if links is not None:
         options["links"] = os.fspath(links)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.presets import (
     CLASSIFICATION,
@@ -17,7 +18,6 @@ from glassformer.config.presets import (
     TEXT,
     TRANSLATION,
     VECTORS,
-    encoder_info,
 )
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, that_writes, with_epochs
 from glassformer.config.say import Say
@@ -265,9 +265,13 @@ def _for_translation(
         target_tokenizer = _tokenizer_of(train.targets, config, say)
     sides = (tokenizer, target_tokenizer or tokenizer)
     for side in sides:
-        if not side.roles.opening or not side.roles.closing:
+        lacking = [name for name, ids in (("START", side.roles.opening), ("END", side.roles.closing)) if not ids]
+        if lacking:
             where = config.model.from_run or config.model.decoder_from or f"tokenizer.file {config.tokenizer.file}"
-            raise SettingError(f"{where} has no START and END, which translation needs")
+            raise SettingError(
+                f"{where} puts no {' and no '.join(lacking)} around a text, which translation needs: begin with tokens "
+                "that have both, such as BERT's, Marian's, or those of a run trained here"
+            )
     parts = {name: pair_examples_of(part, *sides, config) for name, part in corpus.parts.items()}
     counts = {name: len(part.source.ids) + len(part.target.ids) for name, part in parts.items()}
     if target_tokenizer is not None:

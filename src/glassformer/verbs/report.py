@@ -4,12 +4,14 @@ import datetime
 import math
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from glassformer.config.presets import MULTILABEL, OWN
+from glassformer.config.encoders import OWN
+from glassformer.config.presets import MULTILABEL
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.data.labelled import LabelledCorpus
@@ -28,6 +30,7 @@ from glassformer.tasks.labelling import Labelling
 from glassformer.text.shown import cut
 from glassformer.verbs.again import command_of
 from glassformer.verbs.build import OwnModel
+from glassformer.verbs.card import learned_of, size_of
 from glassformer.verbs.doctor.found import logged_panel
 from glassformer.verbs.errors_brief import brief_errors
 from glassformer.verbs.evaluate import AnyRun
@@ -130,7 +133,7 @@ def report_of(
         panels += held_out_attention(run, config, prepared, model)
     panels += [_environment(card, machine or {}), *_again(card, config)]
     words = "; ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
-    what = f"{config.model.encoder}, {card['parameters']:,} parameters, on {card['data']['name']}"
+    what = f"{config.model.encoder}, {size_of(card)}, on {card['data']['name']}"
     before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
@@ -157,10 +160,14 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
     if card["tokenizer"] is not None:
         tokens = card["tokenizer"]
         rows.insert(3, ["tokens", f"{tokens['kind']}, vocabulary of {tokens['vocab_size']:,}"])
+    if (source := card.get("from")) is not None:
+        rows.insert(3, ["began from", f"{Path(source['run']).name} ({source['task']})"])
     if isinstance(card["labels"], list):
         rows.insert(3, ["classes", cut(", ".join(card["labels"]))])
     elif config.task == MULTILABEL:
         rows.insert(3, ["labels", cut(", ".join(card["labels"]["labels"]))])
+    if (learned := learned_of(card)) < card["parameters"]:
+        rows.insert(3, ["learned", f"{learned:,} of these"])
     return Table(title="What was trained", columns=["setting", "value"], rows=rows)
 
 
@@ -254,7 +261,8 @@ def _environment(card: Mapping[str, Any], machine: Mapping[str, str]) -> Table:
 
 
 def _again(card: Mapping[str, Any], config: Config) -> list[Panel]:
-    note = "With the same data, versions and number of threads, a CPU gives the same numbers to the last digit."
+    same = "data, run to begin from, versions" if "from" in card else "data, versions"
+    note = f"With the same {same} and number of threads, a CPU gives the same numbers to the last digit."
     if card.get("command"):
         return [Words(title="Train it again", text=card["command"], code=True, note=note)]
     if config.model.encoder == OWN:

@@ -13,10 +13,12 @@ from glassformer.verbs.prepare import Prepared
 
 PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
 """The settings that say where the data is: it may have moved."""
+FIXED = ("training.optimizer", "training.loss", "training.last_blocks")
+"""Of those of training: what the optimiser remembers is of these."""
 
 
 def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
-    """The run's own settings; how to train may change, but not the optimiser, which has a memory.
+    """The run's own settings; how to train may change, but not what the optimiser remembers.
 
     So may the place of the data: that it is the same is told by its fingerprint.
     """
@@ -25,7 +27,7 @@ def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
     saved = run.config().to_dict()
     before = flatten(saved)
     for key, value in flags.items():
-        free = key in PATHS or (key.startswith("training.") and key not in ("training.optimizer", "training.loss"))
+        free = key in PATHS or (key.startswith("training.") and key not in FIXED)
         if not free and before.get(key) != value:
             raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
     return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})

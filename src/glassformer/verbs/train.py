@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from glassformer.config.encoders import OWN
 from glassformer.config.errors import GlassformerError, SettingError
-from glassformer.config.presets import OWN
 from glassformer.config.resolve import Config, flatten
 from glassformer.config.say import Say, silent
-from glassformer.models.build import parameter_count
+from glassformer.models.build import learned_count, parameter_count
 from glassformer.models.reader import Reader
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Task
@@ -138,8 +138,8 @@ def train_once(
             name = str(out or Run.next_name(where, resolved.model.encoder))
             path = Path(processes.word_of_first(name))
             if before is None:
+                refuse_same(resolved.model.from_run, resolved.model.decoder_from, path)
                 Run.check_free(path, overwrite=overwrite)
-                refuse_same(resolved, path)
             prepared = prepare(resolved, say, table=table)
             snapshot = None
         built = build_model(
@@ -211,7 +211,7 @@ def _train(
     )
     if processes.first:  # only now, when nothing can be refused any more
         begin()
-        consult(recorder, run, config, prepared, parameter_count(model))
+        consult(recorder, run, config, prepared, learned_count(model))
     processes.wait()
     try:
         ended = trainer.run()
@@ -254,6 +254,7 @@ def _train(
         task=config.task,
         model=config.model.encoder,
         parameters=parameter_count(model),
+        learned=learned_count(model),
         steps=ended.step,
         seconds=round(ended.seconds, 2),
         reason=ended.reason,

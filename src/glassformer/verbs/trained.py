@@ -14,6 +14,8 @@ class Trained:
     task: str
     model: str
     parameters: int
+    learned: int
+    """Of these, what was trained."""
     steps: int
     seconds: float
     """Spent in updates, validations left out."""
@@ -39,7 +41,9 @@ class Trained:
         return {name: value for name, value in held.items() if value is not None}
 
     def _repr_html_(self) -> str:
-        rows = {name: str(getattr(self, name)) for name in ("run", "model", "parameters", "steps", "seconds")}
+        rows = {
+            name: str(getattr(self, name)) for name in ("run", "model", "parameters", "learned", "steps", "seconds")
+        }
         rows |= {name: f"{value:.6g}" for name, value in self.validation.items()}
         return (
             "<table>"

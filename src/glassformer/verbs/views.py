@@ -11,9 +11,9 @@ from glassformer.inside.positions import placed
 from glassformer.inside.view import View
 from glassformer.models.build_input import words_of
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
 from glassformer.runs import history
 from glassformer.verbs import views_of_heads, views_of_texts
 from glassformer.verbs.asked import Asked
@@ -26,7 +26,7 @@ from glassformer.verbs.walk import step, walk_through
 OURS = (LanguageModel, Reader, BagReader, Seq2Seq)
 """Models whose layers are known here; what a person's own is made of, only it knows."""
 
-WITH_CONTEXT = (LanguageModel, MaskedLanguageModel, Reader, Seq2Seq)
+WITH_CONTEXT = (TokenModel, Reader, Seq2Seq)
 """Models in which the vector of a word depends on what stands around it."""
 
 MAKERS: dict[str, Callable[[Asked], View]] = {
@@ -88,7 +88,7 @@ NEEDS: dict[str, Callable[[AnyLoaded], bool]] = {
     "merges": lambda loaded: loaded.tokenizer is not None and loaded.tokenizer.kind == "bpe",
     "pairs": lambda loaded: isinstance(loaded, LoadedWriter),
     "learning": lambda loaded: bool(history.steps_of(loaded.run)),
-    "report": lambda loaded: not isinstance(loaded, LoadedVectors),
+    "report": lambda loaded: "imported" not in loaded.run.card(),
 }
 """What a run must be, for a view that not every run has."""
 

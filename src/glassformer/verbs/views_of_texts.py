@@ -44,9 +44,7 @@ def lens(asked: Asked) -> View:
         example.answers,
         chances=seen.chances,
         entropy=seen.entropy,
-        right="The token that did follow"
-        if example.stand is None
-        else "The token that stands there, unless it is MASK,",
+        at=example.stand is not None,
     )
 
 
@@ -129,12 +127,13 @@ def _side(asked: Asked, loaded: AnyLoaded, text: Example, other: Example) -> Sid
     """A text, and what a run says of it, beside the other."""
     example = given(loaded, text, beam=asked.beam, say=asked.say)
     answers: dict[str, float] = {}
+    alike = None
     if isinstance(loaded, LoadedTranslator):
         said = example.output
     elif isinstance(loaded, LoadedVectors):
         one, another = (found.vector for found in loaded.embed([str(text), str(other)]))
         alike = float(one @ another) / max(float(np.linalg.norm(one) * np.linalg.norm(another)), 1e-12)
-        said = f"a vector with a cosine of {alike:.3f} to the other"
+        said = f"a vector (cosine to the other {alike:.3f})"
     elif isinstance(loaded, LoadedPredictor):
         found = loaded.predict(text)
         answers = found.probabilities or {}
@@ -156,6 +155,7 @@ def _side(asked: Asked, loaded: AnyLoaded, text: Example, other: Example) -> Sid
         ids=example.ids,
         answers=answers,
         said=said,
+        alike=alike,
     )
 
 

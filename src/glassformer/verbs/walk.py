@@ -1,6 +1,7 @@
 """A run's model followed number by number: what it computes for an example, and one step of learning from it."""
 
 import torch
+from torch import nn
 
 from glassformer.config.errors import Misuse
 from glassformer.inside.numbers.training import training_step
@@ -54,8 +55,9 @@ def step(asked: Asked) -> View:
 
 
 def _outputs(asked: Asked) -> list[str]:
-    """Names of what is scored."""
+    """Names of what is scored: a head may have rows that no token has."""
     if isinstance(asked.loaded, LoadedPredictor):
         answers = asked.loaded.answers
         return list(answers.names) if isinstance(answers, Classes) else []
-    return [asked.tokenizer.shown(id) for id in range(asked.tokenizer.vocab_size)]
+    assert isinstance(asked.model.head, nn.Linear)
+    return [asked.tokenizer.shown(id) for id in range(asked.model.head.out_features)]

@@ -67,7 +67,7 @@ def numbers(values: NDArray[Any]) -> list[list[str]]:
 
 
 def guesses(panel: Guesses, wish: float) -> Block:
-    """Layers down, tokens across; the likeliest guess in each cell, framed where it is what did follow."""
+    """Layers down, tokens across; the likeliest guess in each cell, framed where it is right."""
     count = len(panel.tokens)
     if count > MOST_GUESSES:
         raise Misuse(f"{count} tokens are too many for a picture of guesses ({MOST_GUESSES} at most): write .html")
@@ -94,12 +94,12 @@ def guesses(panel: Guesses, wish: float) -> Block:
             columns=columns[part],
             scale=Normalize(0, 1),
             colours=UP,
-            column_name="after",
+            column_name="at" if panel.at else "after",
             written=[row[part] for row in best],
             cell=wide,
             framed=right[:, part],
             bar=start == 0,
         )
         parts.append(cells(what))
-    said = "framed: what did follow" if right.any() else ""
+    said = f"framed: what {'stands there' if panel.at else 'did follow'}" if right.any() else ""
     return stack([*parts, paragraph(said, wish, SMALL, colour=GREY)], 0.15)

@@ -116,9 +116,10 @@ drawers.guesses = (panel) => {
   const listed = make("div.likeliest", { "aria-live": "polite" });
   const at = (layer, token, place) => probabilities[(layer * tokens + token) * most + place];
   const right = (guess, token) => panel.answers && panel.answers[token] !== "" && guess === panel.answers[token];
+  const [where, asked] = panel.at ? ["At", "what stands there"] : ["After", "what followed"];
   const list = (layer, token) => {
-    const answer = panel.answers?.[token] ? `; what followed: ${isolated(panel.answers[token])}` : "";
-    const head = make("p", {}, `After ${isolated(panel.tokens[token])}, ${panel.layers[layer]}${answer}`);
+    const answer = panel.answers?.[token] ? `; ${asked}: ${isolated(panel.answers[token])}` : "";
+    const head = make("p", {}, `${where} ${isolated(panel.tokens[token])}, ${panel.layers[layer]}${answer}`);
     const lines = panel.guesses[layer][token].flatMap((guess, place) => [
       make("bdi", {}, shown(guess) + (right(guess, token) ? " ✓" : "")),
       make("i", { "--share": at(layer, token, place) }),
@@ -137,7 +138,7 @@ drawers.guesses = (panel) => {
   };
   const body = panel.layers.map((name, layer) =>
     make("tr", {}, make("th", { scope: "row" }, name), ...panel.tokens.map((_, token) => cellOf(layer, token))));
-  if (panel.answers) body.push(make("tr", {}, make("th", { scope: "row" }, "what followed"),
+  if (panel.answers) body.push(make("tr", {}, make("th", { scope: "row" }, asked),
     ...panel.answers.map((answer) => make("td.answer", {}, make("bdi", {}, answer === "" ? "" : shown(answer))))));
   roving(cells.map(([cell]) => cell), tokens);
   const head = make("tr", {}, make("td"),
@@ -145,6 +146,7 @@ drawers.guesses = (panel) => {
   const element = make("div.guesses", {},
     make("div.wide", {}, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))),
     scaleBar({ low: 0, high: 1, signed: false }), listed);
-  list(layers - 1, tokens - 1);
+  const hidden = panel.at ? (panel.answers ?? []).indexOf("") : -1; // MASK is what one asks for
+  list(layers - 1, hidden < 0 ? tokens - 1 : hidden);
   return painted(element, () => cells.forEach(([cell, part]) => back(cell, part)));
 };

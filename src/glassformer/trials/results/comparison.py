@@ -14,7 +14,7 @@ from glassformer.trials.outcome import FLOOR, KINDS, TRAINED, Outcome
 from glassformer.trials.results.chance import beyond, compared
 from glassformer.trials.results.metrics import titled, unit_of
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of
-from glassformer.trials.results.rounding import decimals_of, rounded
+from glassformer.trials.results.rounding import amount, decimals_of, rounded
 from glassformer.trials.results.rows import Row, rows_of
 from glassformer.trials.results.shown import view_of
 from glassformer.trials.results.written import as_csv, as_markdown, as_text
@@ -142,6 +142,8 @@ def _marks(row: Row, behind: Difference | None, best: bool, chosen: bool, mode: 
         marks.append(LEVEL)
     marks += [USE] if chosen else []
     marks += [KINDS[row.kind]] if row.kind != TRAINED else []
+    if row.learned is not None and row.learned < row.parameters:
+        marks.append(f"{amount(row.learned)} parameters learned")
     marks += [f"{len(row.outcomes)} {row.repeats} alike"] if row.alike else []
     few, many = row.updates
     asked = {outcome.cell.settings.get(STEPS) for outcome in row.outcomes}

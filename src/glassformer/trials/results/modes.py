@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.measures.paired import Difference
+from glassformer.trials.results.beginnings import of_beginnings
 from glassformer.trials.results.chance import beyond, compared, turned
 from glassformer.trials.results.metrics import SCALES
 from glassformer.trials.results.rounding import amount, from_to
@@ -39,11 +40,13 @@ def verdict_of(rows: Sequence[Row], mode: str) -> Verdict:
         found = verdict(alike)
         chosen = None if found.recommended is None else there[alike.index(found.recommended)]
         return Verdict(
-            [*_of_data(rows), *found.words], next((row for row in rows if row.outcomes and not row.seen), None), chosen
+            [*_of_data(rows), *found.words, *of_beginnings(in_order(rows, mode))],
+            next((row for row in rows if row.outcomes and not row.seen), None),
+            chosen,
         )
     found = verdict(rows)
     more = _of_sizes(rows) if mode == SIZES else []
-    return Verdict([*more, *found.words], found.best, found.recommended)
+    return Verdict([*more, *found.words, *of_beginnings(rows)], found.best, found.recommended)
 
 
 def with_all_data(rows: Sequence[Row]) -> list[Row]:

@@ -50,6 +50,11 @@ class Row:
         return self.kind in (TRAINED, GIVEN)
 
     @property
+    def begins(self) -> bool:
+        """It begins from weights that another run has learned."""
+        return any(outcome.cell.begins for outcome in self.outcomes)
+
+    @property
     def repeats(self) -> str:
         """What there are several of."""
         return "folds" if any("data.fold" in outcome.cell.settings for outcome in self.outcomes) else "seeds"
@@ -94,6 +99,11 @@ class Row:
         return max((outcome.parameters for outcome in self.outcomes), default=0)
 
     @property
+    def learned(self) -> int | None:
+        """Of these parameters; None where nothing was trained here."""
+        return max((outcome.learned for outcome in self.outcomes if outcome.learned is not None), default=None)
+
+    @property
     def seconds(self) -> float:
         """Of training, in the middle of the seeds."""
         return median(outcome.seconds for outcome in self.outcomes) if self.outcomes else math.nan
@@ -132,6 +142,7 @@ class Row:
             "seeds": [outcome.cell.repeat for outcome in self.outcomes],
             "metrics": self.metrics,
             "parameters": self.parameters if known else None,
+            "learned": self.learned,
             "seconds": self.seconds if known else None,
             "seconds_per_example": self.per_example,
             "memory": self.memory,

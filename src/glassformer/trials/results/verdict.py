@@ -131,7 +131,7 @@ def _untold(row: Row, best: Row) -> str:
     found = compared(row, best)
     assert found is not None
     way, told = ("ahead", found) if found.value > 0 else ("behind", turned(found))
-    apart = f"{way} by {by(told, row).replace(' (', ', ').replace(')', '')}" if told.high > 0 else "no example differs"
+    apart = f"{way} by {by_within(told, row)}" if told.high > 0 else "no example differs"
     took = (duration(row.seconds), duration(best.seconds))
     cost = f"trains in {took[0]} instead of {took[1]}" if row.seconds < best.seconds else f"trains in {took[0]}"
     return f"cannot be told from {best.label} by these examples ({apart}), and {cost}"
@@ -166,9 +166,12 @@ def _recommendation(chosen: Row | None, best: Row, done: Sequence[Row]) -> list[
 
 
 def _transformer(trained: Sequence[Row], done: Sequence[Row]) -> list[str]:
-    """Whether it is worth it, where it is one of several: never before a floor and a reference are beaten."""
-    own = next((row for row in trained if row.name.startswith(TRANSFORMER)), None)
-    others = [row for row in trained if not row.name.startswith(TRANSFORMER)]
+    """Whether it is worth it, where it is one of several: never before a floor and a reference are beaten.
+
+    What begins from a run is asked another question, and may be a Transformer by any name.
+    """
+    own = next((row for row in trained if row.name.startswith(TRANSFORMER) and not row.begins), None)
+    others = [row for row in trained if _is_other(row)]
     if own is None or not others:
         return []
     asked = "Is the Transformer worth it?"
@@ -183,7 +186,7 @@ def _transformer(trained: Sequence[Row], done: Sequence[Row]) -> list[str]:
         against = compared(other, own)
         if against is not None and beyond(against):
             return [f"{asked} Not here: {other.label} is better, by {by(against, own)}."]
-    level = [row for row in done if _is_rival(row) and _level(own, row)]
+    level = [row for row in done if (_is_other(row) or row.kind == REFERENCE) and _level(own, row)]
     if level:
         other = min(level, key=lambda row: row.seconds)
         if own.seconds <= other.seconds:
@@ -192,8 +195,8 @@ def _transformer(trained: Sequence[Row], done: Sequence[Row]) -> list[str]:
     return [f"{asked} Yes: {by(found, own)} better than {others[0].label}, and {_cost(own, others[0])}."]
 
 
-def _is_rival(row: Row) -> bool:
-    return row.kind == REFERENCE or (row.is_trained and not row.name.startswith(TRANSFORMER))
+def _is_other(row: Row) -> bool:
+    return row.is_trained and not row.begins and not row.name.startswith(TRANSFORMER)
 
 
 def _cost(own: Row, other: Row) -> str:
@@ -231,6 +234,11 @@ def by(found: Difference, row: Row) -> str:
     unit = unit_of(row.metric)
     told = from_to(found.value, found.low, found.high)
     return told if unit == titled(row.metric) else f"{told} {unit}"
+
+
+def by_within(found: Difference, row: Row) -> str:
+    """The same, to stand in brackets."""
+    return by(found, row).replace(" (", ", ").replace(")", "")
 
 
 def _and(names: Sequence[str]) -> str:

@@ -119,7 +119,7 @@ def as_csv(comparison: "Comparison") -> str:
     writer.writerow(
         [
             "name", "kind", *keys, "score", "low", "high", "seeds", "failed", "behind", "behind_low", "behind_high",
-            "p", "parameters", "seconds", "seconds_per_example", "memory", "updates",
+            "p", "parameters", "learned", "seconds", "seconds_per_example", "memory", "updates",
             *(f"mean_{name}" for name in metrics), "remarks",
         ]
     )  # fmt: skip
@@ -127,7 +127,8 @@ def as_csv(comparison: "Comparison") -> str:
         ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
         apart = (None,) * 4 if behind is None else (behind.value, behind.low, behind.high, behind.p)
         known = bool(row.outcomes)
-        costs = (row.parameters, row.seconds, row.per_example, row.memory, row.updates[1]) if known else (None,) * 5
+        size = (row.parameters, row.learned)
+        costs = (*size, row.seconds, row.per_example, row.memory, row.updates[1]) if known else (None,) * 6
         writer.writerow(
             [
                 row.name, row.kind, *(row.varied.get(key) for key in keys), row.score if known else None, *ends,

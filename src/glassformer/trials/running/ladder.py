@@ -3,19 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from glassformer.config.encoders import OWN, encoder_info, model_name
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import (
-    IMAGE,
-    LANGUAGE_MODEL,
-    MASKED,
-    MIXED,
-    OWN,
-    TABLE,
-    TEXT,
-    TRANSLATION,
-    encoder_info,
-    model_name,
-)
+from glassformer.config.presets import IMAGE, LANGUAGE_MODEL, MASKED, MIXED, TABLE, TEXT, TRANSLATION
 
 WITHOUT_ATTENTION = "lstm:no-attention"
 """The translator that has to put a whole text into one vector: what attention was invented against."""

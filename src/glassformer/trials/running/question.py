@@ -115,6 +115,12 @@ def ask(said: Mapping[str, Any], asked: Asked, say: Say) -> Question:
         raise Misuse("--folds says how much is held out for validation: leave --data.validation_fraction away")
     if asked.folds is not None and asked.runs:
         raise Misuse("--runs are judged on one part of the data, and --folds has several: give one of them")
+    for key in ("training.last_blocks", "training.layer_decay"):
+        if asked.begun and said.get(key) is not None:
+            raise Misuse(
+                f"--{key}: a comparison has each run fine-tuned and frozen, beside models that begin from nothing: "
+                "leave it away"
+            )
     shared = share({**said, **folded}, asked.models or ("transformer",), list(asked.varied), say)
     task, kind = shared.config.task, shared.config.data.kind
     models = asked.models or _models(asked.mode, task, kind)

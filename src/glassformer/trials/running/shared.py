@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import LABELLING, PACKED, encoder_info
+from glassformer.config.presets import LABELLING, PACKED
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import ModelSettings, TokenizerSettings

@@ -22,6 +22,7 @@ from glassformer.trials.running.judged import in_use, judged
 from glassformer.trials.running.peak import Peak
 from glassformer.trials.running.scores import example_scores
 from glassformer.trials.running.seen import seen
+from glassformer.verbs.card import learned_of
 from glassformer.verbs.load import AnyLoaded, load
 from glassformer.verbs.prepare import divide, prepare, settle
 from glassformer.verbs.refit import DONE
@@ -69,6 +70,7 @@ def _trained(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | None:
         evaluation,
         loaded.config,
         parameters=int(card["parameters"]),
+        learned=learned_of(card),
         steps=int(card["steps"]),
         seconds=float(card["seconds"]),
         memory=hears.memory(4 * int(card["parameters"])),

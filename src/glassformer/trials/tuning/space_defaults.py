@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
+from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import SettingError
 from glassformer.config.needs import WORDS
-from glassformer.config.presets import IMAGE, LABELLING, PACKED, RECURRENT, TABLE, TRANSLATION
+from glassformer.config.presets import IMAGE, LABELLING, PACKED, TABLE, TRANSLATION
 from glassformer.config.resolve import BUDGETS, Config
 from glassformer.trials.tuning.space import Dimension
 

@@ -10,11 +10,11 @@ from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, Run
 from glassformer.verbs.beginning.source import Sources
 
 
-def refuse_same(config: Config, out: Path) -> None:
-    """A run that is begun from is not written over."""
-    for flag, where in (("--from", config.model.from_run), ("--decoder-from", config.model.decoder_from)):
-        if where is not None and Path(where).resolve() == out.resolve():
-            raise SettingError(f"--out {out} is the run that {flag} begins from: name another folder")
+def refuse_same(from_run: str | None, decoder_from: str | None, out: Path) -> None:
+    """A run that is begun from is not written over, nor is a folder that holds it."""
+    for flag, where in (("--from", from_run), ("--decoder-from", decoder_from)):
+        if where is not None and Path(where).resolve().is_relative_to(out.resolve()):
+            raise SettingError(f"--out {out} is or holds the run that {flag} begins from: name another folder")
 
 
 def bring_along(config: Config, run: Run) -> None:

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from glassformer.config.encoders import DECODERS, RECURRENT
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import DECODERS, LABELLING, LANGUAGE_MODEL, MASKED, PACKED, RECURRENT, TRANSLATION
+from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, MASKED, PACKED, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
 from glassformer.verbs.beginning.source import READERS, Source, Sources
@@ -104,9 +105,10 @@ def refuse_pair(sources: Sources, task: str) -> None:
     if decoder is not None and task != TRANSLATION:
         raise SettingError(f"{decoder} becomes the decoder of a translation, and the task is {task}: give --from")
     if task == LANGUAGE_MODEL and source.task != LANGUAGE_MODEL:
+        other = "" if source.tokenizer.mask is None else f", or another --task ({MASKED})"
         raise SettingError(
-            f"{source} learned {source.task}, and a language model begins from a language model: give labelled data, "
-            f"or another --task ({MASKED})"
+            f"{source} learned {source.task}, and a language model begins from a language model: give labelled data"
+            f"{other}"
         )
     if task == MASKED and source.tokenizer.mask is None:
         raise SettingError(

@@ -5,8 +5,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.encoders import OWN
 from glassformer.config.errors import NotARun, RunError, SettingError
-from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, OWN, TEXT, TRANSLATION, VECTORS
+from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, TEXT, TRANSLATION, VECTORS
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.runs.files import digest
 from glassformer.runs.run import Run
@@ -30,7 +31,7 @@ class Source:
         try:
             run = Run.open(where)
         except NotARun as error:
-            raise NotARun(f"{flag} {where}: {error}") from None
+            raise NotARun(f"{flag}: {error}") from None
         source = Source(run, flag)
         encoder, kind = source.config.model.encoder, source.config.data.kind
         if encoder == OWN:

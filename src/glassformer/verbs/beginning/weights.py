@@ -137,11 +137,6 @@ def _say_taken(
     runs = " and ".join(str(source.run.path) for source in (sources.body, sources.decoder) if source is not None)
     numbers = [sum(weights[name].numel() for name in weights) for weights in (taken, wanted)]
     say(
-        f"from {runs}: {len(taken)} of {len(wanted)} weights ({in_words(numbers[0])} of {in_words(numbers[1])} "
-        f"numbers); new: {', '.join(new) or 'nothing'}"
+        f"from {runs}: {len(taken)} of {len(wanted)} weights ({numbers[0]:,} of {numbers[1]:,} numbers); "
+        f"new: {', '.join(new) or 'nothing'}"
     )
-
-
-def in_words(number: int) -> str:
-    """11.2 M."""
-    return f"{number / 1e6:.1f} M" if number >= 100_000 else f"{number:,}"

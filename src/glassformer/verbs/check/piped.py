@@ -12,8 +12,9 @@ from typing import Any
 
 from PIL import Image
 
+from glassformer.config.encoders import OWN
 from glassformer.config.errors import RunError
-from glassformer.config.presets import IMAGE, OWN, TEXT
+from glassformer.config.presets import IMAGE, TEXT
 from glassformer.data.features import MixedFeatures
 from glassformer.data.labelled import LabelledCorpus
 from glassformer.text.pipelines import MASK

@@ -136,6 +136,13 @@ class Advice:
 
     # --- how long ---
 
+    def more_blocks(self) -> str | None:
+        """Where a part of the model was left as it came."""
+        blocks = self.config.training.last_blocks
+        return (
+            None if blocks is None else f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
+        )
+
     def longer(self) -> str:
         flag, budget = self._budget()
         return f"{flag} {2 * budget:g}"

@@ -31,7 +31,7 @@ def from_the_log(story: Story, patient: Patient, *, ended: bool) -> list[str]:
         "the first loss against that of guessing": bool(story.steps) and patient.judges_first,
         "whether the loss falls": len(story.losses) >= flat.ENOUGH,
         "whether the loss jumps": len(story.losses) >= 2 * rate.BEFORE,
-        "the gradient of every layer": len(story.layers) >= gradients.LEAST_STEPS,
+        "the gradient of every layer that learns": len(story.layers) >= gradients.LEAST_STEPS,
         "validation after its best": len(story.validations) > gap.AFTER,
         "whether it was still falling at the end": ended and len(story.validations) > 1,
     }

@@ -8,7 +8,7 @@ import numpy as np
 from glassformer.measures.intervals import share_interval
 from glassformer.measures.paired import difference, mcnemar
 from glassformer.training.finding import WARNING, Finding
-from glassformer.verbs.doctor.advice import Advice
+from glassformer.verbs.doctor.advice import Advice, joined
 
 ENOUGH = 20
 """Examples: of fewer, even a good model cannot be told from one that knows nothing."""
@@ -45,10 +45,9 @@ def no_better(
     elif guessing is not None and metrics.get("loss", 0.0) >= guessing:
         words = f"The validation loss is {metrics['loss']:.3g}, and guessing evenly costs {guessing:.3g}."
         numbers = {"loss": metrics["loss"], "guessing": guessing}
-    advice = (
-        f"a longer training ({advise.longer()}), another model (glassformer compare), {advise.another_rate()}; whether "
-        "labels belong to their examples (glassformer data show)"
-    )
+    longer, other = f"a longer training ({advise.longer()})", "another model (glassformer compare)"
+    tries = joined(longer, advise.more_blocks(), other, advise.another_rate())
+    advice = f"{tries}; whether labels belong to their examples (glassformer data show)"
     return Finding("no-better", step, WARNING, words, advice, numbers) if words else None
 
 

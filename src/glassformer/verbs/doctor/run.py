@@ -10,6 +10,7 @@ from glassformer.runs.run import Run
 from glassformer.training.device import choose_device
 from glassformer.training.finding import Finding
 from glassformer.verbs.build import OwnModel
+from glassformer.verbs.card import learned_of
 from glassformer.verbs.doctor.after import inner_findings, judged_findings
 from glassformer.verbs.doctor.data import data_findings
 from glassformer.verbs.doctor.found import (
@@ -24,7 +25,7 @@ from glassformer.verbs.doctor.found import (
 from glassformer.verbs.doctor.listening import Doctor, replay
 from glassformer.verbs.doctor.patient import patient_of
 from glassformer.verbs.held_out import prepare_again
-from glassformer.verbs.load import AnyLoaded, Loaded, load
+from glassformer.verbs.load import AnyLoaded, load
 from glassformer.verbs.prepare import Prepared
 
 ENDED = ("finished", "stopped early")
@@ -42,8 +43,8 @@ def doctor(
     `model`: a person's own, which a run does not hold.
     """
     choose_device(device)  # what is no device is refused, not taken for a model that cannot be looked at
-    known = run if isinstance(run, Loaded) else None
-    run = run.run if isinstance(run, Loaded) else run if isinstance(run, Run) else Run.open(run)
+    known = run if isinstance(run, AnyLoaded) else None
+    run = run if isinstance(run, Run) else Run.open(run)
     lines, card = run.read_metrics(), run.card()
     if "imported" in card:
         raise Misuse(
@@ -60,7 +61,7 @@ def doctor(
         found += _told(physician, lines)
         return findings_of(run.path.name, found, looked, f"data and model, but for what the log tells of them: {error}")
     looked += OF_THE_DATA
-    found += physician.new(data_findings(run.config(), prepared, card["parameters"]))
+    found += physician.new(data_findings(run.config(), prepared, learned_of(card)))
     try:
         loaded = known or load(run, device, model=model)
         say("looking at the model on a few examples")

@@ -22,6 +22,8 @@ class Plan:
     about: str
     """Which model on which data."""
     parameters: int
+    learned: int
+    """Of these, what is trained."""
     parts: dict[str, int]
     """The parameters by part; they sum up to them."""
     tied: bool
@@ -71,6 +73,7 @@ class Plan:
             "about": self.about,
             "words": self.words,
             "parameters": self.parameters,
+            "learned": self.learned,
             "parts": self.parts,
             "tied": self.tied,
             "memory": None if self.needs is None else {**asdict(self.needs), "peak": self.needs.peak},

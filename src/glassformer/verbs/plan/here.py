@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from glassformer.config.say import Say
-from glassformer.models.build import parameter_count
+from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.training.device import choose_compile, choose_device, choose_precision
 from glassformer.verbs.plan.found import Plan
 from glassformer.verbs.plan.parts import parameters_by_part, tied
@@ -30,8 +30,9 @@ def here(planned: Planned, memory: float | None, wanted: bool, say: Say) -> Plan
     where = Where(device, choose_precision(training.precision, device).name)
     with pretending(where):
         model = planned.build(config)
-        parts, count, shared = parameters_by_part(model), parameter_count(model), tied(model)
-    say(f"planning: {count:,} parameters, {planned.batch:,} examples in the largest batch")
+        parts, shared = parameters_by_part(model), tied(model)
+        count, learned = parameter_count(model), learned_count(model)
+    say(f"planning: {sized(count, learned)}, {planned.batch:,} examples in the largest batch")
     stepping = _Stepping(planned, where, really=device == CPU and has_recurrent_layers(model))
     rows = -(-planned.batch // training.accumulate)
     asked = stepping.needs(rows, training.accumulate)
@@ -46,6 +47,7 @@ def here(planned: Planned, memory: float | None, wanted: bool, say: Say) -> Plan
         config=config,
         about=planned.about,
         parameters=count,
+        learned=learned,
         parts=parts,
         tied=shared,
         work=work,

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError
 from glassformer.encoders.transformer import Block
-from glassformer.models.build import parameter_count
+from glassformer.models.build import learned_count, parameter_count
 from glassformer.verbs.plan.found import Plan
 from glassformer.verbs.plan.paper import Paper, scaled
 from glassformer.verbs.plan.parts import parameters_by_part, tied
@@ -28,7 +28,8 @@ def on_paper(planned: Planned, gpus: int, memory: float, flops: float) -> Plan:
     where = Where(torch.device("cuda"), precision, stand_in=True)
     with pretending(where):
         model = planned.build(config)
-        parts, count, shared = parameters_by_part(model), parameter_count(model), tied(model)
+        parts, shared = parameters_by_part(model), tied(model)
+        count, learned = parameter_count(model), learned_count(model)
     rows = max(1, planned.batch // (gpus * training.accumulate))
 
     def of(layers: int, some: int) -> Needs:
@@ -44,6 +45,7 @@ def on_paper(planned: Planned, gpus: int, memory: float, flops: float) -> Plan:
         config=config,
         about=planned.about,
         parameters=count,
+        learned=learned,
         parts=parts,
         tied=shared,
         work=work,

@@ -46,11 +46,10 @@ OF_ATTENTION = {"query": "queries W^Q", "key": "keys W^K", "value": "values W^V"
 
 
 def parameters_by_part(model: nn.Module) -> dict[str, int]:
-    """Numbers that are learned, by part; shared ones count once, at their first part."""
+    """All numbers by part; shared ones count once, at their first part."""
     found: dict[str, int] = {}
     for weight, part in _weights(model, "", "other"):
-        if weight.requires_grad:
-            found[part] = found.get(part, 0) + weight.numel()
+        found[part] = found.get(part, 0) + weight.numel()
     return found
 
 

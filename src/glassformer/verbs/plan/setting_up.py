@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.config.encoders import OWN
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, OWN, TRANSLATION
+from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, TRANSLATION
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import TrainingSettings
@@ -108,7 +109,7 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
     prepared = prepare(resolved, say, table=table)
     task = prepared.task
     count = min(BATCHES, max(1, int(task.steps_per_epoch)))
-    batch = max((task.batch(step) for step in range(1 if task.steady else count)), key=_numbers)
+    batch = max((task.batch(step) for step in range(count)), key=_numbers)
 
     def whole(config: Config) -> nn.Module:
         return build_model(

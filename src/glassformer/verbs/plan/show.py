@@ -32,7 +32,8 @@ def plan_view(plan: "Plan") -> View:
 
 
 def sentences(plan: "Plan") -> list[str]:
-    said = [f"{count(plan.parameters)} parameters."]
+    part = f", {count(plan.learned)} of them learned" if plan.learned < plan.parameters else ""
+    said = [f"{count(plan.parameters)} parameters{part}."]
     if plan.paper is not None:
         said.append(_paper_words(plan.paper))
     else:
