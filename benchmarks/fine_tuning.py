@@ -5,9 +5,8 @@
 RUN: all-MiniLM-L6-v2, imported. Every row is trained by the commands that a person types; every seed holds out another
 tenth of train.csv. dev.csv is scored, never chosen by.
 
-`--reviews` (texts of several sentences with the same labels) adds the row "by way of reviews". A sentence of a review
-need not say what the whole review says: only those are kept of which the fine-tuned model, being sure, says the same.
-From these the encoder learns first, and from train.csv after it.
+`--reviews` (texts of several sentences with the same labels) adds the row "by way of reviews": the encoder learns first
+from these, whole and a few sentences of each, and from train.csv after it.
 """
 
 import argparse
@@ -22,8 +21,6 @@ from pathlib import Path
 RECIPE = Path(__file__).parent.parent / "recipes" / "fine-tune-sst2.yaml"
 WORDS = range(5, 46)
 """Of a sentence that is worth judging."""
-SURE = 0.9
-"""How sure the model must be of what it agrees to."""
 
 
 def glassformer(*words):
@@ -31,22 +28,14 @@ def glassformer(*words):
     return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
-def sentences(reviews, out):
-    """The first two and the last three of each review, where a verdict stands, with the review's label."""
+def mixed(reviews, out):
+    """Every review, and its first two and last three sentences, where a verdict stands, with its label."""
     with open(reviews) as source, open(out, "w") as target:
         for row in map(json.loads, source):
-            text = re.sub(r"<[^>]*>", " ", row["text"])
-            found = [one for one in re.split(r"(?<=[.!?])\s+", text.strip()) if len(one.split()) in WORDS]
-            for one in dict.fromkeys([*found[:2], *found[-3:]]):
+            text = re.sub(r"<[^>]*>", " ", row["text"]).strip()
+            found = [one for one in re.split(r"(?<=[.!?])\s+", text) if len(one.split()) in WORDS]
+            for one in dict.fromkeys([text, *found[:2], *found[-3:]]):
                 print(json.dumps({"text": one, "label": row["label"]}), file=target)
-
-
-def agreed(judged, out):
-    """Sentences of which the model says, and is sure of it, what the review says."""
-    with open(judged) as source, open(out, "w") as target:
-        for row in map(json.loads, source):
-            if row["predicted"] == row["label"] and row["probability"] >= SURE:
-                print(json.dumps({"text": row["text"], "label": row["label"]}), file=target)
 
 
 def rows_of(run, train, dev, reviews, seed, precision, folder):
@@ -64,12 +53,10 @@ def rows_of(run, train, dev, reviews, seed, precision, folder):
     yield "frozen", trained("frozen", train, "--from", run, "--training.last_blocks", 0, "--lr", 0.01, "--epochs", 10)
     yield "fine-tuned", trained("tuned", train, *tuned, run)
     if reviews:
-        sentences(reviews, folder / "sentences.jsonl")
-        glassformer("predict", folder / "tuned", "--file", folder / "sentences.jsonl", "--out", folder / "judged.jsonl")
-        agreed(folder / "judged.jsonl", folder / "agreed.jsonl")
+        mixed(reviews, folder / "mixed.jsonl")
         gently = ["--training.layer_decay", 0.9]
-        first = [*tuned, run, *gently, "--lr", 1e-4, "--epochs", 1, "--model.context", 64]
-        trained("first", folder / "agreed.jsonl", *first, test=False)
+        first = [*tuned, run, *gently, "--lr", 1e-4, "--epochs", 2, "--batch-size", 64, "--model.context", 192]
+        trained("first", folder / "mixed.jsonl", *first, test=False)
         yield "by way of reviews", trained("last", train, *tuned, folder / "first", *gently, "--epochs", 3)
 
 

@@ -80,7 +80,7 @@ def kinds_in_words(table: Table, text: str | None, label: str, task: str, separa
         how = f", several of a row parted by '{separator}' (--data.label_separator)" if separator else ""
         return f"{counted(len(different), 'label')}{how}"
     values = {value for value in labels_of(table, text, label) if value}
-    return f"{len(values):,} classes" if task == CLASSIFICATION else "numbers"
+    return counted(len(values), "class", "classes") if task == CLASSIFICATION else "numbers"
 
 
 def separator_of(table: Table, text: str | None, label: str, task: str, settings: DataSettings) -> str | None:
