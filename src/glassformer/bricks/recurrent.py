@@ -1,6 +1,7 @@
 """Recurrent layers: torch's fast ones, and beside them one step of each as the lectures write it."""
 
 import warnings
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -99,6 +100,18 @@ Hidden = tuple[Tensor, ...]
 CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
+class Zeros(nn.Module):
+    """Numbers that are no weights, named as those of a ParameterList are."""
+
+    def __init__(self, numbers: Sequence[Tensor]) -> None:
+        super().__init__()
+        for place, one in enumerate(numbers):
+            self.register_buffer(str(place), one)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return self.buffers()
+
+
 class Recurrent(nn.Module):
     """Stacked recurrent layers, one or both ways, with a learned first state.
 
@@ -140,7 +153,7 @@ class Recurrent(nn.Module):
         )
         widths = [out, cells or out] if kind == "lstm" else [out]
         first = [torch.zeros(layers * ways, size) for size in widths]
-        self.first = nn.ParameterList([nn.Parameter(state, requires_grad=initial) for state in first])
+        self.first = nn.ParameterList(first) if initial else Zeros(first)
         """h0 (and c0): learned, or zeros."""
 
     def start(self, batch: int) -> Hidden:
