@@ -29,7 +29,6 @@ from support import tokens as some_tokens
 
 QUICK: dict[str, Any] = {
     "writer": lambda: writer("transformer", kv_heads=1, heads=2),
-    "guesser": lambda: guesser(style="bert"),
     "two-way": lambda: reader(TEXT, "gru", bidirectional=True, pool="last"),
     "bag": lambda: reader(TEXT, "bag", Labels(("red", "green", "blue")), ngrams=3, buckets=101),
     "mixed": lambda: reader(MIXED, "average", Classes(("no", "yes"), "logistic")),
@@ -38,6 +37,7 @@ QUICK: dict[str, Any] = {
 SLOW: dict[str, Any] = {
     **{f"writes {name}": lambda name=name: writer(name) for name in ("window", "cnn", "rnn", "lstm", "gru", "average")},
     **{f"style {name}": lambda name=name: writer("transformer", style=name) for name in ("classic", "gpt2", "llama")},
+    "guesser": lambda: guesser(style="bert"),
     "projected": lambda: writer("lstm", cells=19, layers=2),
     "one-hot positions": lambda: writer("transformer", positions="onehot", norm="rms", qk_norm=True),
     "unmasked": lambda: writer("transformer", mask=False, positions="learned", scores="bilinear", head_width=None),
