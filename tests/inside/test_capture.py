@@ -63,7 +63,7 @@ def check_recurrent(layers: Recurrent, seen: Seen, path: str, x: Tensor, mask: T
     if isinstance(layers.cell, nn.LSTM):
         gates = {letter: seen[f"{path}.0.gates.{letter}"] for letter in "ifgo"}
         cells = seen[f"{path}.0.cells"]
-        before = torch.cat([layers.first[1][0].expand(B, 1, -1), cells[:, :-1]], 1)
+        before = torch.cat([layers.start(B)[1][0].unsqueeze(1), cells[:, :-1]], 1)
         real = slice(None) if mask is None else mask
         same((gates["f"] * before + gates["i"] * gates["g"])[real], cells[real])
     if isinstance(layers.cell, nn.GRU):
