@@ -10,9 +10,11 @@ from hypothesis import settings as checking
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
+from glassformer.config.presets import CLASSIFICATION
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns import Columns
 from glassformer.data.groups import time_of
+from glassformer.data.label_column import kinds_in_words
 from glassformer.data.labelled import LabelledCorpus, split_table, whole_table
 from glassformer.data.table import Table
 
@@ -169,6 +171,13 @@ def test_the_report() -> None:
     assert rare.remarks[2:] == ("warning: no row of validation has the label 'rare'",)
     assert nothing.remarks[0] == "60 rows"
     assert list(nothing.parts) == ["train"]
+
+
+def test_one_class_is_no_classes() -> None:
+    assert [kinds_in_words(numbered(9, labels), "text", "label", CLASSIFICATION, None) for labels in ("a", "ab")] == [
+        "1 class",
+        "2 classes",
+    ]
 
 
 def test_customers_stay_together() -> None:

@@ -101,7 +101,7 @@ CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class Zeros(nn.Module):
-    """Numbers that are no weights, named as those of a ParameterList are."""
+    """A first state that is not learned: no weights, but saved by the names that learned ones have."""
 
     def __init__(self, numbers: Sequence[Tensor]) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ from glassformer.data.parts import (
     with_validation,
 )
 from glassformer.data.table import Table, read_table
-from glassformer.data.wording import EXAMPLES, counted, listed
+from glassformer.data.wording import EXAMPLES, listed
 
 T = TypeVar("T")
 
@@ -254,7 +254,7 @@ def thin(parts: Mapping[str, Labelled], fractions: Collection[str], whole: Label
 def classes_in_words(whole: Labelled) -> str:
     counts = sorted(Counter(whole.labels).items(), key=lambda item: (-item[1], item[0]))
     shares = listed([f"{label} {count / len(whole):.1%}" for label, count in counts], EXAMPLES)
-    return f"{counted(len(counts), 'class', 'classes')}: {shares}"
+    return f"{len(counts):,} classes: {shares}"
 
 
 def _amounts_in_words(whole: Labelled) -> str:

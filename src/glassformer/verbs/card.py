@@ -78,7 +78,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
     lines = [
         f"# {run.name}",
         "",
-        f"{_what(config)} ({_parts(config)}; {size_of(card)}), trained with glassformer {card['glassformer']}.",
+        f"{_what(config)} ({_parts(config)}; {size_in_words(card)}), trained with glassformer {card['glassformer']}.",
         "",
         "| | |",
         "|---|---|",
@@ -122,7 +122,7 @@ def learned_of(card: Mapping[str, Any]) -> int:
     return int(card.get("learned", card["parameters"]))
 
 
-def size_of(card: Mapping[str, Any]) -> str:
+def size_in_words(card: Mapping[str, Any]) -> str:
     """How large a run's model is, in words."""
     return sized(card["parameters"], learned_of(card))
 

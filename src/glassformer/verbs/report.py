@@ -30,7 +30,7 @@ from glassformer.tasks.labelling import Labelling
 from glassformer.text.shown import cut
 from glassformer.verbs.again import command_of
 from glassformer.verbs.build import OwnModel
-from glassformer.verbs.card import learned_of, size_of
+from glassformer.verbs.card import learned_of, size_in_words
 from glassformer.verbs.doctor.found import logged_panel
 from glassformer.verbs.errors_brief import brief_errors
 from glassformer.verbs.evaluate import AnyRun
@@ -133,7 +133,7 @@ def report_of(
         panels += held_out_attention(run, config, prepared, model)
     panels += [_environment(card, machine or {}), *_again(card, config)]
     words = "; ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
-    what = f"{config.model.encoder}, {size_of(card)}, on {card['data']['name']}"
+    what = f"{config.model.encoder}, {size_in_words(card)}, on {card['data']['name']}"
     before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
