@@ -14,10 +14,10 @@ import tempfile
 import numpy as np
 
 import glassformer as gf
-from glassformer.data.dates import date_test_rows, spans
-from glassformer.inside.attention import attention_of
-from glassformer.inside.attention_views import share_on
-from glassformer.verbs.given import given
+from glassformer.data.datasets.dates import date_test_rows, spans
+from glassformer.families.model_input import given
+from glassformer.inspection.attention import attention_of
+from glassformer.inspection.attention_views import share_on
 
 PARTS = ["year"] * 4 + [""] + ["month"] * 2 + [""] + ["day"] * 2 + [""]
 """Of each character written; the last is END."""

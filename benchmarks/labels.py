@@ -20,10 +20,10 @@ import tempfile
 import time
 
 from glassformer.config.say import silent
-from glassformer.data.columns import choose_columns
-from glassformer.data.labelled import whole_table
-from glassformer.data.table import read_table
-from glassformer.verbs.prepare import divide, settle
+from glassformer.data.columns.inference import choose_columns
+from glassformer.data.io.table import read_table
+from glassformer.data.split.labelled import whole_table
+from glassformer.families.prepare import divide, settle
 
 PEER = """
 import json, sys

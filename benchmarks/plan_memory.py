@@ -11,8 +11,8 @@ import torch
 from profiled import most_of_training
 
 from glassformer.config.resolve import flatten
-from glassformer.verbs.plan.setting_up import from_data
-from glassformer.verbs.plan.step import Where, has_recurrent_layers, needs, needs_really
+from glassformer.planning.setup import from_data
+from glassformer.planning.step import Where, has_recurrent_layers, needs, needs_really
 
 CPU = torch.device("cpu")
 WRITING, TEXTS, PAIRS = "docstrings", "opinions:rows=400", "dates:rows=400"

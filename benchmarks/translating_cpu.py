@@ -18,8 +18,8 @@ from transformers import MarianConfig, MarianMTModel
 
 from glassformer.config.resolve import resolve
 from glassformer.decoding.beam import beam_search
+from glassformer.families.load import load_translator
 from glassformer.models.build import build_seq2seq
-from glassformer.verbs.load import load_translator
 
 VOCAB, LAYERS, WIDTH, HEADS = 8000, 4, 192, 4
 BEAM, TOGETHER = 5, 64

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from jaxtyping import install_import_hook
 
@@ -21,6 +22,12 @@ os.environ.setdefault("GLASSFORMER_STRICT", "1")  # a report that cannot be made
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from playwright.sync_api import Browser  # noqa: E402
+
+from glassformer.rendering.page import page  # noqa: E402
+from glassformer.rendering.view import View  # noqa: E402
+from helpers.browser import Open, opened, started  # noqa: E402
+from helpers.tables import amounts, opinions, write_table  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -47,3 +54,37 @@ def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GLASSFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+PICTURES = ("cli", "runs", "trials", "exchange", "tests")
+"""Folders whose tests see the pictures that end a training; elsewhere, where they train by the dozen, none is drawn."""
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.path.parent.name not in PICTURES:
+        for draw in ("draw_curves", "draw_confusion", "leave_report"):
+            monkeypatch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """60 texts of three classes."""
+    return write_table(tmp_path / "opinions.csv", opinions(60, classes=3))
+
+
+@pytest.fixture
+def numbers_table(tmp_path: Path) -> Path:
+    return write_table(tmp_path / "amounts.csv", amounts(60), ("text", "rating"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with started() as one:
+        yield one
+
+
+@pytest.fixture
+def show(browser: Browser, tmp_path: Path) -> Open:
+    """One view of these panels, opened."""
+    return lambda *panels, **size: opened(browser, page([View("A view", panels)], title="A view"), tmp_path, **size)

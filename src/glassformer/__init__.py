@@ -11,22 +11,22 @@ from glassformer.config.version import VERSION
 if TYPE_CHECKING:
     from glassformer.config.errors import GlassformerError as GlassformerError
     from glassformer.encoders.registry import register_encoder as register_encoder
-    from glassformer.inside.capture import capture as capture
+    from glassformer.families.evaluate import evaluate as evaluate
+    from glassformer.families.load import load as load
+    from glassformer.inspection.capture import capture as capture
+    from glassformer.reporting.report import report as report
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.trials.compare import compare as compare
     from glassformer.trials.folds import cross_validate as cross_validate
     from glassformer.trials.tune import tune as tune
-    from glassformer.verbs.check.run import check as check
-    from glassformer.verbs.doctor.run import doctor as doctor
+    from glassformer.verbs.check import check as check
+    from glassformer.verbs.doctor import doctor as doctor
     from glassformer.verbs.errors import errors as errors
-    from glassformer.verbs.evaluate import evaluate as evaluate
     from glassformer.verbs.export import export as export
-    from glassformer.verbs.importing import import_model as import_model
-    from glassformer.verbs.load import load as load
+    from glassformer.verbs.import_model import import_model as import_model
     from glassformer.verbs.look import look as look
-    from glassformer.verbs.plan.run import plan as plan
-    from glassformer.verbs.report import report as report
-    from glassformer.verbs.scaling.measure import scaling as scaling
+    from glassformer.verbs.plan import plan as plan
+    from glassformer.verbs.scaling import scaling as scaling
     from glassformer.verbs.train import train as train
 
 __version__ = VERSION
@@ -34,21 +34,21 @@ __version__ = VERSION
 _PUBLIC = {
     "GlassformerError": "glassformer.config.errors",
     "Tokenizer": "glassformer.text.tokenizer",
-    "capture": "glassformer.inside.capture",
-    "check": "glassformer.verbs.check.run",
+    "capture": "glassformer.inspection.capture",
+    "check": "glassformer.verbs.check",
     "compare": "glassformer.trials.compare",
     "cross_validate": "glassformer.trials.folds",
-    "doctor": "glassformer.verbs.doctor.run",
+    "doctor": "glassformer.verbs.doctor",
     "errors": "glassformer.verbs.errors",
-    "evaluate": "glassformer.verbs.evaluate",
+    "evaluate": "glassformer.families.evaluate",
     "export": "glassformer.verbs.export",
-    "import_model": "glassformer.verbs.importing",
-    "load": "glassformer.verbs.load",
+    "import_model": "glassformer.verbs.import_model",
+    "load": "glassformer.families.load",
     "look": "glassformer.verbs.look",
-    "plan": "glassformer.verbs.plan.run",
+    "plan": "glassformer.verbs.plan",
     "register_encoder": "glassformer.encoders.registry",
-    "report": "glassformer.verbs.report",
-    "scaling": "glassformer.verbs.scaling.measure",
+    "report": "glassformer.reporting.report",
+    "scaling": "glassformer.verbs.scaling",
     "train": "glassformer.verbs.train",
     "tune": "glassformer.trials.tune",
 }

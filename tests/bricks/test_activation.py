@@ -3,7 +3,7 @@ import torch
 
 from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.config import sections
-from support import ACTIVATIONS_WRITTEN_OUT, numbers, same
+from helpers.support import ACTIVATIONS_WRITTEN_OUT, numbers, same
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -18,7 +18,7 @@ from glassformer.bricks.attention import (
 )
 from glassformer.bricks.positions import Rotary
 from glassformer.config.sections import SCORES
-from support import Seen, differs, named, numbers, pairwise, ready, same, softmax
+from helpers.support import Seen, differs, named, numbers, pairwise, ready, same, softmax
 
 B, T, S = 3, 7, 5
 MEMORY_WIDTH = 11

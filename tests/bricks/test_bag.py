@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.bricks import bag as bag_module
 from glassformer.bricks.bag import BagOfWords, in_order, picked, run_hashes
-from support import differs, numbers, ready, same, tokens
+from helpers.support import differs, numbers, ready, same, tokens
 
 B, T, VOCAB, OUT = 17, 13, 11, 5
 LENGTHS = torch.tensor([T, 1, 2, 0, 5, 3, 7, T, 4, 6, 1, 9, 2, 8, 10, 3, 12])

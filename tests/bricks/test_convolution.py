@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from glassformer.bricks.convolution import Convolution
-from support import numbers, ready, same
+from helpers.support import numbers, ready, same
 
 B, T, D, OUT = 2, 13, 3, 5
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from glassformer.bricks.embedding import OneHot, WordVectors
-from support import numbers, ready, same, tokens
+from helpers.support import numbers, ready, same, tokens
 
 
 @pytest.mark.parametrize("scale", [False, True])

@@ -6,7 +6,7 @@ import torch
 
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.config.sections import ACTIVATIONS
-from support import ACTIVATIONS_WRITTEN_OUT, Seen, numbers, ready, same
+from helpers.support import ACTIVATIONS_WRITTEN_OUT, Seen, numbers, ready, same
 
 D, HIDDEN = 5, 11
 

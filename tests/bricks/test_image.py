@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.bricks.image import ConvolutionStack, Patches, convolve_written_out, max_pool_written_out
-from support import numbers, ready, same
+from helpers.support import numbers, ready, same
 
 W, H, N, M = 11, 7, 3, 5
 

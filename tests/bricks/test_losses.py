@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.bricks.losses import l2_penalty, logistic_loss, softmax_loss, squared_loss
-from support import numbers, same, tokens
+from helpers.support import numbers, same, tokens
 
 
 def test_squared() -> None:

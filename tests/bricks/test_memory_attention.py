@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from glassformer.bricks.memory_attention import MemoryAttention
-from support import Seen, differs, numbers, ready, same, softmax
+from helpers.support import Seen, differs, numbers, ready, same, softmax
 
 B, T, S, D, M, HIDDEN = 2, 3, 5, 7, 11, 13
 KINDS = ["dot", "scaled", "bilinear", "additive"]

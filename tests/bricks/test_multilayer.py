@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
-from support import differs, numbers, ready, same
+from helpers.support import differs, numbers, ready, same
 
 B, D, HIDDEN, OUT = 3, 5, 11, 7
 

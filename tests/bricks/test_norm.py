@@ -6,7 +6,7 @@ from torch import nn
 
 from glassformer.bricks.norm import BatchNorm, layer_norm, make_norm, rms_norm
 from glassformer.config.sections import NORMS
-from support import differs, numbers, randomise, ready, same
+from helpers.support import differs, numbers, randomise, ready, same
 
 B, T, D = 3, 5, 7
 

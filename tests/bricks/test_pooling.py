@@ -6,7 +6,7 @@ from torch import Tensor
 from glassformer.bricks.attention import average_by_similarity
 from glassformer.bricks.pooling import AttentionPool, make_pool
 from glassformer.config.sections import POOLS
-from support import Seen, differs, numbers, ready, same, softmax
+from helpers.support import Seen, differs, numbers, ready, same, softmax
 
 B, T, D = 4, 7, 6
 LENGTHS = (T, 3, 1, 0)

@@ -13,7 +13,7 @@ from glassformer.bricks.positions import (
 )
 from glassformer.config.errors import SettingError
 from glassformer.config.scaling import Scaling
-from support import differs, numbers, ready, same, tokens
+from helpers.support import differs, numbers, ready, same, tokens
 
 B, T, D, CONTEXT = 2, 5, 7, 11
 HEADS, E = 3, 10

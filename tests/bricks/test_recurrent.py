@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.recurrent import Gates, Recurrent, elman_step, gru_gates, gru_step, lstm_gates, lstm_step
-from support import numbers, ready, same, sigmoid
+from helpers.support import numbers, ready, same, sigmoid
 
 B, T, INPUT, D = 3, 5, 7, 4
 Weights = dict[str, np.ndarray]

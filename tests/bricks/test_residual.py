@@ -3,7 +3,7 @@ import torch
 
 from glassformer.bricks.norm import make_norm
 from glassformer.bricks.residual import Residual
-from support import numbers, ready, same
+from helpers.support import numbers, ready, same
 
 D = 7
 

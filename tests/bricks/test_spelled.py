@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.spelled import spelled
-from support import ready, same
+from helpers.support import ready, same
 
 LETTERS = " abcd"
 TEXTS = ["ab cab  ab d", "", " ", "a", "cab ab", "ba ab", "  d", "abcd abcd abcd", "dd d dd"]

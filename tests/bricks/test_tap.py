@@ -1,7 +1,7 @@
 import torch
 
 from glassformer.bricks.tap import Tap
-from support import numbers
+from helpers.support import numbers
 
 
 def test_passes_the_very_tensor_on() -> None:

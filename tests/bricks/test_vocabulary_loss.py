@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
-from support import numbers, same, tokens
+from helpers.support import numbers, same, tokens
 
 N, D, V = 13, 5, 11
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from glassformer.bricks.word_dropout import WordDropout
-from support import numbers, same
+from helpers.support import numbers, same
 
 B, T, D = 37, 41, 5
 

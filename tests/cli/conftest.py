@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from glassformer.cli.main import main
 from glassformer.verbs.train import train
-from running import Command, labelled, tiny
-from tables import amounts, opinions, write_table
-from translating import mirrored, translating
+from helpers.running import Command, labelled, tiny
+from helpers.tables import amounts, opinions, write_table
+from helpers.translating import mirrored, translating
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     quick = {"training.optimizer": "adamw", "training.lr": 0.05, "training.steps": 6}
     with pytest.MonkeyPatch.context() as patch:
         for draw in ("draw_curves", "draw_confusion"):
-            patch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)
+            patch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
         train(two, out=folder / "two", **labelled("lstm"), **quick)
         train(three, out=folder / "three", model="bag", **quick)
         train(rated, out=folder / "rated", **labelled("average"), **quick)
@@ -111,7 +111,7 @@ def translators(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = write_table(folder / "pairs.csv", mirrored(60), ("source", "target"))
     quick = {"training__optimizer": "adamw", "training__lr": 0.02, "training__validate_every": 60}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("glassformer.verbs.folder.draw_curves", lambda *args, **more: None)
+        patch.setattr("glassformer.reporting.papers.draw_curves", lambda *args, **more: None)
         train(table, out=folder / "gru", **translating("gru", **quick, model__width=24, training__steps=60))
         train(table, out=folder / "transformer", **translating(**quick))
         train(table, out=folder / "bottleneck", **translating("lstm", **quick, model__attention="none"))

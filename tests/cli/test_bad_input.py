@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from running import TINY, Command, one_line
+from helpers.running import TINY, Command, one_line
 
 WRONG = {
     "missing file": (["train", "nope.txt"], 2, ["nope.txt", "docstrings"]),

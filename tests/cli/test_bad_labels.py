@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from running import Command, one_line
-from tables import opinions, write_table
+from helpers.running import Command, one_line
+from helpers.tables import opinions, write_table
 
 WRONG_WITH_A_RUN = {
     "writing": (["generate", "two", "x"], 2, ["two learned classification", "glassformer predict"]),

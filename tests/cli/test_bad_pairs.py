@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from running import Command, one_line
-from tables import opinions, write_table
-from translating import mirrored, write_aligned, write_tmx
+from helpers.running import Command, one_line
+from helpers.tables import opinions, write_table
+from helpers.translating import mirrored, write_aligned, write_tmx
 
 LETTERS = ["--tokenizer.kind", "char"]
 SMALL = ["--size", "nano", "--model", "gru", "--steps", "2", *LETTERS]

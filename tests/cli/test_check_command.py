@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.models.reader import BagReader
 from glassformer.verbs.train import train
-from running import Command, one_line
+from helpers.running import Command, one_line
 
 QUICK = ("--only", "cached,batched,padded,saved")
 

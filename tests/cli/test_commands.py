@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import VERBS
-from running import TINY, Command
+from helpers.running import TINY, Command
 
 
 def run_apart(*words: str) -> "subprocess.CompletedProcess[str]":

@@ -14,7 +14,7 @@ from glassformer.cli.board import Board
 from glassformer.cli.main import main
 from glassformer.trials.outcome import Cell
 from glassformer.trials.running.engine import Happened
-from running import Command
+from helpers.running import Command
 
 QUICK = ("compare", "iris", "--models", "linear", "--seeds", "1", "--steps", "3", "--no-floors", "--no-references")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.demo import DATES, dates_judged
-from running import TINY, Command, one_line
+from helpers.running import TINY, Command, one_line
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from running import Command, one_line
-from tables import amounts, opinions, write_table
+from helpers.running import Command, one_line
+from helpers.tables import amounts, opinions, write_table
 
 
 @pytest.mark.parametrize(

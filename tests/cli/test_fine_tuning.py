@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from beginnings import BODY, quick, write_data
 from glassformer.runs.run import Run
-from running import Command
+from helpers.beginnings import BODY, quick, write_data
+from helpers.running import Command
 
 
 def test_fine_tuning(command: Command, tmp_path: Path) -> None:

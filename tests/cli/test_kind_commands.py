@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.verbs.train import train
-from kinds import rows_of, write_bars, write_rows
-from running import Command, one_line
-from tables import opinions, write_table
+from helpers.kinds import rows_of, write_bars, write_rows
+from helpers.running import Command, one_line
+from helpers.tables import opinions, write_table
 
 QUICK = {"training.steps": 3, "training.batch_size": 8, "training.threads": 1}
 FEW = ["--steps", "2", "--out", "run"]
@@ -28,7 +28,7 @@ def kind_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.MonkeyPatch.context() as patch:
         for draw in ("draw_curves", "draw_confusion"):
-            patch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)
+            patch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
         train(rows, out=folder / "table", model="linear", **QUICK)
         train(bars, out=folder / "image", model="cnn", **QUICK)
         train(mixed, out=folder / "both", model="average", also="n", **QUICK)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from running import Command
-from tables import amounts, opinions, write_table
+from helpers.running import Command
+from helpers.tables import amounts, opinions, write_table
 
 GOOD, BAD = "the soup was good and lovely", "the film was awful and dull"
 

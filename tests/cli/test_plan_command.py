@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.plan import _same
-from running import Command
+from helpers.running import Command
 
 SMALL = ["--model.width", "16", "--model.layers", "1", "--model.context", "16", "--batch-size", "4"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.verbs.load import LoadedPredictor
-from running import Command
-from tables import read_csv, write_table
+from glassformer.families.load import LoadedPredictor
+from helpers.running import Command
+from helpers.tables import read_csv, write_table
 
 GOOD, BAD = "the soup was good and lovely", "the film was awful and dull"
 

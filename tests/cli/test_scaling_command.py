@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from running import Command
+from helpers.running import Command
 
 SMALL = ("--parts", "time", "--models", "rnn,cnn", "--lengths", "4,8", "--width", "8", "--layers", "1")
 

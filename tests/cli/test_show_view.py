@@ -2,9 +2,9 @@
 
 import pytest
 
-from drawn import guesses
 from glassformer.cli.show_view import show_view
-from glassformer.inside.view import View
+from glassformer.rendering.view import View
+from helpers.drawn import guesses
 
 
 @pytest.mark.parametrize(("at", "head"), [(False, "after"), (True, "at")])

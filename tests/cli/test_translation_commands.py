@@ -10,10 +10,10 @@ import pytest
 import sacrebleu
 from matplotlib.image import imread
 
-from glassformer.verbs.load import load_translator
-from running import Command, begin, finish
-from tables import write_table
-from translating import mirrored, write_aligned, write_tmx
+from glassformer.families.load import load_translator
+from helpers.running import Command, begin, finish
+from helpers.tables import write_table
+from helpers.translating import mirrored, write_aligned, write_tmx
 
 TEXTS = ["abc", "fed", "a", "", "bcdefa", "   ", "cab"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from running import Command
+from helpers.running import Command
 
 QUICK = ("--model", "average", "--steps", "2", "--training.batch_size", "8", "--model.width", "8")
 DATA = "opinions:rows=120"
@@ -14,7 +14,7 @@ DATA = "opinions:rows=120"
 
 def test_a_search_and_its_recipe(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for draw in ("draw_curves", "draw_confusion", "leave_report"):
-        monkeypatch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)
+        monkeypatch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
     code, out, err = command("tune", DATA, *QUICK, "--trials", 2, "--data.test_fraction", 0.1)
     assert code == 0
     assert "2 trials. Best on validation: accuracy" in out

@@ -14,8 +14,8 @@ from glassformer.encoders.base import State
 from glassformer.encoders.recurrent_decoder import RecurrentDecoderState
 from glassformer.encoders.transformer import TransformerState
 from glassformer.models.seq2seq import Seq2Seq
-from support import randomise, ready, same, tokens
-from translators import SOURCE_VOCAB, TARGET_VOCAB, Flags, label, translator
+from helpers.support import randomise, ready, same, tokens
+from helpers.translators import SOURCE_VOCAB, TARGET_VOCAB, Flags, label, translator
 
 START, END, NEVER = 1, 2, (0, 1)
 MODELS: list[Flags] = [

@@ -12,8 +12,8 @@ from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.sampling import GREEDY, Sampling, choose
 from glassformer.models.build import build_language_model
 from glassformer.models.language_model import LanguageModel
-from running import CAUSAL, tiny
-from support import ready, same, softmax, tokens
+from helpers.running import CAUSAL, tiny
+from helpers.support import ready, same, softmax, tokens
 
 VOCAB, CONTEXT = 13, 16
 

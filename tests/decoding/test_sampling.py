@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.config.errors import SettingError
 from glassformer.decoding.sampling import GREEDY, Sampling, choose, distribution, keep_top_k, keep_top_p, penalise
-from support import numbers, same, softmax
+from helpers.support import numbers, same, softmax
 
 B, V = 3, 11
 SCORES = numbers(B, V, seed=1, scale=2.0)

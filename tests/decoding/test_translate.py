@@ -10,8 +10,8 @@ from glassformer.decoding import translate as translate_room
 from glassformer.decoding.beam import Hypothesis, beam_search
 from glassformer.decoding.translate import GREEDY, Search, longest_translation, translate
 from glassformer.models.seq2seq import Seq2Seq
-from support import ready, tokens
-from translators import SOURCE_VOCAB, translator
+from helpers.support import ready, tokens
+from helpers.translators import SOURCE_VOCAB, translator
 
 START, END = 1, 2
 LENGTHS = (3, 7, 1, 5, 7, 2, 3, 6, 1)

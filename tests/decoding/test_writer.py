@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
+from glassformer.families.generate import Writer
 from glassformer.models.build import build_language_model
 from glassformer.text.stream import Stops
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.write import Writer
-from running import tiny
-from support import randomise
+from helpers.running import tiny
+from helpers.support import randomise
 
 TEXT = "the quick brown fox jumps over the lazy dog"
 

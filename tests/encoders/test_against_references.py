@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch import nn
 
-from cases import build, small
 from glassformer.bricks.attention import Memory
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
-from support import ACTIVATIONS_WRITTEN_OUT, copy_block, differs, numbers, ready, same
+from helpers.cases import build, small
+from helpers.support import ACTIVATIONS_WRITTEN_OUT, copy_block, differs, numbers, ready, same
 
 B, T, S, WIDTH, HEADS, HIDDEN = 3, 7, 5, 21, 3, 11
 

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from cases import CAUSAL, CONTEXT, PAIRS, WHOLE, WITH_MEMORY, Flags, build, label, small
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.encoders import ENCODERS, EncoderInfo
@@ -16,7 +15,8 @@ from glassformer.encoders import registry
 from glassformer.encoders.base import Encoder, State
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder, register_encoder
-from support import differs, numbers, same
+from helpers.cases import CAUSAL, CONTEXT, PAIRS, WHOLE, WITH_MEMORY, Flags, build, label, small
+from helpers.support import differs, numbers, same
 
 B, T = 3, 7
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from cases import RECURRENT_DECODERS, Flags, build, label, small
 from glassformer.bricks.attention import Memory
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import resolve
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.encoders.registry import Place, build_encoder
-from support import Seen, differs, numbers, ready, same, sigmoid, softmax
+from helpers.cases import RECURRENT_DECODERS, Flags, build, label, small
+from helpers.support import Seen, differs, numbers, ready, same, sigmoid, softmax
 
 B, T, S, M = 3, 4, 5, 7
 every_decoder = pytest.mark.parametrize("flags", RECURRENT_DECODERS, ids=label)

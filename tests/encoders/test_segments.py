@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from cases import build, small
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS
-from glassformer.data.segments import segments_of
+from glassformer.data.packing.segments import segments_of
 from glassformer.encoders.registry import Place, build_encoder
 from glassformer.encoders.transformer import within
 from glassformer.models.build import build_language_model, build_masked_model
-from running import tiny
-from support import differs, numbers, ready, same, tokens
+from helpers.cases import build, small
+from helpers.running import tiny
+from helpers.support import differs, numbers, ready, same, tokens
 
 LENGTHS = ((3, 1, 5), (2, 6, 1))
 SEGMENTS = torch.tensor([[number for number, length in enumerate(row) for _ in range(length)] for row in LENGTHS])

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from cases import CAUSAL, PAIRS, WITH_MEMORY, Flags, build, label
 from glassformer.bricks.attention import Memory
 from glassformer.encoders.base import Encoder, State
 from glassformer.encoders.recurrent_decoder import RecurrentDecoderState
 from glassformer.encoders.transformer import TransformerState
-from support import differs, numbers, same
+from helpers.cases import CAUSAL, PAIRS, WITH_MEMORY, Flags, build, label
+from helpers.support import differs, numbers, same
 
 N, K, S, ROOM = 4, 3, 5, 13
 LENGTHS = (2, 5, 3, 1)

@@ -9,16 +9,28 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-from translator_twins import CONTEXT, END, KINDS, NEVER, PAD, START, VOCAB, WORDS, padded, save_translator, sources
-from twins import close
 
 import glassformer as gf
 from glassformer.decoding.translate import GREEDY, Search, longest_translation, marks_of, translate
-from glassformer.exchange.architecture import Unsupported
-from glassformer.exchange.folder import read_folder
+from glassformer.exchange.huggingface.architecture import Unsupported
+from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.importing import import_found
+from glassformer.families.load import LoadedTranslator
 from glassformer.models.seq2seq import Seq2Seq
-from glassformer.verbs.load import LoadedTranslator
+from helpers.translator_twins import (
+    CONTEXT,
+    END,
+    KINDS,
+    NEVER,
+    PAD,
+    START,
+    VOCAB,
+    WORDS,
+    padded,
+    save_translator,
+    sources,
+)
+from helpers.twins import close
 
 OPENINGS = {"bart": (END, START), "marian": (PAD,)}
 
@@ -166,8 +178,8 @@ def test_it_goes_out_as_it_came(twin: Twin, tmp_path: Path) -> None:
 
 def test_training_goes_on_with_what_opens_a_target(twin: Twin) -> None:
     """The batch of a task: what is read begins with all of it, and only what follows the last of it is asked."""
-    from glassformer.data.pair_examples import encode_pairs
-    from glassformer.data.translations import Pairs
+    from glassformer.data.features.pairs import encode_pairs
+    from glassformer.data.split.pairs import Pairs
     from glassformer.tasks.translation import NOTHING, Translating
 
     kind, _, ours, _ = twin

@@ -17,21 +17,21 @@ from transformers import (
     BertForSequenceClassification,
     BertModel,
 )
-from twins import blocks_of, close
 
 import glassformer as gf
-from bert_twins import PIECES, SIZES, TEXTS, VOCAB, save_bert, sentence_folder
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
-from glassformer.exchange.architecture import Unsupported
-from glassformer.exchange.exporting import Exported, export_huggingface
-from glassformer.exchange.folder import read_folder
+from glassformer.exchange.huggingface.architecture import Unsupported
+from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
+from glassformer.exchange.huggingface.folder import read_folder
+from glassformer.exchange.huggingface.registry import written
 from glassformer.exchange.importing import Imported, import_found
-from glassformer.exchange.registry import written
+from glassformer.families.load import LoadedMasked, LoadedPredictor, LoadedVectors
 from glassformer.models.build import build_masked_model
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.export import export
-from glassformer.verbs.load import LoadedMasked, LoadedPredictor, LoadedVectors
+from helpers.bert_twins import PIECES, SIZES, TEXTS, VOCAB, save_bert, sentence_folder
+from helpers.twins import blocks_of, close
 
 MASKED: dict[str, dict[str, Any]] = {
     "plain": {},

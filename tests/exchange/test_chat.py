@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import tokenizers
-from nasty import NASTY
-from pipelines_elsewhere import byte_fallback, bytes_split, reference, unigram
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.text import chat
 from glassformer.text.chat import chat_ids, render_chat, specials_of
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
+from helpers.nasty import NASTY
+from helpers.pipelines_elsewhere import byte_fallback, bytes_split, reference, unigram
 
 CHATML = """\
 {%- if messages[0]['role'] != 'system' %}

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import BertModel, LlamaConfig, LlamaForCausalLM
-from twins import VOCAB, save_tokens, save_twin
 
-from bert_twins import save_bert, sentence_folder
 from glassformer.config.errors import GlassformerError
 from glassformer.exchange.importing import import_found
 from glassformer.exchange.source import find
+from helpers.bert_twins import save_bert, sentence_folder
+from helpers.twins import VOCAB, save_tokens, save_twin
 
 CONFIG = LlamaConfig(
     vocab_size=VOCAB,

@@ -7,16 +7,16 @@ import pytest
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
-from twins import TEXT, close
 
 from glassformer.config.errors import Misuse, RunError
 from glassformer.config.resolve import Config, resolve
-from glassformer.exchange.architecture import Unsupported
-from glassformer.exchange.exporting import Exported, export_huggingface
+from glassformer.exchange.huggingface.architecture import Unsupported
+from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
+from glassformer.families.generate import Writer
 from glassformer.models.build import build_language_model, build_reader
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.write import Writer
+from helpers.twins import TEXT, close
 
 SIZES = {"model.layers": 2, "model.heads": 3, "model.width": 24, "model.hidden": 37, "model.context": 31}
 READER = {"model.causal": True, "model.pool": "last", "model.head_layers": 0, "model.head_bias": False}
@@ -161,7 +161,7 @@ def test_a_folder_is_filled_only_if_it_is_empty_or_one_says_so(tmp_path: Path) -
 
 
 def test_what_comes_back_different_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.exchange.llama import Qwen3
+    from glassformer.exchange.huggingface.llama import Qwen3
 
     right = Qwen3.write
 

@@ -7,15 +7,15 @@ from typing import Any
 import gguf
 import pytest
 import torch
-from gguf_files import WORDS, byte_pairs, tiny, write
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3ForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.exchange import gguf_package
-from glassformer.exchange.found import Found
-from glassformer.exchange.gguf import read_gguf
+from glassformer.exchange.external_model import Found
+from glassformer.exchange.gguf import package as gguf_package
+from glassformer.exchange.gguf.reader import read_gguf
+from helpers.gguf_files import WORDS, byte_pairs, tiny, write
 
 TOKENS = byte_pairs()
 QUANTISABLE = {"hidden_size": 96, "intermediate_size": 64, "num_attention_heads": 6, "head_dim": 32}

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gguf_files import Values, tiny, write
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.found import Found
-from glassformer.exchange.gguf import read_gguf
-from glassformer.exchange.gguf_header import read_header
+from glassformer.exchange.external_model import Found
+from glassformer.exchange.gguf.header import read_header
+from glassformer.exchange.gguf.reader import read_gguf
+from helpers.gguf_files import Values, tiny, write
 
 MEMORY = 4 << 20
 """Bytes: a hundred times what the small file needs."""

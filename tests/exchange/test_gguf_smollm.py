@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import regex
 import torch
-from nasty import NASTY
 from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-from glassformer.exchange.found import Found
-from glassformer.exchange.gguf import read_gguf
+from glassformer.exchange.external_model import Found
+from glassformer.exchange.gguf.reader import read_gguf
+from helpers.nasty import NASTY
 
 pytestmark = pytest.mark.weights
 

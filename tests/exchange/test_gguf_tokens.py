@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 import regex
-from gguf_files import SPECIALS, WORDS, Values, byte_pairs, pieces, tiny, write
-from nasty import NASTY
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.gguf import read_gguf
+from glassformer.exchange.gguf.reader import read_gguf
+from glassformer.families.load import load_writer
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.export import export
-from glassformer.verbs.importing import import_model
-from glassformer.verbs.load import load_writer
+from glassformer.verbs.import_model import import_model
+from helpers.gguf_files import SPECIALS, WORDS, Values, byte_pairs, pieces, tiny, write
+from helpers.nasty import NASTY
 
 LEARNED = WORDS - len(SPECIALS) - 1
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"

@@ -19,12 +19,12 @@ from transformers import (
     Qwen3ForCausalLM,
     Qwen3ForSequenceClassification,
 )
-from twins import PROMPTS, VOCAB, blocks_of, close, save_tokens, save_twin
 
 import glassformer as gf
-from glassformer.inside.panels import Grid
-from glassformer.inside.view import View
-from glassformer.verbs.load import LoadedPredictor, LoadedWriter
+from glassformer.families.load import LoadedPredictor, LoadedWriter
+from glassformer.rendering.panels import Grid
+from glassformer.rendering.view import View
+from helpers.twins import PROMPTS, VOCAB, blocks_of, close, save_tokens, save_twin
 
 IDS: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 GPT2: dict[str, Any] = {"vocab_size": VOCAB, "n_positions": 67, "n_embd": 42, "n_layer": 3, "n_head": 3, **IDS}

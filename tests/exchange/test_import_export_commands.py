@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from transformers import GPT2Config, GPT2LMHeadModel
-from twins import VOCAB, save_tokens, save_twin
 
 from glassformer.cli.main import main
+from helpers.twins import VOCAB, save_tokens, save_twin
 
 
 @pytest.fixture(scope="module")

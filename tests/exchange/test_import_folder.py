@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
-from twins import VOCAB, save_tokens, save_twin
 
 import glassformer as gf
 from glassformer.config.errors import GlassformerError, Misuse
-from glassformer.exchange import hub, source
+from glassformer.exchange import source
+from glassformer.exchange.huggingface import hub
 from glassformer.exchange.importing import import_found
 from glassformer.exchange.source import find
+from helpers.twins import VOCAB, save_tokens, save_twin
 
 CONFIG = LlamaConfig(
     vocab_size=VOCAB,

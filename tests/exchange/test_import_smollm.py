@@ -8,7 +8,7 @@ from transformers import AutoConfig, LlamaForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 import glassformer as gf
-from glassformer.verbs.load import LoadedWriter
+from glassformer.families.load import LoadedWriter
 
 pytestmark = pytest.mark.weights
 

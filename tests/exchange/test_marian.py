@@ -9,20 +9,20 @@ import pytest
 import sentencepiece
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianConfig, MarianMTModel, MarianTokenizer
-from translator_twins import SIZES, loud
-from twins import close
 
 import glassformer as gf
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.sections import TokenizerSettings
 from glassformer.decoding.translate import GREEDY
-from glassformer.exchange.architecture import Unsupported
-from glassformer.exchange.exporting import Exported, export_huggingface
-from glassformer.exchange.registry import written
+from glassformer.exchange.huggingface.architecture import Unsupported
+from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
+from glassformer.exchange.huggingface.registry import written
+from glassformer.families.load import LoadedTranslator
+from glassformer.families.translate import translate_texts
 from glassformer.models.build import build_seq2seq
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.load import LoadedTranslator
-from glassformer.verbs.translate import translate_texts
+from helpers.translator_twins import SIZES, loud
+from helpers.twins import close
 
 ENGLISH = [f"the {a} {b} the {c}" for a in ("cat", "dog", "bird") for b in ("sees", "hears") for c in ("house", "tree")]
 GERMAN = [

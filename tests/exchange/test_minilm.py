@@ -9,9 +9,9 @@ from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
 import glassformer as gf
-from glassformer.inside.panels import Frames, Grid
-from glassformer.inside.view import View
-from glassformer.verbs.load import LoadedVectors
+from glassformer.families.load import LoadedVectors
+from glassformer.rendering.panels import Frames, Grid
+from glassformer.rendering.view import View
 
 pytestmark = pytest.mark.weights
 

@@ -12,20 +12,31 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from exported import CAPITALS, CATEGORIES, COLOURS, LETTERS, NUMBERS, export, guesser, reader, translator, writer
 from PIL import Image
 from torch import Tensor
 
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
-from glassformer.data.examples import encode_examples
+from glassformer.data.features.texts import encode_examples
 from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import Sampling
 from glassformer.decoding.translate import GREEDY, marks_of, translate
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.tasks.answers import Classes, Labels, Scale
-from kinds import part_of
-from support import numbers
-from support import tokens as some_tokens
+from helpers.exported import (
+    CAPITALS,
+    CATEGORIES,
+    COLOURS,
+    LETTERS,
+    NUMBERS,
+    export,
+    guesser,
+    reader,
+    translator,
+    writer,
+)
+from helpers.kinds import part_of
+from helpers.support import numbers
+from helpers.support import tokens as some_tokens
 
 QUICK: dict[str, Any] = {
     "writer": lambda: writer("transformer", kv_heads=1, heads=2),

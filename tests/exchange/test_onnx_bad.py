@@ -7,17 +7,18 @@ from pathlib import Path
 import onnxruntime
 import pytest
 import torch
-from exported import LETTERS, export, reader, writer
 from torch import Tensor, nn
 
 from glassformer.bricks.norm import LayerNorm
 from glassformer.config.errors import GlassformerError, Misuse, RunError
 from glassformer.config.presets import TEXT
-from glassformer.exchange import onnx_graph, onnx_twins
-from glassformer.exchange.folders import check_empty, filling
-from glassformer.exchange.onnx import FILES
-from glassformer.exchange.onnx_parts import Exported
-from support import tokens
+from glassformer.exchange.export_folder import check_empty, filling
+from glassformer.exchange.onnx import graph as onnx_graph
+from glassformer.exchange.onnx import twins as onnx_twins
+from glassformer.exchange.onnx.export import FILES
+from glassformer.exchange.onnx.parts import Exported
+from helpers.exported import LETTERS, export, reader, writer
+from helpers.support import tokens
 
 
 class Forgetful(LayerNorm):

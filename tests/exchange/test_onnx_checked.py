@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import glassformer as gf
-from glassformer.verbs.check.checked import Checked
-from glassformer.verbs.check.run import check
+from glassformer.checks.result import Checked
+from glassformer.verbs.check import check
 from glassformer.verbs.export import export
 
 SETTINGS: dict[str, Any] = {

@@ -7,14 +7,14 @@ import pytest
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nasty import NASTY
-from pipelines_elsewhere import PIPELINES, reference, unigram
 from tokenizers import models, pre_tokenizers
 
 from glassformer.config.errors import DataError
 from glassformer.text.outside import CLOSE, OPEN
 from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import Tokenizer
+from helpers.nasty import NASTY
+from helpers.pipelines_elsewhere import PIPELINES, reference, unigram
 
 MADE = {name: build() for name, build in PIPELINES.items()}
 

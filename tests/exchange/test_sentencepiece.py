@@ -11,13 +11,13 @@ import pytest
 import sentencepiece
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nasty import NASTY
 from transformers import MarianTokenizer
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.tokens import Tokens, read_tokens
+from glassformer.exchange.tokens.reader import Tokens, read_tokens
 from glassformer.text.sentencepiece import pipeline, read_pieces
 from glassformer.text.stream import Stream
+from helpers.nasty import NASTY
 
 ENGLISH = "the quick brown fox jumps over a lazy dog it's naïve isn't it 17% of hens saw 3.14 foxes; hello, you? <b> X"
 GERMAN = "der schnelle braune Fuchs springt über den faulen Hund, eine kleine Geschichte; Hühner sahen 3,14 Füchse? Ja"

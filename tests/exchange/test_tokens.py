@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 import tokenizers
-from nasty import NASTY
-from pipelines_elsewhere import bytes_split, word_pieces
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, BartTokenizer, BertTokenizer, GPT2Tokenizer
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.token_files import TokenFiles
-from glassformer.exchange.tokens import read_tokens
+from glassformer.exchange.tokens.files import TokenFiles
+from glassformer.exchange.tokens.reader import read_tokens
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
+from helpers.nasty import NASTY
+from helpers.pipelines_elsewhere import bytes_split, word_pieces
 
 
 def write(folder: Path, **files: Any) -> Path:

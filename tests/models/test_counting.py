@@ -16,7 +16,7 @@ from glassformer.encoders.recurrent import RecurrentState
 from glassformer.encoders.transformer import TransformerState
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
-from support import randomise
+from helpers.support import randomise
 
 VOCAB, T = 13, 11
 

@@ -11,7 +11,7 @@ from glassformer.config.resolve import resolve
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model
 from glassformer.models.language_model import LanguageModel
-from support import randomise, same, tokens
+from helpers.support import randomise, same, tokens
 
 B, T, VOCAB, LAYERS, CONTEXT = 3, 7, 29, 2, 11
 Pairs = list[tuple[nn.Module, nn.Module]]

@@ -13,7 +13,7 @@ from glassformer.encoders.registry import BUILDERS
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model, build_masked_model
 from glassformer.models.language_model import LanguageModel
-from support import numbers, same
+from helpers.support import numbers, same
 
 VOCAB, WIDTH, LAYERS = 211, 64, 2
 

@@ -17,8 +17,8 @@ from glassformer.models.build_input import words_of
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, MixedTokens
 from glassformer.models.reader import Reader
 from glassformer.models.shape import Shape
-from kinds import config_of
-from support import differs, numbers, randomise, same, tokens
+from helpers.kinds import config_of
+from helpers.support import differs, numbers, randomise, same, tokens
 
 B, VOCAB, OUT = 5, 13, 3
 SHAPES = {

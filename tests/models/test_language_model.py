@@ -17,7 +17,7 @@ from glassformer.encoders.registry import BUILDERS
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model, parameter_count
 from glassformer.models.language_model import LanguageModel
-from support import differs, randomise, ready, same, tokens
+from helpers.support import differs, randomise, ready, same, tokens
 
 B, T, VOCAB = 3, 7, 13
 CAUSAL = [name for name in BUILDERS if ENCODERS[name].causal]

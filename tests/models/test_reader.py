@@ -18,7 +18,7 @@ from glassformer.config.sections import POOLS, ModelSettings
 from glassformer.encoders.registry import BUILDERS
 from glassformer.models.build import build_language_model, build_reader, learned_count, parameter_count, put_vectors
 from glassformer.models.reader import BagReader, Reader
-from support import Seen, differs, numbers, randomise, ready, same, tokens
+from helpers.support import Seen, differs, numbers, randomise, ready, same, tokens
 
 B, T, VOCAB, OUT = 5, 7, 13, 3
 LENGTHS = (T, 4, 1, 2, 6)

@@ -16,8 +16,8 @@ from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_seq2seq, parameter_count
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.weights import put_weights, take_weights
-from support import copy_block, differs, numbers, randomise, ready, same, tokens
-from translators import SMALL, SOURCE_VOCAB, TARGET_VOCAB, TRANSLATORS, Flags, label, settings_of, translator
+from helpers.support import copy_block, differs, numbers, randomise, ready, same, tokens
+from helpers.translators import SMALL, SOURCE_VOCAB, TARGET_VOCAB, TRANSLATORS, Flags, label, settings_of, translator
 
 B, S, T = 3, 5, 7
 every_translator = pytest.mark.parametrize("flags", TRANSLATORS, ids=label)

@@ -14,7 +14,7 @@ from glassformer.config.sections import ACTIVATIONS, NORMS, POOLS, POSITIONS, SC
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
 from glassformer.models.build import build_language_model, build_masked_model, build_reader, build_vectors
 from glassformer.models.reader import TextReader
-from support import differs, numbers, randomise, same, tokens
+from helpers.support import differs, numbers, randomise, same, tokens
 
 B, T, VOCAB = 3, 7, 13
 Flags = dict[str, Any]

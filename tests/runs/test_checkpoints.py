@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 from glassformer.config.errors import RunError
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
-from running import identical, steps_saved
-from support import numbers
+from helpers.running import identical, steps_saved
+from helpers.support import numbers
 
 
 def contents(step: int, size: int = 7) -> Checkpoint:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from glassformer.config.errors import RunError
+from glassformer.families.load import load
 from glassformer.runs.run import Run
-from glassformer.verbs.load import load
 from glassformer.verbs.train import train
-from running import command, identical, losses_of, same_run, steps_saved, tensors_of, tiny, train_here
+from helpers.running import command, identical, losses_of, same_run, steps_saved, tensors_of, tiny, train_here
 
 SETTINGS = tiny(training__steps=8, training__checkpoint_every=1, training__validate_every=8, model__dropout=0.1)
 

@@ -12,8 +12,8 @@ from glassformer.config.errors import RunError
 from glassformer.runs import history
 from glassformer.runs.history import due, forget, keep, rewind, steps_of, weights_at
 from glassformer.runs.run import Run
-from running import identical
-from support import numbers
+from helpers.running import identical
+from helpers.support import numbers
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from safetensors.torch import load_file, save_file
 from glassformer.cli.main import main
 from glassformer.config.errors import DataError, GlassformerError, Misuse, NotARun, RunError, SettingError
 from glassformer.config.resolve import resolve
+from glassformer.families.evaluate import evaluate
+from glassformer.families.load import load
 from glassformer.models.build import build_language_model
 from glassformer.runs.run import Run
-from glassformer.verbs.evaluate import evaluate
-from glassformer.verbs.load import load
 from glassformer.verbs.train import train
-from running import (
+from helpers.running import (
     CAUSAL,
     DATA,
     flags,
@@ -296,7 +296,7 @@ def told(run: Path, use: Callable[[Path], object]) -> str | None:
 
 def test_a_card_that_lacks_something(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part of it gone: it works all the same, or the file is named; never a traceback."""
-    monkeypatch.setattr("glassformer.verbs.folder.draw_curves", lambda *args, **more: None)  # it takes long
+    monkeypatch.setattr("glassformer.reporting.papers.draw_curves", lambda *args, **more: None)  # it takes long
     path = run / "glassformer.json"
     card = json.loads(path.read_text())
     for gone in card:

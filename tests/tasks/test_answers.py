@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import RunError, SettingError
 from glassformer.tasks.answers import Classes, Scale, read_answers
-from support import numbers, same
+from helpers.support import numbers, same
 
 
 @pytest.mark.parametrize(

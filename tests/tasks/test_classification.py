@@ -13,11 +13,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError
-from glassformer.data.examples import Examples
+from glassformer.data.features.texts import Examples
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.classification import Classification, confusion_matrix, macro_f1, per_class, weights_of
-from support import numbers, same
-from tables import examples_of_lengths
+from helpers.support import numbers, same
+from helpers.tables import examples_of_lengths
 
 NAMES = ("bad", "good", "so-so", "odd")
 

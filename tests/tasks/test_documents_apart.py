@@ -10,13 +10,13 @@ import torch
 import glassformer as gf
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import resolve
-from glassformer.data.store import Tokens
+from glassformer.data.packing.store import Tokens
+from glassformer.families.load import load
 from glassformer.models.build import build_language_model
 from glassformer.models.language_model import LanguageModel
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.verbs.load import load
-from running import losses_of, tiny, train_here
-from support import randomise, same
+from helpers.running import losses_of, tiny, train_here
+from helpers.support import randomise, same
 
 VOCAB, START, END = 11, 1, 2
 CPU = torch.device("cpu")

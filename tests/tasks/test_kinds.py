@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from glassformer.config.errors import DataError, SettingError
-from glassformer.data.image_features import ImageFeatures
-from glassformer.data.table_features import TableFeatures
+from glassformer.data.features.images import ImageFeatures
+from glassformer.data.features.tables import TableFeatures
 from glassformer.models.build import build_reader
 from glassformer.tasks.answers import Classes, Scale
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import scores_of
 from glassformer.tasks.regression import Regression
-from kinds import config_of, part_of, pictures_part, rows_of
-from support import randomise
+from helpers.kinds import config_of, part_of, pictures_part, rows_of
+from helpers.support import randomise
 
 ROWS = rows_of(17)
 TABLE = part_of(**{name: [row[name] for row in ROWS] for name in ("height", "weight", "city")})

@@ -8,15 +8,15 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.resolve import resolve
-from glassformer.data import inputs as inputs_module
-from glassformer.data.examples import Examples
+from glassformer.data.features import inputs as inputs_module
+from glassformer.data.features.texts import Examples
 from glassformer.models.build import build_reader
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import device_of, score, scores_of
-from running import labelled
-from support import randomise, same
-from tables import examples_of_lengths
+from helpers.running import labelled
+from helpers.support import randomise, same
+from helpers.tables import examples_of_lengths
 
 LENGTHS = [3, 11, 1, 7, 7, 2, 19, 5, 4, 13, 1, 8, 6, 17, 9, 3, 12]
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
-from glassformer.data.store import Tokens
+from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_language_model
 from glassformer.models.language_model import LanguageModel
 from glassformer.tasks import windows
 from glassformer.tasks.language_model import LanguageModelling
-from running import CAUSAL, tiny
-from support import randomise, same
+from helpers.running import CAUSAL, tiny
+from helpers.support import randomise, same
 
 VOCAB, START, END = 11, 1, 2
 CPU = torch.device("cpu")

@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from glassformer.bricks.vocabulary_loss import vocabulary_loss
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
-from glassformer.data.masking import NOTHING, Masking
-from glassformer.data.store import Tokens
+from glassformer.data.packing.masking import NOTHING, Masking
+from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_masked_model
 from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.tasks import windows
 from glassformer.tasks.masked_language_model import Hidden, MaskedModelling, asked_of
-from glassformer.trials.floors.hidden import judge_hidden
-from running import tiny
-from support import randomise, same
+from glassformer.trials.baselines.hidden import judge_hidden
+from helpers.running import tiny
+from helpers.support import randomise, same
 
 VOCAB, START, END, MASK = 13, 1, 2, 3
 CPU = torch.device("cpu")
@@ -100,8 +100,8 @@ COMPILED = """
 import numpy as np, torch
 from torch._dynamo.testing import CompileCounter
 from glassformer.config.resolve import resolve
-from glassformer.data.masking import Masking
-from glassformer.data.store import Tokens
+from glassformer.data.packing.masking import Masking
+from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_masked_model
 from glassformer.tasks.masked_language_model import MaskedModelling
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from glassformer.tasks.answers import Scale
 from glassformer.tasks.regression import Regression
-from support import numbers, same
-from tables import examples_of_lengths
+from helpers.support import numbers, same
+from helpers.tables import examples_of_lengths
 
 VALUES = ["12", "40.5", "-3", "8", "101"]
 SCALE = Scale.of(np.array([float(value) for value in VALUES]), None)

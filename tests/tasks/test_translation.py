@@ -16,9 +16,9 @@ from glassformer.decoding.translate import Search
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.tasks.translation import PairBatch, Translating, text_scores
 from glassformer.training.loop import Trainer
-from support import ready, same
-from translating import letters_of, mirrored, pair_examples
-from translators import translator
+from helpers.support import ready, same
+from helpers.translating import letters_of, mirrored, pair_examples
+from helpers.translators import translator
 
 CPU = torch.device("cpu")
 ROWS = [("abc", "CBA"), ("d", "D"), ("fedcba", "ABCDEF"), ("ab", "BA"), ("eee", "EEE")]

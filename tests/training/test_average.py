@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from fitting import CPU, Fit, Memory, Training, linear, trained
 from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError, TrainingFailed
@@ -22,8 +21,9 @@ from glassformer.training.events import Event, Stepped, Validated
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.snapshot import Snapshot
-from running import identical
-from support import same
+from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
+from helpers.running import identical
+from helpers.support import same
 
 OFTEN: dict[str, Any] = {"checkpoint_every": 1, "validate_every": 1, "lr": 0.2, "optimizer": "adamw"}
 

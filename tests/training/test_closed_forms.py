@@ -5,19 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fitting import trained
 
 from glassformer.config.sections import DataSettings
-from glassformer.data.features import learn_features
-from glassformer.data.inputs import Inputs
-from glassformer.data.labelled import Labelled
-from glassformer.data.table import read_table
+from glassformer.data.features.build import learn_features
+from glassformer.data.features.inputs import Inputs
+from glassformer.data.io.table import read_table
+from glassformer.data.split.labelled import Labelled
 from glassformer.models.build import build_reader
 from glassformer.tasks.answers import Answers, Classes, Scale
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import score
 from glassformer.tasks.regression import Regression
-from kinds import config_of, part_of
+from helpers.fitting import trained
+from helpers.kinds import config_of, part_of
 
 DESCENT = {"optimizer": "momentum", "weight_decay": 0.0, "clip": None, "validate_every": 10_000}
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from fitting import Fit, Training, linear, trained
 from torch import nn
 
 from glassformer.config.errors import TrainingFailed
@@ -17,7 +16,8 @@ from glassformer.training.finding import Finding
 from glassformer.training.finite import MOST_ROWS, rows_not_finite
 from glassformer.training.sizes import layer_of, measured
 from glassformer.verbs.train import train
-from running import StopAfter, identical, log_of, losses_of, same_run, tensors_of, tiny, train_here
+from helpers.fitting import Fit, Training, linear, trained
+from helpers.running import StopAfter, identical, log_of, losses_of, same_run, tensors_of, tiny, train_here
 
 
 def rms(*tensors: torch.Tensor) -> float:

@@ -13,7 +13,7 @@ from glassformer.config.errors import TrainingFailed
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Started, Stepped
 from glassformer.verbs.train import train
-from running import (
+from helpers.running import (
     CAUSAL,
     DATA,
     QUICK,

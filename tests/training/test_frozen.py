@@ -10,8 +10,8 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.models.build import build_language_model, build_reader, build_seq2seq
 from glassformer.training.frozen import distances, freeze, is_new, rates
 from glassformer.training.optimiser import Optimiser
-from running import CAUSAL, labelled, tiny
-from translating import translating
+from helpers.running import CAUSAL, labelled, tiny
+from helpers.translating import translating
 
 LAYERS = 3
 

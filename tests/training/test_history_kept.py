@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from fitting import CPU, Fit, Memory, linear, trained
 from torch import Tensor
 
 from glassformer.cli.train import parser
@@ -19,14 +18,15 @@ from glassformer.runs.run import Run
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.verbs.train import train
-from running import StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
+from helpers.fitting import CPU, Fit, Memory, linear, trained
+from helpers.running import StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
 
 KEEPING = {"training.keep_checkpoints": True}
 
 
 @pytest.fixture(autouse=True)
 def no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.verbs.folder.leave_report", lambda *args, **more: None)
+    monkeypatch.setattr("glassformer.reporting.papers.leave_report", lambda *args, **more: None)
 
 
 class Moments(Memory):

@@ -10,8 +10,8 @@ import pytest
 
 from glassformer.training.events import Event, Started
 from glassformer.verbs.train import train
-from running import DATA, begin, finish, flags, labelled, same_run, steps_saved, tiny, train_here, wait_for
-from tables import opinions, write_table
+from helpers.running import DATA, begin, finish, flags, labelled, same_run, steps_saved, tiny, train_here, wait_for
+from helpers.tables import opinions, write_table
 
 SETTINGS = tiny(
     training__steps=200,

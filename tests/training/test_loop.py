@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fitting import CPU, Fit, Memory, Training, linear, trained
 from torch import nn
 
 from glassformer.config.errors import SettingError, TrainingFailed
@@ -22,8 +21,9 @@ from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.events import Checkpointed, Ended, Event, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
-from running import identical
-from support import same
+from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
+from helpers.running import identical
+from helpers.support import same
 
 
 def steps_of(training: Training, kind: type) -> list[int]:

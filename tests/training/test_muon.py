@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from glassformer.training.muon import Muon, orthogonalise
-from support import numbers, same
+from helpers.support import numbers, same
 
 SHAPES = [(5, 5), (3, 11), (13, 4), (1, 7), (32, 31)]
 

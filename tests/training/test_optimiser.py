@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-from fitting import Fit, linear, trained
 from torch import Tensor, nn
 
 from glassformer.config.resolve import resolve
@@ -12,8 +11,9 @@ from glassformer.config.sections import POSITIONS, TrainingSettings
 from glassformer.models.build import build_language_model, build_reader
 from glassformer.training.muon import Muon
 from glassformer.training.optimiser import Optimiser, decayed
-from running import CAUSAL, labelled, tiny
-from support import numbers, randomise, same
+from helpers.fitting import Fit, linear, trained
+from helpers.running import CAUSAL, labelled, tiny
+from helpers.support import numbers, randomise, same
 
 OPTIMISERS = ("muon", "adamw", "momentum", "sgd")
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from fitting import Fit, Memory, linear
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.verbs.train import train
-from running import (
+from helpers.fitting import Fit, Memory, linear
+from helpers.running import (
     DATA,
     begin,
     finish,
@@ -28,7 +28,7 @@ from running import (
     train_here,
     wait_for,
 )
-from tables import opinions, write_table
+from helpers.tables import opinions, write_table
 
 
 def close(one: Path, other: Path, tolerance: float) -> None:

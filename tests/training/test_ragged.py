@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from fitting import Training, trained
 from torch import nn
 
 from glassformer.config.resolve import resolve
@@ -15,9 +14,10 @@ from glassformer.tasks.base import Task
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.regression import Regression
 from glassformer.training.events import Stepped, Validated
-from running import labelled
-from support import numbers, randomise, same
-from tables import examples_of_lengths
+from helpers.fitting import Training, trained
+from helpers.running import labelled
+from helpers.support import numbers, randomise, same
+from helpers.tables import examples_of_lengths
 
 LENGTHS = [3, 11, 1, 7, 7, 2, 15, 5, 4, 13, 1, 8, 6, 12, 9, 3, 12, 2, 2, 10, 5]
 

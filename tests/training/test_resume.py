@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 from glassformer.config.errors import Misuse
+from glassformer.families.evaluate import evaluate
 from glassformer.runs.checkpoints import load_checkpoint, save_checkpoint
 from glassformer.training.events import Checkpointed, Event, Noted, Sampled, Started, Stepped, Validated
-from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
-from running import CAUSAL, StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
+from helpers.running import CAUSAL, StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
 
 
 def stopped_and_resumed(out: Path, settings: dict[str, Any], *steps: int) -> Path:

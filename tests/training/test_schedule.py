@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from fitting import Fit, linear, trained
 
 from glassformer.config.sections import TrainingSettings
 from glassformer.training.events import Stepped
 from glassformer.training.schedule import rate_factor
+from helpers.fitting import Fit, linear, trained
 
 
 def factors(total: int, **settings: object) -> list[float]:

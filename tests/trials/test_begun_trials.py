@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from beginnings import BODY, quick, write_data
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.files import read_tensors
 from glassformer.runs.run import Run
@@ -21,7 +20,8 @@ from glassformer.trials.running.folder import id_of
 from glassformer.trials.running.question import Asked, Question, ask
 from glassformer.trials.running.work import work
 from glassformer.trials.tuning.search import Search, differs, plan_search
-from glassformer.verbs.plan.run import plan
+from glassformer.verbs.plan import plan
+from helpers.beginnings import BODY, quick, write_data
 
 
 @pytest.fixture(scope="module")

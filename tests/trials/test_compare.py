@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from glassformer.config.errors import Misuse, TrainingFailed
+from glassformer.families.load import load
 from glassformer.runs.files import read_json
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
@@ -17,8 +18,7 @@ from glassformer.trials.results.comparison import Comparison
 from glassformer.trials.running.engine import Engine, Happened
 from glassformer.trials.running.folder import LOCK, Folder
 from glassformer.trials.running.work import work
-from glassformer.verbs.load import load
-from running import begin, steps_saved, wait_for
+from helpers.running import begin, steps_saved, wait_for
 
 IRIS: dict[str, Any] = {"seeds": 1, "steps": 3, "references": False}
 MODELS = "linear,bag"

@@ -11,16 +11,16 @@ import pytest
 
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
+from glassformer.families.evaluate import evaluate
 from glassformer.runs.files import write_json
 from glassformer.runs.run import Run
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell, Outcome
 from glassformer.trials.running.ablate import UNMASKED
 from glassformer.trials.running.folder import CELL, OUTCOME
 from glassformer.trials.running.work import work
-from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
-from running import StopAfter, labelled, tiny
-from tables import opinions, write_table
+from helpers.running import StopAfter, labelled, tiny
+from helpers.tables import opinions, write_table
 
 OPINIONS = "opinions:rows=200"
 HELD = {"data.test_fraction": 0.2}
@@ -89,7 +89,7 @@ def test_floors_references_and_models_are_judged_on_the_same_examples(tmp_path: 
 def test_a_text_of_which_only_the_beginning_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell(name="n-gram", kind=FLOOR, settings={"data.path": "copy:rows=60", **HELD})
     assert done(cell, tmp_path / "a").note == ""
-    monkeypatch.setattr("glassformer.trials.floors.language.MOST_COUNTED", 50)
+    monkeypatch.setattr("glassformer.trials.baselines.language.MOST_COUNTED", 50)
     assert done(cell, tmp_path / "b").note.startswith("counted the first 50 of ")
 
 

@@ -11,8 +11,9 @@ from glassformer.config.errors import GlassformerError, SettingError
 from glassformer.config.presets import IMAGE, KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.say import silent
-from glassformer.trials.floors.judge import judge_floor, judge_reference
-from glassformer.trials.floors.names import (
+from glassformer.families.prepare import Prepared, prepare, settle
+from glassformer.trials.baselines.judge import judge_floor, judge_reference
+from glassformer.trials.baselines.names import (
     BOOSTING,
     COPY,
     EACH,
@@ -27,8 +28,7 @@ from glassformer.trials.floors.names import (
     references_of,
 )
 from glassformer.trials.running.scores import example_scores
-from glassformer.verbs.prepare import Prepared, prepare, settle
-from kinds import rows_of, write_rows
+from helpers.kinds import rows_of, write_rows
 
 Made = tuple[Config, Prepared]
 
@@ -219,5 +219,5 @@ def test_unknown_names(opinions: Made) -> None:
 def test_names_need_no_torch() -> None:
     import subprocess
 
-    code = "import sys; import glassformer.trials.floors.names; assert 'torch' not in sys.modules"
+    code = "import sys; import glassformer.trials.baselines.names; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -8,16 +8,16 @@ import pytest
 
 from glassformer.config.resolve import resolve
 from glassformer.config.say import silent
-from glassformer.data.store import Tokens
+from glassformer.data.packing.store import Tokens
+from glassformer.families.prepare import prepare, settle
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.trials.floors.judge import judge_floor
-from glassformer.trials.floors.kneser_ney import USUAL, KneserNey, discounts_of
-from glassformer.trials.floors.language import best_length, judge_unigrams, records_of
-from glassformer.trials.floors.names import NGRAM, UNIGRAM
+from glassformer.trials.baselines.judge import judge_floor
+from glassformer.trials.baselines.kneser_ney import USUAL, KneserNey, discounts_of
+from glassformer.trials.baselines.language import best_length, judge_unigrams, records_of
+from glassformer.trials.baselines.names import NGRAM, UNIGRAM
 from glassformer.trials.running.scores import example_scores
-from glassformer.verbs.prepare import prepare, settle
-from running import tiny
+from helpers.running import tiny
 
 START, END, VOCAB = 0, 1, 13
 Gram = tuple[int, ...]

@@ -7,7 +7,9 @@ import pytest
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import resolve
-from glassformer.data.labelled import LabelledCorpus
+from glassformer.data.split.labelled import LabelledCorpus
+from glassformer.families.build import build_model
+from glassformer.families.prepare import divide, settle
 from glassformer.models.build import parameter_count
 from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell
 from glassformer.trials.running.folder import id_of
@@ -24,8 +26,6 @@ from glassformer.trials.running.question import (
     ask,
 )
 from glassformer.trials.running.width import NEAR, width_for
-from glassformer.verbs.build import build_model
-from glassformer.verbs.prepare import divide, settle
 
 OPINIONS, PAIRS = "opinions:rows=200", "reverse-pairs:rows=200"
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulated import failed, floor, outcomes_of
 
-from glassformer.measures.intervals import mean_interval, share_interval
+from glassformer.statistics.intervals import mean_interval, share_interval
 from glassformer.trials.outcome import FLOOR, GIVEN, Outcome
 from glassformer.trials.results.comparison import BEST, LEVEL, USE, Comparison, summarise
+from helpers.simulated import failed, floor, outcomes_of
 
 
 def of(*groups: list[Outcome]) -> Comparison:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from simulated import floor, outcomes_of, reference
 
 from glassformer.trials.outcome import REFERENCE, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
+from helpers.simulated import floor, outcomes_of, reference
 
 TFIDF = "scikit-learn's TF-IDF of words with logistic regression"
 

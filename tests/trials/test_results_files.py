@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from simulated import failed, outcomes_of
 
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.comparison import Comparison, summarise
@@ -21,6 +20,7 @@ from glassformer.trials.results.rounding import (
     with_ends,
     with_error,
 )
+from helpers.simulated import failed, outcomes_of
 
 
 @pytest.fixture(scope="module")

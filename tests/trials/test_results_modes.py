@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simulated import failed, outcomes_of
 
-from glassformer.inside.panels import Grid, Lines, Panel, Points
+from glassformer.rendering.panels import Grid, Lines, Panel, Points
 from glassformer.trials.outcome import FLOOR, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
+from helpers.simulated import failed, outcomes_of
 
 FRACTION = "data.train_fraction"
 SHARES = ("10 % of the data", "30 % of the data", "all the data")

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulated import outcomes_of
 
 from glassformer.trials.outcome import Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
+from helpers.simulated import outcomes_of
 
 
 def of(*groups: list[Outcome]) -> Comparison:

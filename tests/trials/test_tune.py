@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-from searching import DATA, QUICK, SPACE, Pretended, search
 
 import glassformer as gf
 from glassformer.config.errors import Misuse
@@ -16,13 +15,14 @@ from glassformer.trials.tuning.kept import open_study, say_network
 from glassformer.trials.tuning.result import Tuned
 from glassformer.trials.tuning.search import Search
 from glassformer.verbs.train import train
-from tables import opinions, write_table
+from helpers.searching import DATA, QUICK, SPACE, Pretended, search
+from helpers.tables import opinions, write_table
 
 
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     for draw in ("draw_curves", "draw_confusion", "leave_report"):
-        monkeypatch.setattr(f"glassformer.verbs.folder.{draw}", lambda *args, **more: None)
+        monkeypatch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from searching import DATA, Pretended, search, study_of
 
 import glassformer as gf
 from glassformer.config.errors import DataError, RunError, SettingError, TrainingFailed
@@ -13,7 +12,8 @@ from glassformer.trials.tuning.optional import optuna
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.tried import tried
 from glassformer.trials.tuning.work import _give_up
-from running import StopAfter
+from helpers.running import StopAfter
+from helpers.searching import DATA, Pretended, search, study_of
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from glassformer.trials.tuning.one import PROCESS, is_gone, this_process
 from glassformer.trials.tuning.optional import optuna
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.work import counted, take_back_lost
-from running import begin, finish, wait_for
+from helpers.running import begin, finish, wait_for
 
 DATA = "opinions:rows=120"
 HOW: dict[str, Any] = {"model": "average", "training.batch_size": 8, "model.width": 8}

@@ -1,9 +1,9 @@
 """glassformer check"""
 
+from glassformer.checks.names import NAMES
 from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
 from glassformer.config.views import ENDINGS
-from glassformer.verbs.check.names import NAMES
 
 EXAMPLE = "glassformer check last"
 
@@ -27,7 +27,7 @@ def run(words: list[str]) -> int:
 
     from glassformer.cli.show import print_json, say, say_next
     from glassformer.cli.show_view import show_view
-    from glassformer.verbs.check.run import check
+    from glassformer.verbs.check import check
 
     checks = check(options.run, data=options.data, only=options.only, device=options.device, say=say)
     if options.out is not None:

@@ -12,9 +12,9 @@ from glassformer.config.resolve import SECTIONS
 
 if TYPE_CHECKING:
     from glassformer.config.resolve import Config
-    from glassformer.data.check_pairs import CheckedPairs
-    from glassformer.data.pictures import Pictures
-    from glassformer.data.table import Table
+    from glassformer.data.check.pairs import CheckedPairs
+    from glassformer.data.io.pictures import Pictures
+    from glassformer.data.io.table import Table
 
 HELP = """usage: glassformer data                     the data sets that come along
        glassformer data describe DATA       how large it is, and how it would be divided
@@ -77,7 +77,7 @@ def _parser(action: str, summary: str, example: str, sections: tuple[str, ...]) 
 
 def _settled(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | None]":
     from glassformer.cli.show import say
-    from glassformer.verbs.prepare import settle
+    from glassformer.families.prepare import settle
 
     settings = settings_of(options)
     if options.data is None and not PAIR_FILES.intersection(settings):
@@ -116,7 +116,7 @@ def check(words: list[str]) -> int:
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, say, table
-    from glassformer.data.check_pairs import CheckedPairs
+    from glassformer.data.check.pairs import CheckedPairs
     from glassformer.verbs.data import check as check_data
 
     checked = check_data(*_settled(options), say)

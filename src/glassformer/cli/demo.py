@@ -9,7 +9,7 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.inside.view import View
+    from glassformer.rendering.view import View
     from glassformer.verbs.train import Trained
 
 RUNGS = ("bag", "lstm", "transformer")
@@ -59,7 +59,7 @@ def run(words: list[str]) -> int:
     from rich.text import Text
 
     from glassformer.cli.show import results, say
-    from glassformer.inside.view import Views
+    from glassformer.rendering.view import Views
 
     out, minutes = Path(options.out), options.minutes
     try:
@@ -99,9 +99,9 @@ def _compare(out: Path, minutes: float) -> "View":
     from glassformer.cli.board import Board
     from glassformer.cli.show import results, say, table
     from glassformer.cli.show_view import show_view
-    from glassformer.data.opinions import ORDER_PAIRS
+    from glassformer.data.datasets.opinions import ORDER_PAIRS
+    from glassformer.families.load import LoadedPredictor, load
     from glassformer.trials.compare import compare
-    from glassformer.verbs.load import LoadedPredictor, load
 
     say("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer side by side")
     folder = out / "compare"
@@ -140,9 +140,9 @@ def _write(out: Path, minutes: float) -> "View":
     from rich.text import Text
 
     from glassformer.cli.show import results, say
-    from glassformer.inside.panels import Words
-    from glassformer.inside.view import View
-    from glassformer.verbs.load import load_writer
+    from glassformer.families.load import load_writer
+    from glassformer.rendering.panels import Words
+    from glassformer.rendering.view import View
 
     say(f"a Transformer, {minutes:g} minutes, on the docstrings of this Python's library")
     trained = _train("docstrings", out / "writer", **WRITING, model="transformer", minutes=minutes)
@@ -159,9 +159,9 @@ def _translate(out: Path, minutes: float) -> "list[View]":
     from rich.text import Text
 
     from glassformer.cli.show import results, say, table
-    from glassformer.inside.panels import Table
-    from glassformer.inside.view import View
-    from glassformer.verbs.load import load_translator
+    from glassformer.families.load import load_translator
+    from glassformer.rendering.panels import Table
+    from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
     say("an LSTM with attention on dates in thirty languages")
@@ -198,8 +198,8 @@ def _look_inside(out: Path, minutes: float) -> "View":
     from rich.text import Text
 
     from glassformer.cli.show import results, say
-    from glassformer.inside.view import View
-    from glassformer.verbs.load import load_writer
+    from glassformer.families.load import load_writer
+    from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
     say("a Transformer on stories in which she and he mean somebody")

@@ -28,7 +28,7 @@ def run(words: list[str]) -> int:
 
     from glassformer.cli.show import print_json, printable, results, say, say_next
     from glassformer.runs.run import Run
-    from glassformer.verbs.doctor.run import doctor
+    from glassformer.verbs.doctor import doctor
 
     found = doctor(options.run, device=options.device, say=say)
     if options.out is not None:

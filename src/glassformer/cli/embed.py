@@ -8,7 +8,7 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.verbs.embed import Embedded
+    from glassformer.families.embed import Embedded
 
 EXAMPLE = 'glassformer embed last "the soup was good" "the soup was bad" --out vectors.npy'
 
@@ -45,7 +45,7 @@ def run(words: list[str]) -> int:
     import numpy as np
 
     from glassformer.cli.show import say
-    from glassformer.verbs.load import load
+    from glassformer.families.load import load
     from glassformer.verbs.predict_file import read_texts
 
     loaded = load(options.run, options.device)

@@ -11,8 +11,8 @@ from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
 
 if TYPE_CHECKING:
+    from glassformer.families.evaluate import Asked
     from glassformer.tasks.base import Evaluation
-    from glassformer.verbs.evaluate import Asked
 
 EXAMPLE = "glassformer evaluate last test.csv --errors --out errors.html"
 MOST_ROWS, MOST_COLUMNS = 40, 12
@@ -61,7 +61,7 @@ def run(words: list[str]) -> int:
     check_out(options.out, ENDINGS if looked_for else (".png", ".svg", ".pdf"))
 
     from glassformer.cli.show import print_json, say, say_next
-    from glassformer.verbs.evaluate import Asked, judged
+    from glassformer.families.evaluate import Asked, judged
 
     asked = Asked(
         data=options.data,
@@ -89,8 +89,8 @@ def _errors(options: argparse.Namespace, asked: "Asked") -> int:
     """The metrics as ever, and where the run is wrong."""
     from glassformer.cli.show import print_json, results, say
     from glassformer.cli.show_view import show_view
+    from glassformer.families.evaluate import judged
     from glassformer.verbs.errors import check, errors_in
-    from glassformer.verbs.evaluate import judged
 
     check(options.run, options.versus, options.accuracy)
     one = judged(options.run, asked, options.device, say)
@@ -127,7 +127,7 @@ def _show_metrics(evaluation: "Evaluation") -> None:
 
 
 def _draw(details: dict[str, Any], out: str, say: Any) -> None:
-    from glassformer.inside.confusion import draw_confusion
+    from glassformer.rendering.confusion import draw_confusion
 
     if "confusion" not in details:
         raise Misuse("--out draws the confusion of classes, and this run has none")

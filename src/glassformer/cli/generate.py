@@ -9,7 +9,7 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.verbs.write import Likely
+    from glassformer.families.generate import Likely
 
 EXAMPLE = 'glassformer generate last "To be, or" --tokens 100 --temperature 0.8'
 
@@ -51,7 +51,7 @@ def run(words: list[str]) -> int:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
 
     from glassformer.cli.show import print_json, printable, say
-    from glassformer.verbs.load import load_writer
+    from glassformer.families.load import load_writer
 
     loaded = load_writer(options.run, options.device)
     if not loaded.model.encoder.causal:

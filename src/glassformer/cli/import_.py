@@ -23,7 +23,7 @@ def run(words: list[str]) -> int:
     import shlex
 
     from glassformer.cli.show import print_json, say, say_next
-    from glassformer.verbs.importing import import_model
+    from glassformer.verbs.import_model import import_model
 
     command = f"glassformer import {shlex.join(words)}"
     made = import_model(options.source, options.out, overwrite=options.overwrite, command=command, say=say)

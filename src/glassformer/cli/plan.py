@@ -34,7 +34,7 @@ def run(words: list[str]) -> int:
 
     from glassformer.cli.show import print_json, say
     from glassformer.cli.show_view import show_view
-    from glassformer.verbs.plan.run import plan
+    from glassformer.verbs.plan import plan
 
     found = plan(
         options.data,

@@ -8,7 +8,7 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.verbs.load import AnyLoaded, LoadedWriter
+    from glassformer.families.load import AnyLoaded, LoadedWriter
 
 EXAMPLE = 'glassformer predict last "the food was good, not bad at all"'
 MOST_SHOWN = 5
@@ -47,7 +47,7 @@ def run(words: list[str]) -> int:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
     from glassformer.cli.show import print_json, say
-    from glassformer.verbs.load import LoadedMasked, LoadedTranslator, LoadedVectors, LoadedWriter, load
+    from glassformer.families.load import LoadedMasked, LoadedTranslator, LoadedVectors, LoadedWriter, load
 
     loaded = load(options.run, options.device)
     if isinstance(loaded, LoadedVectors):
@@ -117,7 +117,7 @@ def _likely(probabilities: dict[str, float], most: int = MOST_SHOWN) -> str:
 
 def _file(options: Any, loaded: "AnyLoaded") -> int:
     from glassformer.cli.show import say
-    from glassformer.verbs.load import LoadedPredictor
+    from glassformer.families.load import LoadedPredictor
     from glassformer.verbs.predict_file import predict_file
 
     if not isinstance(loaded, LoadedPredictor):

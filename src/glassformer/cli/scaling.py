@@ -3,7 +3,7 @@
 from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
 from glassformer.config.views import ENDINGS
-from glassformer.verbs.scaling.plan import CHOSEN, LAYERS, LENGTHS, MINUTES, MODELS, PARTS, WIDTH
+from glassformer.experiments.plan import CHOSEN, LAYERS, LENGTHS, MINUTES, MODELS, PARTS, WIDTH
 
 EXAMPLE = "glassformer scaling --models lstm,transformer --parts time,recall --out growth.html"
 
@@ -34,7 +34,7 @@ def run(words: list[str]) -> int:
     check_out(out, ENDINGS)
 
     from glassformer.cli.show import print_json, results, say
-    from glassformer.verbs.scaling.measure import scaling
+    from glassformer.verbs.scaling import scaling
 
     found = scaling(
         models=options.models,

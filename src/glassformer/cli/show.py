@@ -36,8 +36,8 @@ def say(text: str) -> None:
 
 def say_next(where: str) -> None:
     """What to do with a run."""
+    from glassformer.families.card import use_of
     from glassformer.runs.run import Run
-    from glassformer.verbs.card import use_of
 
     run = Run.open(where)
     say(f"next: {use_of(run.path, run.config())}")

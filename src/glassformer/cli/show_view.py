@@ -3,8 +3,8 @@
 from rich.text import Text
 
 from glassformer.cli.show import printable, results, table, visible
-from glassformer.inside.panels import Guesses, Panel, Table, Tokens, Words
-from glassformer.inside.view import View, Views
+from glassformer.rendering.panels import Guesses, Panel, Table, Tokens, Words
+from glassformer.rendering.view import View, Views
 from glassformer.text.shown import visible as signs
 
 MOST_ROWS = 24

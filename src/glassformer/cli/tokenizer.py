@@ -36,7 +36,7 @@ def run(words: list[str]) -> int:
 
 
 def _texts(data: str, settings: DataSettings) -> Iterator[str]:
-    from glassformer.data.source import open_source
+    from glassformer.data.io.source import open_source
 
     return (chunk.text for chunk in open_source(data, settings).chunks())
 
@@ -60,9 +60,9 @@ def train(words: list[str]) -> int:
         raise Misuse(f"{options.out} is already there: replace it with --overwrite, or name another --out")
 
     from glassformer.cli.show import print_json, results, say
-    from glassformer.data.part import whole
-    from glassformer.data.source import open_source
-    from glassformer.data.survey import survey
+    from glassformer.data.io.source import open_source
+    from glassformer.data.io.survey import survey
+    from glassformer.data.split.part import whole
     from glassformer.text.tokenizer import Tokenizer
 
     part = whole(survey(open_source(options.data, config.data)), "whole")

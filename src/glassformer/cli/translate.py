@@ -10,7 +10,7 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.verbs.translate import Translation
+    from glassformer.families.translate import Translation
 
 EXAMPLE = 'glassformer translate last "le 14 juillet 1989" --beam 5'
 
@@ -43,7 +43,7 @@ def run(words: list[str]) -> int:
 
     from glassformer.cli.show import say
     from glassformer.decoding.translate import Search
-    from glassformer.verbs.load import load_translator
+    from glassformer.families.load import load_translator
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
     blocks = blocks_of(options.texts, options.file)

@@ -12,10 +12,10 @@ from glassformer.config.errors import DataError, Misuse
 from glassformer.config.presets import LABELLING, MASKED, TRANSLATION, VECTORS
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.say import Say, silent
-from glassformer.exchange.architecture import Architecture, Reading, Unsupported, short
-from glassformer.exchange.found import Found
-from glassformer.exchange.matching import Match
-from glassformer.exchange.registry import architecture_of
+from glassformer.exchange.external_model import Found
+from glassformer.exchange.huggingface.architecture import Architecture, Reading, Unsupported, short
+from glassformer.exchange.huggingface.matching import Match
+from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.models.build import (
     build_language_model,
     build_masked_model,

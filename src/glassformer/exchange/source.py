@@ -4,10 +4,10 @@ from pathlib import Path
 
 from glassformer.config.errors import Misuse
 from glassformer.config.say import Say, silent
-from glassformer.exchange.folder import CONFIG, read_folder
-from glassformer.exchange.found import Found
-from glassformer.exchange.gguf import read_gguf
-from glassformer.exchange.hub import fetch, is_hub_name
+from glassformer.exchange.external_model import Found
+from glassformer.exchange.gguf.reader import read_gguf
+from glassformer.exchange.huggingface.folder import CONFIG, read_folder
+from glassformer.exchange.huggingface.hub import fetch, is_hub_name
 from glassformer.runs.run import CARD
 
 GGUF = ".gguf"

@@ -13,7 +13,7 @@ from glassformer.bricks.losses import logistic_loss, softmax_loss
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
 from glassformer.config.presets import CLASSIFICATION
-from glassformer.data.inputs import Inputs
+from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling

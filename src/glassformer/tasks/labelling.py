@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, SettingError
-from glassformer.data.inputs import Inputs, Tensors
+from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import LengthOrder
 from glassformer.tasks.base import Batch, Evaluation, Task
 

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from glassformer.bricks.vocabulary_loss import SCORES_AT_ONCE
 from glassformer.config.errors import DataError
-from glassformer.data.masking import NOTHING, Masking
 from glassformer.data.mixing import mix, number
-from glassformer.data.shards import Ids
-from glassformer.data.store import Tokens
+from glassformer.data.packing.masking import NOTHING, Masking
+from glassformer.data.packing.shards import Ids
+from glassformer.data.packing.store import Tokens
 from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.tasks.base import Batch, Evaluation
 from glassformer.tasks.windows import Kept, OnWindows, Window, alike, rows_on, windows_over

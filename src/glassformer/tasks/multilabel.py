@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.bricks.losses import logistic_loss
 from glassformer.config.arrays import Array
 from glassformer.config.presets import MULTILABEL
-from glassformer.data.inputs import Inputs
+from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Labels
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling

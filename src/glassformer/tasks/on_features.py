@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.data.inputs import Inputs, Tensors
+from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.models.reader import Reader
 from glassformer.tasks.base import Evaluation, Task
 from glassformer.tasks.labelling import Chosen, Labelling, device_of

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.bricks.losses import squared_loss
 from glassformer.config.presets import REGRESSION
-from glassformer.data.inputs import Inputs
+from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Scale
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
 from glassformer.config.presets import TRANSLATION
+from glassformer.data.features.pairs import PairExamples
+from glassformer.data.features.sequences import Sequences
 from glassformer.data.order import TokenOrder
-from glassformer.data.pair_examples import PairExamples
-from glassformer.data.sequences import Sequences
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import GREEDY, Search, marks_of, translate
 from glassformer.models.seq2seq import Seq2Seq

@@ -12,6 +12,8 @@ import torch
 
 from glassformer.config.errors import Misuse, SettingError, TrainingFailed
 from glassformer.config.say import Say, silent
+from glassformer.families.card import use_of
+from glassformer.finetuning.along import refuse_same
 from glassformer.runs.run import Run
 from glassformer.trials.given import count_of, given_settings, refuse_set_here
 from glassformer.trials.outcome import TRAINED, Cell
@@ -21,8 +23,6 @@ from glassformer.trials.running.folder import Folder, id_of
 from glassformer.trials.running.ladder import names_of
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, Asked, Question, ask
 from glassformer.trials.running.vary import Varied, listed, varied_by
-from glassformer.verbs.beginning.along import refuse_same
-from glassformer.verbs.card import use_of
 
 FROM = ("from", "from_run", "model.from_run")
 """What names runs to begin from: here there may be several."""

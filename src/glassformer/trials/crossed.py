@@ -4,10 +4,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MASKED, MULTILABEL, REGRESSION, TRANSLATION
-from glassformer.measures.intervals import Interval
+from glassformer.pipeline.result import Trained
+from glassformer.statistics.intervals import Interval
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.strict import strict
-from glassformer.verbs.trained import Trained
 
 PRIMARY = {
     CLASSIFICATION: "accuracy",

@@ -1,13 +1,13 @@
 """Data divided once, before many runs divide it: what a training would refuse is refused before a folder is made."""
 
 from glassformer.config.resolve import Config
-from glassformer.data.labelled import LabelledCorpus
-from glassformer.data.pictures import Pictures
-from glassformer.data.split import Corpus
-from glassformer.data.table import Table
-from glassformer.data.translations import PairCorpus
-from glassformer.verbs.examples import answers_of
-from glassformer.verbs.prepare import divide, held_out_for_validation
+from glassformer.data.io.pictures import Pictures
+from glassformer.data.io.table import Table
+from glassformer.data.split.corpus import Corpus
+from glassformer.data.split.labelled import LabelledCorpus
+from glassformer.data.split.pairs import PairCorpus
+from glassformer.families.examples import answers_of
+from glassformer.families.prepare import divide, held_out_for_validation
 
 
 def divided(config: Config, table: Table | Pictures | None) -> Corpus | LabelledCorpus | PairCorpus:

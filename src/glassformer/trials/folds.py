@@ -13,9 +13,16 @@ from glassformer.config.errors import GlassformerError, Misuse, NotARun, Setting
 from glassformer.config.presets import PACKED, REGRESSION, TRANSLATION
 from glassformer.config.say import silent
 from glassformer.config.version import VERSION
-from glassformer.measures.intervals import mean_interval
+from glassformer.families.build import OwnModel
+from glassformer.families.evaluate import evaluate
+from glassformer.families.prepare import settle
+from glassformer.families.settings import with_vectors
+from glassformer.finetuning.along import refuse_same
+from glassformer.pipeline.refit import DONE, refitted
+from glassformer.pipeline.result import Trained
 from glassformer.runs.files import read_json, write_json, write_text, writing
 from glassformer.runs.run import CARD, Run
+from glassformer.statistics.intervals import mean_interval
 from glassformer.training.events import Listener, Noted
 from glassformer.training.processes import Processes
 from glassformer.trials.crossed import PRIMARY, CrossValidated, Fold
@@ -23,14 +30,7 @@ from glassformer.trials.divided import divided
 from glassformer.trials.given import count_of, given_settings
 from glassformer.trials.pooled import pooled
 from glassformer.trials.results.metrics import within
-from glassformer.verbs.beginning.along import refuse_same
-from glassformer.verbs.build import OwnModel
-from glassformer.verbs.evaluate import evaluate
-from glassformer.verbs.given_settings import with_vectors
-from glassformer.verbs.prepare import settle
-from glassformer.verbs.refit import DONE, refitted
 from glassformer.verbs.train import train, train_once
-from glassformer.verbs.trained import Trained
 
 FOLDS = "folds.json"
 RECORDS = "held-out.jsonl"

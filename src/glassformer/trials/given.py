@@ -7,7 +7,7 @@ from typing import Any
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import BUDGETS, flatten
 from glassformer.config.setting import whole
-from glassformer.verbs.given_settings import read_config, whole_path
+from glassformer.families.settings import read_config, whole_path
 
 
 def given_settings(data: str | Path | None, config: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,15 +11,15 @@ from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.config.resolve import flatten
 from glassformer.config.say import Say, silent
-from glassformer.data.embedded import HUB
+from glassformer.data.datasets.embedded import HUB
+from glassformer.families.prepare import settle
+from glassformer.families.settings import with_vectors
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import RUNS, Run
 from glassformer.training.events import Listener
 from glassformer.trials.divided import divided
 from glassformer.trials.given import count_of
 from glassformer.trials.results.metrics import titled
-from glassformer.verbs.given_settings import with_vectors
-from glassformer.verbs.prepare import settle
 from glassformer.verbs.train import train
 
 if TYPE_CHECKING:

@@ -7,26 +7,26 @@ from torch import Tensor
 from glassformer.config.presets import TEXT, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
-from glassformer.data.check import Checked, check_table
-from glassformer.data.check_pairs import CheckedPairs, Lengths, check_pairs
-from glassformer.data.columns import choose_columns
-from glassformer.data.embedded import DATASETS
-from glassformer.data.labelled import Labelled
-from glassformer.data.masking import NOTHING
-from glassformer.data.part import Part
-from glassformer.data.pictured import as_table
-from glassformer.data.pictures import Pictures
-from glassformer.data.prefixes import training_pairs
-from glassformer.data.table import Table, read_table
-from glassformer.data.translations import Pairs
+from glassformer.data.check.pairs import CheckedPairs, Lengths, check_pairs
+from glassformer.data.check.tables import Checked, check_table
+from glassformer.data.columns.inference import choose_columns
+from glassformer.data.datasets.embedded import DATASETS
+from glassformer.data.io.pictures import Pictures
+from glassformer.data.io.table import Table, read_table
+from glassformer.data.packing.masking import NOTHING
+from glassformer.data.packing.prefixes import training_pairs
+from glassformer.data.split.labelled import Labelled
+from glassformer.data.split.pairs import Pairs
+from glassformer.data.split.part import Part
+from glassformer.data.split.pictures import as_table
+from glassformer.families.pairs import pairs_of
+from glassformer.families.prepare import Prepared, divide, prepare
+from glassformer.finetuning.begin import tokens_of
 from glassformer.tasks.labelling import Chosen
 from glassformer.tasks.language_model import Windows
 from glassformer.tasks.masked_language_model import Hidden
 from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.beginning.begin import tokens_of
-from glassformer.verbs.pairs import pairs_of
-from glassformer.verbs.prepare import Prepared, divide, prepare
 
 
 @dataclass(frozen=True)

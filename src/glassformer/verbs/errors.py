@@ -9,27 +9,17 @@ import torch
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.presets import CLASSIFICATION, MULTILABEL, REGRESSION
 from glassformer.config.say import Say, silent
-from glassformer.data.inputs import Inputs
-from glassformer.data.labelled import Labelled, LabelledCorpus
-from glassformer.data.pair_examples import PairExamples
-from glassformer.data.part import Part
-from glassformer.data.shards import Ids
-from glassformer.data.split import Corpus
-from glassformer.data.store import Tokens, pack
-from glassformer.data.translations import PairCorpus
-from glassformer.inside.errors.found import Found, panels_of, sentences
-from glassformer.inside.errors.translations import (
-    MOST_LOOKED_AT,
-    bad_translations,
-    by_source_length,
-    how_good,
-    oddities,
-    sentence_scores,
-)
-from glassformer.inside.errors.words import counts_of
-from glassformer.inside.view import View
-from glassformer.runs.run import Run
-from glassformer.verbs.errors_labels import (
+from glassformer.data.features.inputs import Inputs
+from glassformer.data.features.pairs import PairExamples
+from glassformer.data.packing.shards import Ids
+from glassformer.data.packing.store import Tokens, pack
+from glassformer.data.split.corpus import Corpus
+from glassformer.data.split.labelled import Labelled, LabelledCorpus
+from glassformer.data.split.pairs import PairCorpus
+from glassformer.data.split.part import Part
+from glassformer.error_analysis.comparison import versus_view
+from glassformer.error_analysis.finding import Found, panels_of, sentences
+from glassformer.error_analysis.labelling import (
     ACCURACY,
     calibration_of,
     class_findings,
@@ -37,10 +27,20 @@ from glassformer.verbs.errors_labels import (
     scored,
     unknown_in,
 )
-from glassformer.verbs.errors_language import language_findings, masked_findings
-from glassformer.verbs.errors_versus import versus_view
-from glassformer.verbs.evaluate import AnyRun, Asked, Judged, OwnDataGone, judge, judged, own_corpus
-from glassformer.verbs.load import Loaded, LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.error_analysis.language import language_findings, masked_findings
+from glassformer.error_analysis.translations import (
+    MOST_LOOKED_AT,
+    bad_translations,
+    by_source_length,
+    how_good,
+    oddities,
+    sentence_scores,
+)
+from glassformer.error_analysis.words import counts_of
+from glassformer.families.evaluate import AnyRun, Asked, Judged, OwnDataGone, judge, judged, own_corpus
+from glassformer.families.load import Loaded, LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.rendering.view import View
+from glassformer.runs.run import Run
 
 OwnData = Corpus | LabelledCorpus | PairCorpus
 

@@ -8,10 +8,10 @@ from glassformer.config.names import unknown
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import KINDS_IN_WORDS
 from glassformer.config.say import Say, silent
-from glassformer.exchange.exporting import Exported, export_huggingface
-from glassformer.exchange.onnx import export_onnx
+from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
+from glassformer.exchange.onnx.export import export_onnx
+from glassformer.families.load import AnyLoaded, Loaded, load
 from glassformer.runs.run import ORIGINAL, Run
-from glassformer.verbs.load import AnyLoaded, Loaded, load
 
 FORMATS = ("hf", "onnx")
 

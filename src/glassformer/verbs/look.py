@@ -9,13 +9,16 @@ from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
 from glassformer.config.say import Say, silent
 from glassformer.config.views import ALL, HEADS, IMPLIED, MODES, VIEWS, WRITTEN, ViewInfo
-from glassformer.inside.view import View, Views
+from glassformer.families.load import AnyLoaded, load
+from glassformer.families.predict import Example
+from glassformer.inspection.views.registry import MAKERS, views_of
+from glassformer.inspection.views.request import BEAM, Asked
+from glassformer.rendering.view import View, Views
+from glassformer.reporting.report import report
 from glassformer.runs.run import Run
 from glassformer.text.shown import cut
-from glassformer.verbs.asked import BEAM, Asked
-from glassformer.verbs.load import AnyLoaded, load
-from glassformer.verbs.predict import Example
-from glassformer.verbs.views import MAKERS, views_of
+
+MAKERS["report"] = lambda asked: report(asked.loaded, say=asked.say)
 
 LONGEST = 100
 """Characters of a title."""

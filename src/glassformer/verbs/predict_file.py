@@ -9,16 +9,16 @@ from glassformer.config.errors import Misuse
 from glassformer.config.presets import MIXED, TABLE
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns import SAMPLE, text_column
-from glassformer.data.label_column import filled_rows
-from glassformer.data.place import find
-from glassformer.data.reading import check_encoding, numbered_lines, text_blocks
-from glassformer.data.rows import is_table, kind_of
-from glassformer.data.table import Table, read_table
+from glassformer.data.columns.inference import SAMPLE, text_column
+from glassformer.data.columns.labels import filled_rows
+from glassformer.data.io.place import find
+from glassformer.data.io.reading import check_encoding, numbered_lines, text_blocks
+from glassformer.data.io.rows import is_table, kind_of
+from glassformer.data.io.table import Table, read_table
+from glassformer.families.load import Loaded, LoadedPredictor
+from glassformer.families.predict import Prediction, judge, needed, rows_of
 from glassformer.runs.files import aside
 from glassformer.tasks.answers import Classes, Labels
-from glassformer.verbs.load import Loaded, LoadedPredictor
-from glassformer.verbs.predict import Prediction, judge, needed, rows_of
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 

@@ -13,8 +13,21 @@ from glassformer.config.encoders import OWN
 from glassformer.config.errors import GlassformerError, SettingError
 from glassformer.config.resolve import Config, flatten
 from glassformer.config.say import Say, silent
+from glassformer.diagnosis.advice import usual_rate
+from glassformer.diagnosis.example import example_of
+from glassformer.families.build import OwnModel, build_model, learn_from_data, say_size, try_out
+from glassformer.families.card import run_card
+from glassformer.families.prepare import Prepared, prepare, settle
+from glassformer.families.resume import resumed_config, same_data, where_it_stands
+from glassformer.families.settings import read_config, whole_path, with_vectors
+from glassformer.finetuning.along import bring_along, refuse_same
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.models.reader import Reader
+from glassformer.pipeline.doctor import conclude, consult
+from glassformer.pipeline.recorder import Recorder
+from glassformer.pipeline.refit import Before, refuse_refit, train_and_refit, waits_for_refit
+from glassformer.pipeline.result import Trained as Trained
+from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Task
 from glassformer.tasks.labelling import Labelling
@@ -27,19 +40,6 @@ from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
-from glassformer.verbs.beginning.along import bring_along, refuse_same
-from glassformer.verbs.build import OwnModel, build_model, learn_from_data, say_size, try_out
-from glassformer.verbs.card import run_card
-from glassformer.verbs.doctor.advice import usual_rate
-from glassformer.verbs.doctor.example import example_of
-from glassformer.verbs.doctor.training import conclude, consult
-from glassformer.verbs.folder import first_files, leave_papers
-from glassformer.verbs.given_settings import read_config, whole_path, with_vectors
-from glassformer.verbs.prepare import Prepared, prepare, settle
-from glassformer.verbs.record import Recorder
-from glassformer.verbs.refit import Before, refuse_refit, train_and_refit, waits_for_refit
-from glassformer.verbs.resume import resumed_config, same_data, where_it_stands
-from glassformer.verbs.trained import Trained as Trained
 
 
 def train(

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.measures.paired import Difference, difference
+from glassformer.statistics.paired import Difference, difference
 from glassformer.trials.outcome import Outcome
 from glassformer.trials.results.metrics import is_paired
 from glassformer.trials.results.rows import SURE, Row, scores_of

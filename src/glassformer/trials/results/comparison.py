@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from glassformer.inside.view import View
-from glassformer.measures.paired import Difference
+from glassformer.rendering.view import View
 from glassformer.runs.files import write_json, write_text, writing
+from glassformer.statistics.paired import Difference
 from glassformer.trials.outcome import FLOOR, KINDS, TRAINED, Outcome
 from glassformer.trials.results.chance import beyond, compared
 from glassformer.trials.results.metrics import titled, unit_of

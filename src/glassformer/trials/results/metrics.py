@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.inside.curves import named
-from glassformer.measures.intervals import Interval
+from glassformer.rendering.curves import named
+from glassformer.statistics.intervals import Interval
 from glassformer.trials.outcome import Outcome
 
 EXAMPLE_F1, SENTENCE_CHRF = "example_f1", "sentence_chrf"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from glassformer.measures.paired import Difference
+from glassformer.statistics.paired import Difference
 from glassformer.trials.results.beginnings import of_beginnings
 from glassformer.trials.results.chance import beyond, compared, turned
 from glassformer.trials.results.metrics import SCALES

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.measures.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
+from glassformer.statistics.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Outcome
 from glassformer.trials.results.metrics import is_paired, ranked_by, value_of, within
 from glassformer.trials.results.rounding import rounded, score_decimals, with_ends

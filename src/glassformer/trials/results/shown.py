@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.inside.panels import Line, Lines, Panel, Points, Table, Words
-from glassformer.inside.view import View
+from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Words
+from glassformer.rendering.view import View
 from glassformer.trials.outcome import FLOOR, KINDS
 from glassformer.trials.results.metrics import titled, value_of
 from glassformer.trials.results.modes import with_all_data

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.inside.panels import Grid, Line, Lines, Panel, Points
+from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.metrics import titled, unit_of
 from glassformer.trials.results.modes import along, part_in_words, parts_left_out

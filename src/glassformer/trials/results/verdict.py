@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glassformer.config.presets import CLASSIFICATION, MULTILABEL, REGRESSION, TABLE, TEXT
-from glassformer.measures.paired import Difference
-from glassformer.trials.floors.names import references_of
+from glassformer.statistics.paired import Difference
+from glassformer.trials.baselines.names import references_of
 from glassformer.trials.outcome import FLOOR, REFERENCE
 from glassformer.trials.results.chance import beyond, compared, turned
 from glassformer.trials.results.metrics import EXAMPLE_F1, LABELLED, titled, unit_of

@@ -8,9 +8,9 @@ from typing import Any
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import LABELLING, TEXT
 from glassformer.config.say import Say
+from glassformer.finetuning.body import fixed_settings
+from glassformer.finetuning.source import Sources, weights_digest
 from glassformer.trials.running.shared import Shared, settings_for
-from glassformer.verbs.beginning.body import fixed_settings
-from glassformer.verbs.beginning.source import Sources, weights_digest
 
 TUNED, FROZEN = "fine-tuned", "frozen"
 

@@ -9,20 +9,20 @@ import torch
 
 from glassformer.config.resolve import Config
 from glassformer.config.say import silent
-from glassformer.data.labelled import Labelled
-from glassformer.data.part import Part
-from glassformer.data.store import pack
-from glassformer.data.translations import Pairs
+from glassformer.data.packing.store import pack
+from glassformer.data.split.labelled import Labelled
+from glassformer.data.split.pairs import Pairs
+from glassformer.data.split.part import Part
 from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import Sampling
 from glassformer.decoding.translate import Search
+from glassformer.families.examples import labelling_task
+from glassformer.families.load import AnyLoaded, LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.families.pairs import pair_examples_of, translating_task
+from glassformer.families.predict import judge
+from glassformer.families.streams import stream_task
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.windows import rows_on
-from glassformer.verbs.examples import labelling_task
-from glassformer.verbs.load import AnyLoaded, LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedWriter
-from glassformer.verbs.pairs import pair_examples_of, translating_task
-from glassformer.verbs.predict import judge
-from glassformer.verbs.streams import stream_task
 
 AnyPart = Part | Labelled | Pairs
 WARM_UP, TIMED, LONGEST = 3, 50, 3.0

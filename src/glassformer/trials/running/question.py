@@ -8,7 +8,8 @@ from typing import Any
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
 from glassformer.config.say import Say, silent
-from glassformer.trials.floors.names import floors_of, references_of
+from glassformer.families.prepare import settle
+from glassformer.trials.baselines.names import floors_of, references_of
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell
 from glassformer.trials.running.ablate import ablations
 from glassformer.trials.running.begun import begun_rows
@@ -16,7 +17,6 @@ from glassformer.trials.running.ladder import few, ladder, rung
 from glassformer.trials.running.shared import Shared, settings_for, share
 from glassformer.trials.running.vary import grid
 from glassformer.trials.running.width import width_for
-from glassformer.verbs.prepare import settle
 
 LADDER, FRACTIONS, SIZES, VARY, ABLATION = "ladder", "fractions", "sizes", "vary", "ablation"
 SEEDS = 3

@@ -7,9 +7,9 @@ import numpy as np
 
 from glassformer.config.errors import GlassformerError
 from glassformer.config.resolve import Config
-from glassformer.data.part import Part
+from glassformer.data.split.part import Part
+from glassformer.families.prepare import divide
 from glassformer.runs.run import Run
-from glassformer.verbs.prepare import divide
 
 SPLIT = ("validation", "test", "validation_fraction", "test_fraction", "split_seed", "split_by", "folds", "fold")
 """The data settings that decide what is held out."""

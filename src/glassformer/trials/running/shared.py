@@ -11,12 +11,12 @@ from glassformer.config.presets import LABELLING, PACKED
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import ModelSettings, TokenizerSettings
-from glassformer.data.pictures import Pictures
-from glassformer.data.split import Corpus
-from glassformer.data.table import Table
+from glassformer.data.io.pictures import Pictures
+from glassformer.data.io.table import Table
+from glassformer.data.split.corpus import Corpus
+from glassformer.families.prepare import Prepared, prepare, settle
 from glassformer.trials.divided import divided
 from glassformer.trials.running.ladder import rung
-from glassformer.verbs.prepare import Prepared, prepare, settle
 
 TEST, TEST_OF_MANY, MANY = 0.2, 0.1, 50_000
 """The part of the data that is held out for the test where nobody says; of many rows, and of a text, less."""

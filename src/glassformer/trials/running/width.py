@@ -8,10 +8,10 @@ import torch
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.say import Say
+from glassformer.families.build import build_model
+from glassformer.families.prepare import Prepared
 from glassformer.models.build import parameter_count
 from glassformer.trials.running.shared import Shared
-from glassformer.verbs.build import build_model
-from glassformer.verbs.prepare import Prepared
 
 NEAR = 0.15
 """So far from what is asked for, as a part of it, a model may be without a word."""

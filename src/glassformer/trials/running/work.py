@@ -9,23 +9,23 @@ from typing import Any, Protocol
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.config.resolve import Config
 from glassformer.config.say import silent
+from glassformer.families.card import learned_of
+from glassformer.families.load import AnyLoaded, load
+from glassformer.families.prepare import divide, prepare, settle
+from glassformer.pipeline.refit import DONE
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
-from glassformer.trials.floors.judge import judge_floor, judge_reference
-from glassformer.trials.floors.language import left_out
-from glassformer.trials.floors.names import NGRAM
+from glassformer.trials.baselines.judge import judge_floor, judge_reference
+from glassformer.trials.baselines.language import left_out
+from glassformer.trials.baselines.names import NGRAM
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
 from glassformer.trials.running.ablate import MASK, UNMASKED
 from glassformer.trials.running.judged import in_use, judged
 from glassformer.trials.running.peak import Peak
 from glassformer.trials.running.scores import example_scores
 from glassformer.trials.running.seen import seen
-from glassformer.verbs.card import learned_of
-from glassformer.verbs.load import AnyLoaded, load
-from glassformer.verbs.prepare import divide, prepare, settle
-from glassformer.verbs.refit import DONE
 from glassformer.verbs.train import train
 
 RUN = "run"

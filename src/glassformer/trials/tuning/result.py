@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.inside.panels import Line, Lines, Panel, Points, Table, Words
-from glassformer.inside.view import View
+from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Words
+from glassformer.rendering.view import View
 from glassformer.runs.files import write_json
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.space import Dimension

@@ -9,15 +9,15 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import PACKED, REGRESSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, keys
 from glassformer.config.say import Say, silent
+from glassformer.families.prepare import settle
+from glassformer.families.resume import PATHS
+from glassformer.families.settings import RUNS, read_config, with_vectors
+from glassformer.finetuning.begin import Beginning
+from glassformer.finetuning.source import weights_digest
 from glassformer.runs.run import Run
 from glassformer.trials.given import given_settings, refuse_set_here
 from glassformer.trials.tuning.space import Dimension, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
-from glassformer.verbs.beginning.begin import Beginning
-from glassformer.verbs.beginning.source import weights_digest
-from glassformer.verbs.given_settings import RUNS, read_config, with_vectors
-from glassformer.verbs.prepare import settle
-from glassformer.verbs.resume import PATHS
 
 MODEL = "model"
 """The name of the dimension that chooses among several models."""

@@ -1,0 +1,106 @@
+"""What checks came to: a row for each, and all of them as a table."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.rendering.panels import Table
+from glassformer.rendering.view import View
+
+
+class DoesNotApply(Exception):
+    """Why a run cannot be checked in this respect."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """How far apart two ways to compute the same came, as a share of the largest number in it."""
+
+    difference: float
+    words: str
+    """What was compared."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One check."""
+
+    name: str
+    difference: float | None
+    """The largest, as a share of the largest number compared; None where nothing could be compared."""
+    tolerance: float
+    """What rounding may do; 0: bit for bit."""
+    passed: bool | None
+    """None where it does not apply."""
+    words: str
+    """What was compared, or why it was not, or what went wrong."""
+
+    @property
+    def result(self) -> str:
+        return {True: "pass", False: "FAIL", None: "does not apply"}[self.passed]
+
+    def to_dict(self) -> dict[str, Any]:
+        finite = self.difference is not None and math.isfinite(self.difference)
+        return {
+            "name": self.name,
+            "difference": self.difference if finite else None,
+            "tolerance": self.tolerance,
+            "passed": self.passed,
+            "words": self.words,
+        }
+
+
+@dataclass(frozen=True)
+class Checks:
+    """All checks of a run. In a notebook it shows itself."""
+
+    run: str
+    device: str
+    checked: Sequence[Checked]
+
+    @property
+    def passed(self) -> bool:
+        """Whether none failed."""
+        return not self.failed
+
+    @property
+    def failed(self) -> list[Checked]:
+        return [each for each in self.checked if each.passed is False]
+
+    @property
+    def words(self) -> str:
+        held = sum(each.passed is True for each in self.checked)
+        idle = sum(each.passed is None for each in self.checked)
+        said = f"{held} of {held + len(self.failed)} checks passed"
+        said += f", {idle} do{'es' * (idle == 1)} not apply" if idle else ""
+        return said + (f"; failed: {', '.join(each.name for each in self.failed)}" if self.failed else "")
+
+    def view(self) -> View:
+        rows = [
+            [each.name, each.result, _shown(each.difference), _shown(each.tolerance), each.words]
+            for each in self.checked
+        ]
+        table = Table(columns=["check", "result", "largest difference", "allowed", "what"], rows=rows)
+        note = f"{self.words}. Differences are shares of the largest number compared; 0 is bit for bit."
+        return View(f"Is {Path(self.run).name} right?", [table], note, f"{self.run}, on {self.device}")
+
+    def save(self, path: str | Path) -> None:
+        """To .html, .png, .svg, .pdf or .json."""
+        self.view().save(path)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "device": self.device,
+            "passed": self.passed,
+            "checks": [each.to_dict() for each in self.checked],
+        }
+
+    def _repr_html_(self) -> str:
+        return self.view()._repr_html_()
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.2g}"

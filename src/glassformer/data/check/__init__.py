@@ -1,0 +1,1 @@
+"""What deserves attention in data before anything is learned from it."""

@@ -1,0 +1,216 @@
+"""What deserves attention in a table before anything is learned from it."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL, REGRESSION, TABLE, TEXT
+from glassformer.data.check.columns import column_findings
+from glassformer.data.check.lengths import Spread, occurrences_of, spread_of
+from glassformer.data.columns.heuristics import EMPTY, number_in
+from glassformer.data.columns.inference import Columns
+from glassformer.data.columns.label_sets import set_of, sets_of
+from glassformer.data.columns.labels import filled_rows, labels_of
+from glassformer.data.io.table import Table
+from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
+
+MISSING = (*EMPTY, "nil", "unknown", "missing")
+"""What people write where there is no label."""
+
+UNEVEN = 10
+"""A largest class this many times the smallest deserves a word."""
+
+
+@dataclass(frozen=True)
+class Class:
+    """A label, and how many rows have it."""
+
+    name: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A text that occurs with several labels."""
+
+    text: str
+    """How it begins."""
+    labels: list[str]
+    lines: list[int]
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """The numbers of a regression."""
+
+    min: float
+    mean: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A table's counts. Lengths are those of the texts that are not empty."""
+
+    rows: int
+    empty_texts: int
+    missing_labels: int
+    """Rows with a text and no label."""
+    repeated_texts: int
+    """Rows whose text an earlier row has."""
+    contradicting_texts: int
+    """Texts that occur with several labels."""
+    contradictions: list[Contradiction]
+    """The first few of them."""
+    classes: list[Class]
+    """The largest first; empty where there are none."""
+    imbalance: float | None
+    """The largest class over the smallest."""
+    single_example_classes: list[str]
+    words: Spread | None
+    tokens: Spread | None
+    cut: int | None
+    """Texts of more tokens than the context, which would be cut there."""
+    shortest_line: int | None
+    longest_line: int | None
+    amounts: Amounts | None
+    findings: list[str]
+    """In words; empty where all is well."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def check_table(
+    table: Table,
+    columns: Columns,
+    lengths: Callable[[list[str]], list[int]] | None = None,
+    context: int | None = None,
+) -> Checked:
+    """`lengths`: counts the tokens of texts; `context`: tokens that a model reads. Without text, rows are compared."""
+    filled = filled_rows(table, columns.text)
+    read = columns.also if columns.text is None else (columns.text,)
+    texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
+    lines = [table.lines[row] for row in filled]
+    several = columns.task == MULTILABEL
+    if columns.label is None:
+        labels = []
+    elif several:
+        labels = sets_of(table, columns.label, filled, columns.separator)
+    else:
+        labels = labels_of(table, columns.text, columns.label)
+    occurrences = occurrences_of(texts)
+    contradictions = _contradictions(occurrences, labels, lines) if labels else []
+    missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
+    classes = _classes([label for label in labels if label]) if columns.task == CLASSIFICATION else []
+    if several:
+        classes = _classes([name for label in labels for name in set_of(label)], len(labels))
+    counts = [item.count for item in classes]
+    words = [len(text.split()) for text in texts] if columns.text is not None else []
+    tokens = lengths(texts) if lengths is not None and texts else None
+    found = Checked(
+        rows=len(table),
+        empty_texts=len(table) - len(texts),
+        missing_labels=len(missing),
+        repeated_texts=len(texts) - len(occurrences),
+        contradicting_texts=len(contradictions),
+        contradictions=contradictions[:EXAMPLES],
+        classes=classes,
+        imbalance=max(counts) / min(counts) if counts else None,
+        single_example_classes=[item.name for item in classes if item.count == 1],
+        words=spread_of(words) if words else None,
+        tokens=spread_of(tokens) if tokens else None,
+        cut=sum(count > context for count in tokens) if tokens and context is not None else None,
+        shortest_line=lines[int(np.argmin(words))] if words else None,
+        longest_line=lines[int(np.argmax(words))] if words else None,
+        amounts=_amounts(labels) if columns.task == REGRESSION else None,
+        findings=[],
+    )
+    empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]
+    again = [lines[row] for rows in occurrences.values() for row in rows[1:]]
+    what = columns.kind if columns.kind == TEXT or columns.text is None else TEXT
+    noun = {TEXT: "text", TABLE: "row", IMAGE: "picture"}.get(what, "row")
+    found.findings.extend(_findings(found, sorted(empty), sorted(missing), sorted(again), context, noun))
+    if columns.kind != IMAGE:
+        found.findings.extend(column_findings(table, columns.also))
+    return found
+
+
+def _contradictions(occurrences: dict[str, list[int]], labels: list[str], lines: list[int]) -> list[Contradiction]:
+    found = []
+    for text, rows in occurrences.items():
+        if len(rows) > 1 and len({labels[row] for row in rows}) > 1:
+            first = {labels[row]: lines[row] for row in reversed(rows)}  # each label, and where it comes first
+            pairs = sorted(first.items(), key=lambda item: item[1])
+            found.append(Contradiction(text[:60], [label for label, _ in pairs], [line for _, line in pairs]))
+    return found
+
+
+def _classes(labels: list[str], rows: int | None = None) -> list[Class]:
+    """`rows`: how many there are, where each may have several labels, or none."""
+    counts = sorted(Counter(labels).items(), key=lambda item: (-item[1], item[0]))
+    return [Class(name, count, count / (rows or len(labels))) for name, count in counts]
+
+
+def _amounts(labels: list[str]) -> Amounts | None:
+    """Of the labels that are numbers."""
+    numbers = [number for label in labels if (number := number_in(label)) is not None]
+    if not numbers:
+        return None
+    return Amounts(min(numbers), sum(numbers) / len(numbers), max(numbers))
+
+
+def _findings(
+    found: Checked, empty: list[int], missing: list[int], again: list[int], context: int | None, noun: str
+) -> list[str]:
+    """One line each, the gravest first."""
+    place = "number" if noun == "picture" else "line"
+    findings = []
+    if len(found.classes) == 1 and found.classes[0].share == 1:
+        findings.append(f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)")
+    if found.contradicting_texts:
+        shown = "; ".join(f"{place}s {listed(item.lines, EXAMPLES, ' and ')}" for item in found.contradictions)
+        more = ", …" if found.contradicting_texts > len(found.contradictions) else ""
+        texts = counted(found.contradicting_texts, f"{noun} occurs", f"{noun}s occur")
+        findings.append(f"{texts} with different labels: {shown}{more}")
+    if alike := _alike([item.name for item in found.classes]):
+        findings.append(f"labels that differ only in their letters' case: {listed(alike, EXAMPLES)}")
+    if found.single_example_classes:
+        some = counted(len(found.single_example_classes), "class has", "classes have")
+        findings.append(f"{some} a single example: {listed(found.single_example_classes, EXAMPLES)}")
+    if found.imbalance is not None and found.imbalance >= UNEVEN:
+        first, last = found.classes[0], found.classes[-1]
+        findings.append(
+            f"classes are uneven: '{first.name}' has {first.count:,} rows, {found.imbalance:.3g} times as many as "
+            f"'{last.name}' ({last.count:,})"
+        )
+    if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
+        findings.append(f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}")
+    if missing:
+        some = counted(len(missing), f"{noun} has", f"{noun}s have")
+        findings.append(f"{some} no label, and training would refuse the table: {lines_in_words(missing)}")
+    if empty:
+        findings.append(
+            f"{counted(len(empty), 'text is', 'texts are')} empty and would be left out: {lines_in_words(empty)}"
+        )
+    if again:
+        row = "picture" if noun == "picture" else "row"
+        some = counted(len(again), f"{row} repeats", f"{row}s repeat")
+        findings.append(f"{some} an earlier {noun}: {lines_in_words(again, place)}")
+    if found.cut:
+        findings.append(
+            f"{counted(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "
+            "raise --model.context"
+        )
+    if found.amounts is not None and found.amounts.min == found.amounts.max:
+        findings.append(f"every row has the number {found.amounts.min:g}: there is nothing to learn (--label)")
+    return findings
+
+
+def _alike(names: list[str]) -> list[str]:
+    folded = Counter(name.casefold() for name in names)
+    return sorted((name for name in names if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))

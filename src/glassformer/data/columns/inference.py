@@ -1,0 +1,224 @@
+"""Which column is the text and which the label: inferred where it is obvious, asked for where it is not."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from glassformer.config.errors import DataError, SettingError
+from glassformer.config.names import unknown
+from glassformer.config.presets import LANGUAGE_MODEL, MIXED, MULTILABEL, REGRESSION, TABLE, TASKS, TEXT
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.heuristics import (
+    by_name,
+    existing,
+    is_id,
+    is_varied_text,
+    number_in,
+    the_one,
+    words_in,
+)
+from glassformer.data.columns.label_sets import label_columns, list_in, sets_of
+from glassformer.data.columns.labels import (
+    filled_rows,
+    kinds_in_words,
+    label_column,
+    label_in_words,
+    separator_of,
+    task_of,
+)
+from glassformer.data.columns.tables import named_beside, readable, readable_beside, table_label
+from glassformer.data.io.table import Table
+from glassformer.data.wording import counted, listed
+
+TEXT_NAMES = (
+    "text", "sentence", "review", "content", "message", "tweet", "question", "comment", "body", "document", "post",
+    "utterance", "paragraph", "passage", "description", "headline", "query", "abstract", "article", "story", "sms",
+)  # fmt: skip
+"""Well-known names of the text; the first wins over the others."""
+
+SAMPLE = 100
+"""Rows that are looked at to find the text."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What each column is for."""
+
+    text: str | None
+    """None in a table without text."""
+    label: str | None
+    """None in a language model's data."""
+    task: str
+    why: str
+    """For a person: what was found, and the flags that change it."""
+    kind: str = TEXT
+    also: tuple[str, ...] = ()
+    """Number and category columns that are read."""
+    image: str | None = None
+    """The column that names image files."""
+    separator: str | None = None
+    """What parts the labels of a cell, where there may be several."""
+
+    @property
+    def labels(self) -> str:
+        """The label column, or those of several, in words."""
+        assert self.label is not None
+        return f"column '{self.label}'" if "," not in self.label else f"columns {self.label}"
+
+
+def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str:
+    """The column that was named, or has a well-known name, or is plainly prose. `sample`: some rows' values."""
+    found = _find_text(where, sample, named)
+    if found is None:
+        raise DataError(
+            f"{where}: no column looks like text (columns: {listed(sample)}; the first line names them): "
+            "name one with --text"
+        )
+    return found
+
+
+def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str | None:
+    if named is not None:
+        return existing(where, named, sample, "--text")
+    if found := by_name(sample, TEXT_NAMES):
+        return the_one(where, found, "the text", "--text")
+    texts = [name for name, values in sample.items() if is_varied_text(values) and not is_id(name, values)]
+    prose = [name for name in texts if words_in(sample[name]) >= 2]
+    found = prose or texts
+    if len(found) > 1:
+        lengths = {name: sum(map(len, sample[name])) for name in found}
+        first, second = sorted(found, key=lengths.__getitem__, reverse=True)[:2]
+        if lengths[first] >= 4 * lengths[second]:
+            found = [first]
+    return the_one(where, found, "the text", "--text") if found else None
+
+
+def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Columns:
+    """`task`: the one that was asked for, which decides; None: the one that the labels show."""
+    if task is not None and task not in TASKS:
+        raise SettingError(unknown("task", task, TASKS))
+    spread = slice(None, None, -(-len(table) // SAMPLE))
+    image = None if settings.image is None else existing(table.name, settings.image, table.columns, "--image")
+    also = named_beside(table, settings)
+    text = None
+    if settings.kind != TABLE:
+        if settings.text is None:
+            _refuse_data_as_names(table)
+        others = (*_named_labels(settings), *also, image) if settings.text is None else ()
+        sample = {name: values[spread] for name, values in table.columns.items() if name not in others}
+        if settings.text is None:
+            sample = {name: values for name, values in sample.items() if not _are_lists(values)} or sample
+        text = _find_text(table.name, sample, settings.text)
+        if text is None and image is None and (task == LANGUAGE_MODEL or len(table.columns) < 2):
+            text = text_column(table.name, sample, settings.text)  # says what is wrong
+    if text is None:
+        return _without_text(table, settings, task, also, image)
+    label = None if task == LANGUAGE_MODEL else label_column(table, text, settings, task)
+    if label is None:
+        if task not in (None, LANGUAGE_MODEL):
+            raise DataError(
+                f"{table.name}: no column looks like a label: name one of {listed(table.columns)} with --label"
+            )
+        why = f"text column '{text}' (--text), no label column (--label); task: language-model (--task)"
+        return Columns(text, None, LANGUAGE_MODEL, why)
+    if label == text:
+        raise DataError(f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label")
+    task = task or task_of(table, text, label)
+    read = [f"text column '{text}'"]
+    if also:
+        read.append(f"beside it {', '.join(also)} (--also)")
+    if image is not None:
+        read.append(f"images named in column '{image}' (--image)")
+    separator = separator_of(table, text, label, task, settings)
+    said = f"{label_in_words(label)} with {kinds_in_words(table, text, label, task, separator)}"
+    read.append(f"{said} (--text, --label); task: {task} (--task)")
+    why = ", ".join(read)
+    taken = label_columns(table.name, label, table.columns)
+    not_read = readable_beside(table, {text, *taken, image, settings.split_by, *also})
+    if not_read:
+        why += f"; not read: {listed(not_read)} (--also)"
+    return Columns(text, label, task, why, MIXED if also or image else TEXT, also, image, separator)
+
+
+def _refuse_data_as_names(table: Table) -> None:
+    if odd := next((name for name in table.columns if len(name.split()) > 5), None):
+        raise DataError(
+            f"{table.name}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
+            "write names such as text,label above it, or say --text and --label"
+        )
+
+
+def _without_text(
+    table: Table, settings: DataSettings, task: str | None, also: tuple[str, ...], image: str | None
+) -> Columns:
+    """Of a table of numbers and categories, or of images with some beside them."""
+    label, last = table_label(table, settings, image)
+    if not also and image is None:
+        also, left_out = readable(table, {*label_columns(table.name, label, table.columns), settings.split_by})
+    else:
+        left_out = []
+    task = task or task_of(table, None, label)
+    separator = separator_of(table, None, label, task, settings)
+    what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
+    columns = f"{counted(len(also), 'column')} read (--also)"
+    why = (
+        f"{what}, {columns}, {label_in_words(label)}{', the last one,' if last else ''} with "
+        f"{kinds_in_words(table, None, label, task, separator)} "
+        f"(--label); task: {task} (--task)"
+    )
+    if left_out:
+        why += f"; not read: {listed(left_out)}"
+    return Columns(None, label, task, why, TABLE if image is None else MIXED, also, image, separator)
+
+
+def _named_labels(settings: DataSettings) -> list[str]:
+    """What --label may name: one column, or several with commas between them."""
+    if settings.label is None:
+        return []
+    return [settings.label, *(name.strip() for name in settings.label.split(","))]
+
+
+def _are_lists(values: Sequence[str]) -> bool:
+    """Whether they are lists of labels, and no texts."""
+    filled = [value for value in values if value.strip()]
+    return bool(filled) and all(list_in(value) is not None for value in filled)
+
+
+def may_hold_labels(table: Table, settings: DataSettings) -> bool:
+    """Whether some rows leave it open that there is a label column; asked before a whole corpus is read."""
+    try:
+        text = text_column(table.name, table.columns, settings.text)
+        return label_column(table, text, settings, None) is not None
+    except DataError:  # all rows may tell what some do not
+        return True
+
+
+def check_labels(table: Table, columns: Columns) -> None:
+    """Refuse a table that lacks a column, or a label, or a number where one is wanted."""
+    assert columns.label is not None
+    if columns.text is not None:
+        existing(table.name, columns.text, table.columns, "--text")
+    filled = filled_rows(table, columns.text)
+    if columns.task == MULTILABEL:
+        sets_of(table, columns.label, filled, columns.separator)  # says what is wrong
+        return
+    label = table.columns[existing(table.name, columns.label, table.columns, "--label")]
+    if empty := [place for place in filled if not label[place].strip()]:
+        rows = counted(len(empty), "row has", "rows have")
+        raise DataError(
+            f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({rows} none): "
+            "fill it in, take such rows out, or choose another column with --label"
+        )
+    if columns.task == REGRESSION:
+        for place in filled:
+            if number_in(label[place]) is None:
+                raise DataError(
+                    f"{table.name}, line {table.lines[place]:,}, column '{columns.label}': text where a number is "
+                    f"wanted: '{label[place].strip()[:40]}' ({_advice(label[place])})"
+                )
+
+
+def _advice(value: str) -> str:
+    if number_in(plain := re.sub(r"[^\d,.-]", "", value).replace(",", ".")) is not None:
+        return f"write {plain}"
+    return "--task classification takes any value"

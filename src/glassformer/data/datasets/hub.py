@@ -1,0 +1,205 @@
+"""Data sets of the Hugging Face hub, or saved on this machine by its library: hf:NAME, hf:NAME:CONFIG, hf:FOLDER.
+
+Without a split (hf:NAME#SPLIT) the data is the split `train`; what the data set holds out itself is held out here too.
+"""
+
+import functools
+import importlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.config.errors import DataError
+from glassformer.config.say import Say
+from glassformer.data.datasets.embedded import HUB, Dataset, Row
+from glassformer.data.datasets.hub_columns import HubColumn, hidden, hub_columns
+from glassformer.data.datasets.hub_refusals import quiet_hub, refusal
+
+TRAIN = "train"
+HELD_OUT = {"validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
+"""What the splits that become these parts are called; the first that is there is taken."""
+
+TOGETHER = 1024
+"""Rows unpacked at once."""
+
+HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a name asks for."""
+
+    spec: str
+    """As the user gave it."""
+    folder: Path | None
+    """Where the data set lies, if it was saved on this machine."""
+    name: str
+    config: str | None
+    split: str | None
+
+
+def open_hub(spec: str) -> Dataset:
+    """One split, its columns known and its rows read when they are asked for."""
+    named = _named(spec)
+    split = _chosen(named, _splits(named))
+    columns = hub_columns(split.features)
+    if not columns:
+        raise DataError(f"{spec}: no column holds texts, numbers or classes (columns: {', '.join(split.features)})")
+    names = tuple(column.name for column in columns)
+    read = {column.origin for column in columns}
+    lost = [name for name in split.features if name not in read]
+    note = f"left out: {', '.join(lost)} (neither text nor number)" if lost else ""
+    return Dataset(spec, names, functools.partial(_rows, spec, split, columns), test=None, note=note)
+
+
+def own_parts(spec: str, said: Mapping[str, Any], say: Say) -> dict[str, str]:
+    """The settings that name what a data set holds out itself, where nobody said what to hold out."""
+    named = _named(spec)
+    if named.split is not None:
+        return {}
+    splits = _splits(named)
+    _chosen(named, splits)
+    found = {}
+    for part, names in HELD_OUT.items():
+        name = next((name for name in names if name in splits), None)
+        asked = any(said.get(key) is not None for key in (f"data.{part}", f"data.{part}_fraction"))
+        if name is None or asked or (part == "validation" and said.get("data.folds") is not None):
+            continue
+        if hidden(splits[name]):
+            say(f"{spec}: the labels of its split '{name}' are kept secret, so that it is not the {part} part")
+            continue
+        found[f"data.{part}"] = f"{spec}#{name}"
+    return found
+
+
+def whole_name(spec: str) -> str:
+    """With a folder's path as it leads from anywhere on this machine."""
+    named = _named(spec)
+    if named.folder is None:
+        return spec
+    return f"{HUB}{named.folder.resolve()}" + (f"#{named.split}" if named.split is not None else "")
+
+
+def _named(spec: str) -> Named:
+    asked = spec.removeprefix(HUB)
+    has_split = "#" in asked and not os.path.isdir(os.path.expanduser(asked))
+    place, _, split = asked.rpartition("#") if has_split else (asked, "", None)
+    if os.path.isdir(folder := os.path.expanduser(place)):
+        return Named(spec, Path(folder), place, None, split)
+    name, _, config = place.partition(":")
+    if place.startswith(("/", ".", "~")):
+        raise DataError(f"{spec}: there is no folder '{place}'")
+    if os.path.isdir(name):
+        raise DataError(f"{spec}: {name} is a folder here, and a folder has no {config!r} to choose: {HUB}{name}")
+    if os.path.exists(name):
+        raise DataError(f"{spec}: {name} is a file here: give it without {HUB}")
+    if not HUB_NAME.fullmatch(name):
+        raise DataError(
+            f"'{spec}' names no data set: write hf:NAME, hf:NAME:CONFIG, or hf:FOLDER of one that save_to_disk wrote"
+        )
+    return Named(spec, None, name, config or None, split)
+
+
+def _chosen(named: Named, splits: Mapping[str, Any]) -> Any:
+    split = TRAIN if named.split is None else named.split
+    if split in splits:
+        return splits[split]
+    there = ", ".join(splits)
+    if named.split is None:
+        raise DataError(
+            f"{named.spec} has no split '{TRAIN}' (splits: {there}): name one, as {named.spec}#{next(iter(splits))}"
+        )
+    raise DataError(f"{named.spec}: no split '{split}' (splits: {there})")
+
+
+# --- opening ---
+
+
+def _splits(named: Named) -> dict[str, Any]:
+    """Every split by its name, mapped from the disk."""
+    datasets = _library(named.spec)
+    if named.folder is None:
+        return _of_hub(datasets, named)
+    _check_names(named, named.folder)
+    try:
+        found = datasets.load_from_disk(str(named.folder), keep_in_memory=False)
+    except Exception as error:  # what a damaged file leads to depends on where it is damaged
+        raise _damaged(named.spec, error) from None
+    return dict(found) if isinstance(found, dict) else {TRAIN: found}
+
+
+def _library(spec: str) -> Any:
+    try:
+        return importlib.import_module("datasets")
+    except ImportError:
+        raise DataError(f"{spec}: data sets of the hub need datasets: pip install 'glassformer[hub]'") from None
+
+
+@functools.cache
+def _downloaded(datasets: Any, name: str, config: str | None) -> dict[str, Any]:
+    """From the hub, or what is kept here of an earlier time. Code that a data set brings along is never run."""
+    if hasattr(datasets.config, "HF_DATASETS_TRUST_REMOTE_CODE"):
+        datasets.config.HF_DATASETS_TRUST_REMOTE_CODE = False
+    return dict(datasets.load_dataset(name, config))
+
+
+def _of_hub(datasets: Any, named: Named) -> dict[str, Any]:
+    try:
+        with quiet_hub():
+            return _downloaded(datasets, named.name, named.config)
+    except Exception as error:  # the library raises nothing more exact
+        words = _line(error)
+        hint = f": name it, as {HUB}{named.name}:CONFIG" if "config" in words.lower() else ""
+        why = refusal(error, f"datasets/{named.name}", f"or name a folder that save_to_disk wrote, {HUB}FOLDER")
+        raise DataError(f"{named.spec}: {why or f'cannot be opened: {words}{hint}'}") from None
+
+
+def _check_names(named: Named, folder: Path) -> None:
+    """Refuse a folder that is no data set, or whose files name others outside of it."""
+    listing, state = folder / "dataset_dict.json", folder / "state.json"
+    if not listing.is_file() and not state.is_file():
+        raise DataError(f"{named.spec}: save_to_disk wrote no data set there: give the folder without {HUB}")
+    try:
+        names = list(json.loads(listing.read_text())["splits"]) if listing.is_file() else []
+        for place in [folder / split for split in names if _is_plain(split)] if listing.is_file() else [folder]:
+            files = [file["filename"] for file in json.loads((place / "state.json").read_text())["_data_files"]]
+            if not files:
+                raise DataError(f"{named.spec}: no rows in {place.name}")
+            names += files
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(named.spec, error) from None
+    if odd := next((name for name in names if not _is_plain(name)), None):
+        raise DataError(f"{named.spec} names a file outside of its folder: {str(odd)[:60]!r}")
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name
+
+
+def _damaged(spec: str, error: BaseException) -> DataError:
+    return DataError(f"{spec}: not a sound data set: {_line(error)}")
+
+
+def _line(error: BaseException) -> str:
+    """What an error says, in one line; one that says nothing, by its kind."""
+    return next(iter(str(error).strip().splitlines()), "")[:200] or type(error).__name__
+
+
+# --- reading ---
+
+
+def _rows(spec: str, split: Any, columns: tuple[HubColumn, ...]) -> Iterator[Row]:
+    """A batch at a time, as the files have them: nothing is decoded but what is read."""
+    if not len(split):
+        raise DataError(f"{spec} has no rows")
+    wanted = list(dict.fromkeys(column.origin for column in columns))
+    try:
+        for batch in split.select_columns(wanted).with_format("arrow").iter(batch_size=TOGETHER):
+            values = {name: batch.column(name).to_pylist() for name in wanted}
+            yield from zip(*(column.texts(values[column.origin]) for column in columns), strict=True)
+    except Exception as error:  # of the library, or of Arrow
+        raise _damaged(spec, error) from None

@@ -1,0 +1,1 @@
+"""How an example becomes what a model reads."""

@@ -1,0 +1,158 @@
+"""How an example becomes what a model reads, whatever kind it is of: learned, saved, and read again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.config.errors import RunError
+from glassformer.config.presets import IMAGE, TABLE, TEXT
+from glassformer.config.resolve import Config
+from glassformer.data.features.images import ImageFeatures, ImageInputs
+from glassformer.data.features.inputs import Features, Inputs, Tensors
+from glassformer.data.features.tables import TableFeatures, TableInputs
+from glassformer.data.features.texts import Examples, encode_examples
+from glassformer.data.split.labelled import Labelled
+from glassformer.models.shape import Shape
+from glassformer.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class TextFeatures(Features):
+    """Its tokens; all that was learned is in the tokenizer."""
+
+    tokenizer: Tokenizer
+    context: int
+    framed: bool
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(vocab=self.tokenizer.vocab_size, space=self.tokenizer.space)
+
+    @property
+    def words(self) -> str:
+        return "the text"
+
+    def inputs(self, part: Labelled, answers: NDArray[Any]) -> Examples:
+        return encode_examples(part.texts, answers, self.tokenizer, context=self.context, framed=self.framed)
+
+
+@dataclass(frozen=True, eq=False)
+class MixedInputs(Inputs):
+    """What the examples of each kind are called with, one kind after the other."""
+
+    answers: NDArray[Any]
+    texts: Sequence[str]
+    text: Examples | None
+    table: TableInputs | None
+    image: ImageInputs | None
+
+    @property
+    def _kinds(self) -> list[Inputs]:
+        return [kind for kind in (self.text, self.table, self.image) if kind is not None]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(remark for kind in self._kinds for remark in kind.remarks)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.sum([kind.lengths for kind in self._kinds], axis=0, dtype=np.int64)
+
+    def take(self, rows: NDArray[np.int64]) -> Tensors:
+        return tuple(tensor for kind in self._kinds for tensor in kind.take(rows))
+
+    def trimmed(self, tensors: Tensors) -> Tensors:
+        if self.text is None:
+            return tensors
+        return (*self.text.trimmed(tensors[:2]), *tensors[2:])
+
+    def altered(self, tensors: Tensors, step: int) -> Tensors:
+        if self.image is None:
+            return tensors
+        return (*tensors[:-1], *self.image.altered(tensors[-1:], step))
+
+
+@dataclass(frozen=True)
+class MixedFeatures(Features):
+    text: TextFeatures | None
+    table: TableFeatures | None
+    image: ImageFeatures | None
+
+    @property
+    def _kinds(self) -> list[Features]:
+        return [kind for kind in (self.text, self.table, self.image) if kind is not None]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(remark for kind in self._kinds for remark in kind.remarks)
+
+    @property
+    def shape(self) -> Shape:
+        columns = Shape() if self.table is None else self.table.shape
+        return Shape(
+            vocab=0 if self.text is None else self.text.shape.vocab,
+            numbers=columns.numbers,
+            categories=columns.categories,
+            image=None if self.image is None else self.image.shape.image,
+        )
+
+    @property
+    def words(self) -> str:
+        return "; ".join(kind.words for kind in self._kinds)
+
+    def inputs(self, part: Labelled, answers: NDArray[Any]) -> MixedInputs:
+        return MixedInputs(
+            answers,
+            part.texts,
+            None if self.text is None else self.text.inputs(part, answers),
+            None if self.table is None else self.table.inputs(part, answers),
+            None if self.image is None else self.image.inputs(part, answers),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        kinds = {"table": self.table, "image": self.image}
+        return {name: kind.to_json() for name, kind in kinds.items() if kind is not None}
+
+
+def learn_features(config: Config, part: Labelled, tokenizer: Tokenizer | None) -> Features:
+    """`part`: the training part. `tokenizer`: where the examples have words."""
+    text = None if tokenizer is None else text_features(tokenizer, config)
+    kind = config.data.kind
+    if kind == TEXT:
+        assert text is not None
+        return text
+    if kind == TABLE:
+        return TableFeatures.learn(part)
+    image = None if part.pixels is None else ImageFeatures.learn(part, config)
+    if kind == IMAGE:
+        assert image is not None
+        return image
+    return MixedFeatures(text, TableFeatures.learn(part) if part.columns else None, image)
+
+
+def text_features(tokenizer: Tokenizer, config: Config) -> TextFeatures:
+    return TextFeatures(tokenizer, config.model.context, config.framed)
+
+
+def read_features(value: Any, tokenizer: Tokenizer | None, config: Config, source: str) -> Features:
+    """What `to_json` wrote."""
+    text = None if tokenizer is None else text_features(tokenizer, config)
+    try:
+        if config.data.kind == TEXT:
+            assert text is not None
+            return text
+        if config.data.kind == TABLE:
+            return TableFeatures.from_json(value)
+        if config.data.kind == IMAGE:
+            return ImageFeatures.from_json(value, config)
+        table, image = value.get("table"), value.get("image")
+        return MixedFeatures(
+            text,
+            None if table is None else TableFeatures.from_json(table),
+            None if image is None else ImageFeatures.from_json(image, config),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, RunError) as error:
+        raise RunError(f"{source} is damaged: it does not say how its examples are read ({error})") from None

@@ -1,0 +1,113 @@
+"""Images as a model reads them: of one size, each channel in spreads from its mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glassformer.config.errors import RunError, SettingError
+from glassformer.config.resolve import Config
+from glassformer.data.features.augment import draw, flipped, shifted
+from glassformer.data.features.inputs import Features, Inputs, Tensors
+from glassformer.data.io.pictures import fitted
+from glassformer.data.split.labelled import Labelled
+from glassformer.models.shape import Shape
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class ImageFeatures(Features):
+    size: tuple[int, int]
+    """Height and width."""
+    mean: tuple[float, ...]
+    """Of each channel in the training part, white being 1."""
+    spread: tuple[float, ...]
+    shift: int = 0
+    """In training, each image is moved by up to so many pixels."""
+    flip: bool = False
+    """In training, half of them are mirrored."""
+    seed: int = 0
+
+    @staticmethod
+    def learn(part: Labelled, config: Config) -> "ImageFeatures":
+        """From the training part."""
+        assert part.pixels is not None
+        channels = [part.pixels[..., channel] / np.float32(255) for channel in range(part.pixels.shape[3])]
+        return ImageFeatures(
+            size=(part.pixels.shape[1], part.pixels.shape[2]),
+            mean=tuple(float(channel.mean(dtype=np.float64)) for channel in channels),
+            spread=tuple(float(channel.std(dtype=np.float64)) or 1.0 for channel in channels),
+            shift=config.data.shift,
+            flip=config.data.flip,
+            seed=config.training.seed,
+        )
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(image=(len(self.mean), *self.size))
+
+    @property
+    def words(self) -> str:
+        colours = "grey" if len(self.mean) == 1 else "colours"
+        return f"images of {self.size[0]}×{self.size[1]} pixels (height × width), {colours}"
+
+    def inputs(self, part: Labelled, answers: NDArray[Any]) -> "ImageInputs":
+        assert part.pixels is not None
+        pixels, remarks = part.pixels, tuple[str, ...]()
+        if pixels.shape[1:] != (*self.size, len(self.mean)):
+            whole = np.empty((len(part), *self.size, len(self.mean)), np.uint8)
+            for row, one in enumerate(pixels):
+                whole[row] = fitted(one, self.size, len(self.mean))
+            pixels = whole
+            if len(part) and part.pixels.shape[1:3] != self.size:
+                was, is_now = ("×".join(map(str, size)) for size in (part.pixels.shape[1:3], self.size))
+                remarks = (f"images of {was} pixels are brought to the {is_now} that this model reads",)
+        return ImageInputs(pixels, answers, part.texts, self, remarks)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"size": list(self.size), "mean": list(self.mean), "spread": list(self.spread)}
+
+    @staticmethod
+    def from_json(value: dict[str, Any], config: Config) -> "ImageFeatures":
+        height, width = map(int, value["size"])
+        mean, spread = (tuple(map(float, value[key])) for key in ("mean", "spread"))
+        if len(mean) != len(spread):
+            raise RunError("as many means as spreads are wanted")
+        data = config.data
+        if data.shift >= min(height, width):
+            raise SettingError(f"data.shift {data.shift} would move images of {height}×{width} pixels out of sight")
+        return ImageFeatures((height, width), mean, spread, data.shift, data.flip, config.training.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageInputs(Inputs):
+    """Pixels as they were read; each batch is brought to spreads from the mean when it is taken."""
+
+    pixels: Pixels
+    """N×H×W×C."""
+    answers: NDArray[Any]
+    texts: Sequence[str]
+    features: ImageFeatures
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """A pixel counts as a token."""
+        return np.full(len(self), self.pixels.shape[1] * self.pixels.shape[2], np.int64)
+
+    def take(self, rows: NDArray[np.int64]) -> Tensors:
+        x = torch.from_numpy(self.pixels[rows]).permute(0, 3, 1, 2).float() / 255
+        mean, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (self.features.mean, self.features.spread))
+        return ((x - mean) / spread,)
+
+    def altered(self, tensors: Tensors, step: int) -> Tensors:
+        (pixels,) = tensors
+        how = self.features
+        if not how.shift and not how.flip:
+            return tensors
+        offsets, mirrored = draw(how.seed, step, len(pixels), shift=how.shift, flip=how.flip)
+        return (flipped(shifted(pixels, offsets), mirrored),)

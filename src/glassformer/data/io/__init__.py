@@ -1,0 +1,1 @@
+"""Files → rows and texts."""

@@ -1,0 +1,122 @@
+"""Pairs of texts that come in other shapes than a table: two files, line by line, or a translation memory."""
+
+import itertools
+from pathlib import Path
+
+from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.io.place import find
+from glassformer.data.io.reading import check_encoding, numbered_lines, text_blocks
+from glassformer.data.io.rows import kind_of
+from glassformer.data.io.table import Table, read_table
+from glassformer.data.io.tmx import TmxFile, Unit, code_of, is_same
+from glassformer.data.wording import counted
+
+SOURCE, TARGET = "source", "target"
+"""The columns of what is read here."""
+
+
+def is_tmx(path_or_name: str) -> bool:
+    """By its name alone."""
+    return kind_of(Path(path_or_name)) == "tmx"
+
+
+def read_pairs(path_or_name: str, settings: DataSettings) -> Table:
+    """A translation memory, or any table."""
+    if is_tmx(path_or_name):
+        try:
+            return read_tmx(path_or_name, settings.source, settings.target)
+        except DataError:
+            if is_tmx(settings.path or ""):
+                raise
+            return read_tmx(path_or_name)  # source and target are columns of a table, and no languages
+    return read_table(path_or_name, settings)
+
+
+def read_aligned(source_file: str, target_file: str, encoding: str) -> Table:
+    """Two files of as many lines: line n of one is the translation of line n of the other."""
+    check_encoding(encoding)
+    sources, targets = _lines(source_file, encoding), _lines(target_file, encoding)
+    if len(sources) != len(targets):
+        raise DataError(
+            f"{source_file} has {counted(len(sources), 'line')} and {target_file} has {len(targets):,}: "
+            "line n of one must be the translation of line n of the other"
+        )
+    if not sources:
+        raise DataError(f"{source_file} and {target_file} are empty: there is no text in them")
+    lines = list(range(1, len(sources) + 1))
+    return Table(f"{source_file} and {target_file}", {SOURCE: sources, TARGET: targets}, lines)
+
+
+def _lines(file: str, encoding: str) -> list[str]:
+    """A newline at the end of a file begins no further line."""
+    lines = [text for _, text in numbered_lines(text_blocks(_file(file), encoding))]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _file(name: str) -> Path:
+    path = find(name)
+    if path is None or not path.is_file():
+        raise DataError(f"{name} is no file: pairs of texts are read from files")
+    return path
+
+
+def read_tmx(path: str, source: str | None = None, target: str | None = None) -> Table:
+    """The units that have both languages. `source` and `target`: their codes; en is en-US too.
+
+    Unset, they are the two that a file holds, from the one that its header names, or else that comes first.
+    """
+    file = TmxFile(_file(path))
+    units = list(file.units())
+    if not any(unit.texts for unit in units):
+        raise DataError(f"{path} is empty: there is no text in it")
+    asked = {"source": source and code_of(source), "target": target and code_of(target)}
+    one, other = _two_languages(path, _languages(units), asked, file.source_language)
+    rows = [(unit.line, _text(unit, one), _text(unit, other)) for unit in units]
+    full = [(line, first, second) for line, first, second in rows if first is not None and second is not None]
+    if not full:
+        raise DataError(f"{path}: no unit has a text in {one} and one in {other}: see --source and --target")
+    lost = len(units) - len(full)
+    remarks = [f"from {one} to {other} (--source, --target)"]
+    if lost:
+        remarks.append(f"left out: {counted(lost, 'unit')} without a text in {one} or {other}")
+    lines, sources, targets = (list(column) for column in zip(*full, strict=True))
+    return Table(path, {SOURCE: sources, TARGET: targets}, lines, remarks=tuple(remarks))
+
+
+def _languages(units: list[Unit]) -> list[str]:
+    """As they come; en-US and en-GB are one where that leaves two."""
+    seen = list(dict.fromkeys(itertools.chain.from_iterable(unit.texts for unit in units)))
+    plain = list(dict.fromkeys(language.partition("-")[0] for language in seen))
+    return plain if len(plain) == 2 else seen
+
+
+def _two_languages(path: str, there: list[str], asked: dict[str, str | None], usual: str | None) -> tuple[str, str]:
+    """From which and into which; `usual`: the source, where nobody asks for another."""
+    listed = ", ".join(there)
+    for role, language in asked.items():
+        if language and not any(is_same(language, other) for other in there):
+            raise DataError(f"{path}: no text in '{language}' (languages: {listed}): name one with --{role}")
+    source, target = asked["source"], asked["target"]
+    if source and target:
+        if is_same(source, target):
+            raise DataError(f"{path}: --source {source} and --target {target} are one language: choose two of {listed}")
+        return source, target
+    named = source or target
+    rest = [language for language in there if not (named and is_same(named, language))]
+    if not named and len(there) == 2:
+        source = next((language for language in there if usual and is_same(usual, language)), there[0])
+        return source, next(language for language in there if language != source)
+    if len(there) == 1:
+        raise DataError(f"{path} has texts in {listed} alone: a translation needs two languages")
+    if not named or len(rest) != 1:
+        missing = (
+            "two with --source and --target" if not named else f"another with --{'target' if source else 'source'}"
+        )
+        raise DataError(f"{path} has texts in {len(there)} languages ({listed}): choose {missing}")
+    return (named, rest[0]) if source else (rest[0], named)
+
+
+def _text(unit: Unit, language: str) -> str | None:
+    others = (text for code, text in unit.texts.items() if is_same(language, code))
+    return unit.texts.get(language) or next(others, None)

@@ -1,0 +1,261 @@
+"""Pictures with a class each: a folder of class folders, the arrays of a .npz file, or an embedded data set."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.config.errors import DataError
+from glassformer.data.datasets.embedded import open_dataset
+from glassformer.data.io.picture_arrays import PARTS, read_arrays
+from glassformer.data.io.place import find
+from glassformer.data.io.source import RUN_FILE
+from glassformer.data.wording import counted, listed
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+"""How the name of an image file ends."""
+
+TRANSPARENT = ("RGBA", "LA", "PA", "RGBa", "La")
+"""Kinds of pixels with an alpha channel, by Pillow's names."""
+
+SHOWN = 3
+"""Files that a note names, at most."""
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Pictures of one size in memory, and a label for each."""
+
+    name: str
+    """As the user gave it."""
+    pixels: Pixels
+    """N×H×W×C; C is 1 where all of them are grey, else 3."""
+    labels: list[str]
+    files: list[str]
+    """Each picture's path in its folder, or `image 17`, counted from 0, where there are no files."""
+    part: list[str] | None = None
+    """Of each picture train, validation or test, where the data is already divided."""
+    note: str = ""
+    """What was left out or scaled, in words for a person."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def is_picture(path: Path) -> bool:
+    """By its name alone."""
+    return path.suffix.lower() in ENDINGS
+
+
+def holds_pictures(path_or_name: str) -> bool:
+    """Whether there are pictures to learn from, known without decoding one.
+
+    A folder of texts may hold some too: its pictures count where they lie in folders and are no fewer than other files.
+    """
+    path = find(path_or_name)
+    if path is None:
+        return open_dataset(path_or_name).images is not None
+    if not path.is_dir():
+        return path.suffix.lower() == ".npz"
+    if (path / RUN_FILE).exists():
+        return False
+    files = _files(path)
+    pictures = [file for file in files if is_picture(file)]
+    others = len(files) - len(pictures)
+    return bool(pictures) and sum(file.parent != path for file in pictures) >= others
+
+
+def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pictures:
+    """All pictures, resized to `size` (height and width) where it is given; otherwise they must be of one size."""
+    path = find(path_or_name)
+    try:
+        if path is None:
+            pictures = _embedded(path_or_name)
+        elif path.is_dir():
+            pictures = _folder(path_or_name, path, size)
+        elif path.suffix.lower() == ".npz":
+            arrays = read_arrays(path)
+            pictures = Pictures(path_or_name, arrays.pixels, arrays.labels, arrays.files, arrays.part, arrays.note)
+        else:
+            raise DataError(
+                f"{path_or_name} holds no labelled pictures: give a folder of class folders, or a .npz file"
+            )
+        if size is not None and pictures.pixels.shape[1:3] != size:
+            pictures = replace(pictures, pixels=np.stack([resized(picture, size) for picture in pictures.pixels]))
+    except MemoryError:
+        raise DataError(f"{path_or_name}: so many pixels do not fit into memory: lower --data.image_size") from None
+    if len(set(pictures.labels)) == 1:
+        raise DataError(_one_class(path_or_name, path, pictures.labels[0]))
+    return pictures
+
+
+def _one_class(name: str, path: Path | None, label: str) -> str:
+    wrapped = path is not None and path.is_dir() and len(_folders(path / label)) > 1
+    hint = f"; did you mean {Path(name, label)}?" if wrapped else ""
+    return f"all pictures of {name} are of one class, '{label}': there is nothing to tell apart{hint}"
+
+
+def _embedded(name: str) -> Pictures:
+    images = open_dataset(name).images
+    if images is None:
+        raise DataError(f"data set '{name}' holds no pictures")
+    pixels, labels = images()
+    return Pictures(name, pixels, labels, [f"image {place}" for place in range(len(labels))])
+
+
+def _folder(name: str, folder: Path, size: tuple[int, int] | None) -> Pictures:
+    parts = _part_folders(name, folder)
+    classes = [(part, below) for part, within in parts for below in _folders(within)]
+    found = {below: [file for file in _files(below) if is_picture(file)] for _, below in classes}
+    files = [file for _, below in classes for file in found[below]]
+    if not files:
+        raise DataError(_no_pictures(name, folder))
+    relative = [file.relative_to(folder).as_posix() for file in files]
+    remarks = [f"no pictures in class folder {below.relative_to(folder)}" for below in found if not found[below]]
+    left_out = sorted({file.relative_to(folder).as_posix() for file in _files(folder)} - set(relative))
+    if left_out:
+        some = counted(len(left_out), "file that is no picture", "files that are no pictures")
+        remarks.append(f"left out: {some} in a class folder ({listed(left_out, SHOWN)})")
+    labels = [below.name for _, below in classes for _ in found[below]]
+    of_part = [part for part, below in classes for _ in found[below]] if len(parts) > 1 else None
+    return Pictures(name, gathered(name, folder, relative, size), labels, relative, of_part, "; ".join(remarks))
+
+
+def _part_folders(name: str, folder: Path) -> list[tuple[str, Path]]:
+    """Folders of class folders, each with the part that it is; most often the folder itself is the only one."""
+    inside = _folders(folder)
+    named = [below for below in inside if below.name.lower() in PARTS]
+    if not named or (len(named) < len(inside) and not any(map(_folders, named))):
+        return [("train", folder)]
+    strangers = [below.name for below in inside if below not in named and any(map(is_picture, _files(below)))]
+    if strangers:
+        raise DataError(
+            f"{name}: folder '{strangers[0]}' lies beside '{named[0].name}': "
+            "there must be either class folders, or train, validation and test with class folders in them"
+        )
+    parts: dict[str, Path] = {}
+    for below in named:
+        part = PARTS[below.name.lower()]
+        if part in parts:
+            raise DataError(f"{name}: folders '{parts[part].name}' and '{below.name}' are both {part}: keep one")
+        if not any(is_picture(file) for inner in _folders(below) for file in _files(inner)):
+            raise DataError(_no_pictures(str(Path(name, below.name)), below))
+        parts[part] = below
+    if "train" not in parts:
+        raise DataError(f"{name}: there is no folder 'train' beside '{named[0].name}'")
+    return [(part, parts[part]) for part in dict.fromkeys(PARTS.values()) if part in parts]
+
+
+def _no_pictures(name: str, folder: Path) -> str:
+    if any(map(is_picture, _files(folder))):
+        return f"{name} holds pictures, but no class folders: put those of each class into a folder named after it"
+    return f"no pictures in {name}: a folder for each class is wanted, with files that end in {', '.join(ENDINGS)}"
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Those in a folder, sorted, without the hidden ones."""
+    try:
+        return sorted(below for below in folder.iterdir() if below.is_dir() and not below.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"cannot read {folder}: {error.strerror}") from None
+
+
+def _files(folder: Path) -> list[Path]:
+    """Every file below a folder, sorted, without the hidden ones."""
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}")
+
+    files = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(parent, name) for name in names if not name.startswith(".")]
+    return sorted(files)
+
+
+def gathered(name: str, folder: Path, files: Sequence[str], size: tuple[int, int] | None) -> Pixels:
+    """The pixels of files of one size; all grey until the first with colours."""
+    pixels: Pixels | None = None
+    for place, file in enumerate(files):
+        picture = read_picture(folder / file, size)
+        if pixels is None:
+            pixels = np.empty((len(files), *picture.shape), np.uint8)
+        height, width = pixels.shape[1:3]
+        if picture.shape[:2] != (height, width):
+            raise DataError(
+                f"{name}: {files[0]} is {height}×{width} pixels (height × width) and {file} is {picture.shape[0]}×"
+                f"{picture.shape[1]}: --data.image_size {height}x{width} resizes all to one size"
+            )
+        if picture.shape[2] > pixels.shape[3]:
+            pixels = np.repeat(pixels, picture.shape[2], axis=3)
+        pixels[place] = picture
+    assert pixels is not None
+    return pixels
+
+
+def read_picture(path: Path, size: tuple[int, int] | None = None) -> Pixels:
+    """One image file as H×W×C, resized where `size` (height and width) is another; of an animation the first picture.
+
+    C is 1 for a picture without colours, else 3.
+    """
+    picture = _decoded(path)
+    return picture if size is None else resized(picture, size)
+
+
+def fitted(picture: Pixels, size: tuple[int, int], channels: int) -> Pixels:
+    """One picture, H×W×C, of another size, and with colours or without."""
+    picture = resized(picture, size)
+    if picture.shape[2] == channels:
+        return picture
+    if channels == 3:
+        return np.repeat(picture, 3, axis=2)
+    from PIL import Image
+
+    return np.array(Image.fromarray(picture).convert("L"))[..., np.newaxis]
+
+
+def resized(picture: Pixels, size: tuple[int, int]) -> Pixels:
+    """One picture, H×W×C, stretched or shrunk to another height and width (bilinear)."""
+    if picture.shape[:2] == size:
+        return picture
+    from PIL import Image
+
+    image = Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture)
+    return np.array(image.resize((size[1], size[0]), Image.Resampling.BILINEAR)).reshape(*size, -1)
+
+
+def _decoded(path: Path) -> Pixels:
+    """The right way up, transparent parts on white; one channel where there are no colours."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings(action="ignore"), Image.open(path) as file:
+            image = ImageOps.exif_transpose(file)
+            if image.mode.startswith(("I", "F")):
+                return _from_deep(path, np.array(image, np.float64))
+            if image.mode in TRANSPARENT or "transparency" in image.info:
+                image = image.convert("RGBA")
+                image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+            picture = np.array(image.convert("RGB"))
+    except (DataError, MemoryError):
+        raise
+    except UnidentifiedImageError:
+        raise DataError(f"{path} cannot be read: it is damaged, or no picture") from None
+    except Exception as error:  # what is damaged can fail in any way
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise DataError(f"{path} cannot be read: {reason}") from None
+    grey = (picture == picture[..., :1]).all()
+    return picture[..., :1].copy() if grey else picture
+
+
+def _from_deep(path: Path, values: NDArray[np.float64]) -> Pixels:
+    """Grey of 16 bits as grey of 8."""
+    if values.min() < 0 or values.max() > 65535 or (values % 1).any():
+        raise DataError(f"{path}: pixels from {values.min():g} to {values.max():g}: save it with 8 or 16 bits")
+    return np.rint(values / 257).astype(np.uint8)[..., np.newaxis]

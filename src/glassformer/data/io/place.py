@@ -1,0 +1,45 @@
+"""Where data lies: at a path that exists, or under the name of an embedded data set or one of the hub."""
+
+import os
+import stat
+from pathlib import Path
+
+from glassformer.config.errors import DataError
+from glassformer.config.names import nearest
+from glassformer.data.datasets.embedded import DATASETS, is_hub
+
+SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+PACKED = (".zst", ".bz2", ".xz", ".zip", ".7z", ".rar")
+"""Ways to pack a file that are not read here; .gz is."""
+
+
+def find(path_or_name: str) -> Path | None:
+    """The file or folder, or None where it is the name of a data set (hf:NAME too); one that is neither is refused."""
+    if not path_or_name.strip():
+        raise DataError("no data given: name a text file, a folder, a table or an embedded data set")
+    path = Path(path_or_name).expanduser()
+    try:
+        mode = path.stat().st_mode
+    except PermissionError:
+        raise DataError(f"cannot read {path_or_name}: Permission denied") from None
+    except (OSError, ValueError):  # no such file, or a name that no file could have
+        if path_or_name.partition(":")[0] in DATASETS or is_hub(path_or_name):
+            return None
+        raise _missing(path_or_name, path) from None
+    if path.suffix.lower() in SHEETS:
+        raise DataError(f"{path_or_name} is a spreadsheet: save it as .csv first")
+    if path.suffix.lower() in PACKED and not stat.S_ISDIR(mode):
+        raise DataError(f"{path_or_name} is packed in a way that is not read here: unpack it, or pack it as .gz")
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise DataError(f"{path_or_name} is a pipe or a device, which can be read only once: save it as a file first")
+    return path
+
+
+def _missing(name: str, path: Path) -> DataError:
+    try:
+        neighbours = [str(path.with_name(other)) for other in sorted(os.listdir(path.parent))]
+    except (OSError, ValueError):
+        neighbours = []
+    meant = nearest(name.partition(":")[0], [*neighbours, *DATASETS])
+    hint = f"; did you mean {meant}?" if meant else ""
+    return DataError(f"no file '{name}' and no data set of that name{hint} (data sets: {', '.join(DATASETS)})")

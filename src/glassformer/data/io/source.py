@@ -1,0 +1,171 @@
+"""Where text comes from: a file, a folder of files, a table's rows, or a data set by its name. Never held whole."""
+
+import functools
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.inference import SAMPLE, text_column
+from glassformer.data.datasets.embedded import HUB, open_dataset
+from glassformer.data.io.place import PACKED, find
+from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
+from glassformer.data.io.rows import Row, is_table, read_rows
+
+CHUNK = 2**20
+"""Characters in a piece, at most."""
+
+RUN_FILE = "glassformer.json"
+"""A folder that holds this file is a run."""
+
+SPLITS_FILE = "dataset_dict.json"
+"""A folder that holds this file was written by save_to_disk of the hub's library."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of a document, cut where a line ends if it can be."""
+
+    text: str
+    starts: bool
+    """It begins a document."""
+    ends: bool
+    """It ends a document."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Documents that can be read again and again, in the same order."""
+
+    name: str
+    documents: Callable[[], Iterator[Iterator[str]]]
+    """Begins a new reading: each document as the blocks of its text."""
+    note: str = ""
+    """What was left out, in words for a person."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        blank = True
+        for document in self.documents():
+            for chunk in chunked(document):
+                blank = blank and not chunk.text.strip()
+                yield chunk
+        if blank:
+            raise DataError(f"{self.name} is empty: there is no text in it")
+
+
+def chunked(blocks: Iterable[str]) -> Iterator[Chunk]:
+    """One document, given in blocks of any size, in pieces of at most CHUNK characters."""
+    starts, held = True, ""
+    for block in blocks:
+        held += block
+        at = 0
+        while len(held) - at > CHUNK:
+            cut = _border(held, at, at + CHUNK)
+            yield Chunk(held[at:cut], starts, ends=False)
+            at, starts = cut, False
+        held = held[at:]
+    yield Chunk(held, starts, ends=True)
+
+
+def _border(text: str, start: int, stop: int) -> int:
+    """The last place to cut where a line ends, else before a space, else anywhere.
+
+    The newline or space begins the next piece and follows neither: no tokenizer joins a blank to the word before it,
+    so that cutting there changes no token.
+    """
+    for blank in "\n ":
+        cut = text.rfind(blank, start + 1, stop)
+        while cut > start and text[cut - 1].isspace():
+            cut = text.rfind(blank, start + 1, cut)
+        if cut > start:
+            return cut
+    return stop
+
+
+def open_source(path_or_name: str, settings: DataSettings) -> Source:
+    """A path that exists, or else a data set: `add`, or `add:digits=3,rows=500`, or one of the hub, `hf:NAME`."""
+    path = find(path_or_name)
+    if path is None:
+        return _embedded(path_or_name, settings)
+    check_encoding(settings.encoding)
+    if path.is_dir():
+        return _folder(path_or_name, path, settings)
+    return Source(path_or_name, functools.partial(_documents, [path], settings))
+
+
+def _documents(files: list[Path], settings: DataSettings) -> Iterator[Iterator[str]]:
+    """A table is a document a row; any other file is one document."""
+    for file in files:
+        if is_table(file):
+            for text in _texts(str(file), read_rows(file, settings.encoding), settings):
+                yield iter([text])
+        else:
+            yield text_blocks(file, settings.encoding)
+
+
+def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[str]:
+    """The text column of a table's rows; the first few of them show which it is."""
+    first = list(itertools.islice(rows, SAMPLE))
+    names = dict.fromkeys(column for _, row in first for column in row)
+    sample = {column: [row.get(column, "") for _, row in first] for column in names}
+    column = text_column(name, sample, settings.text)
+    for line, row in itertools.chain(first, rows):
+        if column not in row:
+            there = ", ".join(row) or "none"
+            raise DataError(f"{name}, line {line:,}: no field '{column}'; name another with --text (fields: {there})")
+        yield row[column]
+
+
+def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
+    if (folder / RUN_FILE).exists():
+        raise Misuse(f"{name} is a glassformer run (it holds {RUN_FILE}), and data is wanted here")
+    if all((folder / file).exists() for file in ("state.json", "dataset_info.json")) or (folder / SPLITS_FILE).exists():
+        raise Misuse(f"{name} is a data set that save_to_disk wrote: name it {HUB}{name}")
+    reasons = {file: _why_left_out(file, settings.encoding) for file in _files_below(folder)}
+    files = [file for file, reason in reasons.items() if not reason]
+    left_out = sorted(Counter(filter(None, reasons.values())).items())
+    note = "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in left_out) if left_out else ""
+    if not files:
+        raise DataError(f"no text files in {name}" + (f" ({note})" if note else ""))
+    return Source(name, functools.partial(_documents, files, settings), note)
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """Every file below a folder, sorted; hidden folders are not entered."""
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}")
+
+    files = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(parent, name) for name in names]
+    return sorted(file for file in files if file.is_file())
+
+
+def _why_left_out(file: Path, encoding: str) -> str:
+    """In a word, or nothing when the file looks like text."""
+    if file.name.startswith("."):
+        return "hidden"
+    if file.suffix.lower() in PACKED:
+        return f"packed as {file.suffix.lower()}"
+    block = next(byte_blocks(file), b"")
+    if not block:
+        return "empty"
+    if is_table(file) and file.suffix.lower() == ".parquet":
+        return ""
+    return "binary" if b"\0" in block and len("a".encode(encoding)) == 1 else ""
+
+
+def _embedded(name: str, settings: DataSettings) -> Source:
+    dataset = open_dataset(name)
+
+    def documents() -> Iterator[Iterator[str]]:
+        rows = ((number, dict(zip(dataset.columns, row, strict=True))) for number, row in enumerate(dataset.rows(), 1))
+        return (iter([text]) for text in _texts(name, rows, settings))
+
+    return Source(name, documents, dataset.note)

@@ -1,0 +1,75 @@
+"""A table in memory, for tasks that learn labels: every value as text, and the line that it comes from."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.datasets.embedded import is_hub, open_dataset
+from glassformer.data.io.place import find
+from glassformer.data.io.reading import check_encoding
+from glassformer.data.io.rows import Row, is_table, read_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows in memory: every value as text."""
+
+    name: str
+    """As the user gave it."""
+    columns: dict[str, list[str]]
+    lines: list[int]
+    """Where each row begins in its file."""
+    test: "Callable[[], Table] | None" = None
+    """Reads the rows that an embedded data set always holds out for the test."""
+    remarks: tuple[str, ...] = ()
+    """What reading it left out or chose, in words for a person."""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+def holds_table(path_or_name: str) -> bool:
+    """Whether there are rows with columns, known without reading them."""
+    path = find(path_or_name)
+    if path is None:
+        return len(open_dataset(path_or_name).columns) > 1
+    return path.is_file() and is_table(path)
+
+
+def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = None) -> Table:
+    """A .csv, .tsv, .jsonl or .parquet file, or a data set by its name; of what may be large, at most so many rows."""
+    path = find(path_or_name)
+    if path is None:
+        return _named(path_or_name, most if is_hub(path_or_name) else None)  # what comes along is small
+    if not path.is_file() or not is_table(path):
+        raise DataError(f"{path_or_name} is no table: labels come from a .csv, .tsv, .jsonl or .parquet file")
+    check_encoding(settings.encoding)
+    return _gathered(path_or_name, islice(read_rows(path, settings.encoding), most))
+
+
+def _gathered(name: str, rows: Iterable[Row]) -> Table:
+    columns: dict[str, list[str]] = {}
+    lines: list[int] = []
+    for line, row in rows:
+        if row.keys() != columns.keys():
+            for new in [name for name in row if name not in columns]:
+                columns[new] = [""] * len(lines)
+            row = {column: row.get(column, "") for column in columns}
+        for column, value in row.items():
+            columns[column].append(value)
+        lines.append(line)
+    return Table(name, columns, lines)
+
+
+def _named(name: str, most: int | None) -> Table:
+    dataset = open_dataset(name)
+
+    def table(name: str, rows: Iterable[tuple[str, ...]], test: Callable[[], Table] | None = None) -> Table:
+        values = [list(column) for column in zip(*islice(rows, most), strict=True)]
+        lines = list(range(1, len(values[0]) + 1))
+        return Table(name, dict(zip(dataset.columns, values, strict=True)), lines, test, remarks)
+
+    own, remarks = dataset.test, (dataset.note,) if dataset.note else ()
+    return table(name, dataset.rows(), None if own is None else lambda: table(f"{name} (test rows)", own()))

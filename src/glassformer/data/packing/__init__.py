@@ -1,0 +1,1 @@
+"""Tokens of a corpus, packed into files."""

@@ -1,0 +1,138 @@
+"""Text → token ids, once: packed into files that are mapped into memory, and kept for the next time.
+
+A small text is one file. A large one is cut into shards, each whole on the disk as soon as it is full, so that a
+packing that was stopped goes on after the last of them.
+"""
+
+import contextlib
+import os
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from glassformer.config.errors import GlassformerError
+from glassformer.config.say import Say
+from glassformer.data.io import source
+from glassformer.data.packing.manifest import PartEntry, digest_of, mapped, path_of, read_entry, write_entry
+from glassformer.data.packing.packer import pack_shards
+from glassformer.data.packing.shards import Ids, Shards
+from glassformer.data.split.part import Part
+from glassformer.text.tokenizer import Tokenizer
+
+FORMAT = 2
+"""Of the files below; a new one makes the old ones be built again."""
+
+FORGOTTEN = 24 * 3600
+"""Seconds after which a half-written file that nobody writes to was left by a process that was killed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A part as the model reads it: every document as START … END, one after the other."""
+
+    ids: Ids
+    """Mapped from disk: only what is looked at is read."""
+    bytes: int
+    """Of the text as UTF-8, START and END not counted: what bits per byte divide by."""
+    characters: int
+    documents: int
+    unknown: int
+    """How many ids are UNK."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
+    """The tokens of a part: from the cache if they are there and whole, else made now and put there."""
+    roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
+    # the size of chunks: where a shard ends is told by counting them
+    key = digest_of(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {source.CHUNK}")[:32]
+    folder = cache_folder() / "tokens"
+    tokens = _load(folder, key)
+    if tokens is not None:
+        return tokens
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        say(f"cannot write to the cache {folder} ({error.strerror}): tokens go to a temporary folder, this time only")
+        # The mapped files stay readable after their names are gone, so nothing is left behind.
+        with tempfile.TemporaryDirectory(prefix="glassformer-") as temporary:
+            return _build(part, tokenizer, Path(temporary), key, say)
+    _sweep(folder)
+    return _build(part, tokenizer, folder, key, say)
+
+
+def cache_folder() -> Path:
+    """$GLASSFORMER_CACHE, or where the system keeps caches."""
+    if own := os.environ.get("GLASSFORMER_CACHE"):
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
+
+
+def _sweep(folder: Path) -> None:
+    """Throw half-written files away that were left by a process that was killed."""
+    for path in folder.glob("*.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > FORGOTTEN:
+                path.unlink(missing_ok=True)
+
+
+def _load(folder: Path, key: str) -> Tokens | None:
+    """Nothing, if a file is missing, of another size, or damaged.
+
+    The checksum of a single file is compared each time. Of many that would read the whole corpus at every start, and
+    a sound disk reports what it cannot read: so the checksum of a shard is compared only when the file is not the one
+    that was written or compared before, told by the time of its last change.
+    """
+    entry = read_entry(PartEntry, folder / f"{key}.json", key)
+    if entry is None:
+        return None
+    files, changed = [], []
+    for number, (tokens, checksum) in enumerate(zip(entry.tokens, entry.checksums, strict=True)):
+        path = path_of(folder, key, number if len(entry.tokens) > 1 else None)
+        try:
+            changed.append(path.stat().st_mtime_ns)
+        except OSError:
+            return None
+        known = len(entry.tokens) > 1 and changed[-1] == entry.changed[number]
+        ids = mapped(path, entry.dtype, tokens, None if known else checksum)
+        if ids is None:
+            return None
+        files.append(ids)
+    if len(files) > 1 and changed != entry.changed:
+        with contextlib.suppress(OSError):  # compared again the next time
+            write_entry(replace(entry, changed=changed), folder / f"{key}.json")
+    return Tokens(
+        files[0] if len(files) == 1 else Shards(files), entry.bytes, entry.characters, entry.documents, entry.unknown
+    )
+
+
+def _build(part: Part, tokenizer: Tokenizer, folder: Path, key: str, say: Say) -> Tokens:
+    """Aside first, then renamed: a file under its own name is whole, and the entry that vouches for it comes last."""
+    try:
+        shards = pack_shards(part, tokenizer, folder, key, say)
+        paths = [path_of(folder, key, number if len(shards) > 1 else None) for number in range(len(shards))]
+        entry = PartEntry(
+            key,
+            shards[0].dtype,
+            [shard.tokens for shard in shards],
+            [shard.checksum for shard in shards],
+            [path.stat().st_mtime_ns for path in paths],
+            part.bytes,
+            part.characters,
+            part.documents,
+            sum(shard.unknown for shard in shards),
+        )
+        write_entry(entry, folder / f"{key}.json")
+    except OSError as error:
+        raise GlassformerError(
+            f"cannot keep the tokens of the {part.name} part in {folder}: {error.strerror}"
+        ) from None
+    tokens = _load(folder, key)
+    if tokens is None:
+        raise GlassformerError(f"the tokens just written to {folder} cannot be read back: is the disk sound?")
+    return tokens

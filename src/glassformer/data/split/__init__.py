@@ -1,0 +1,1 @@
+"""What is learned from, and what is held out."""

@@ -1,0 +1,120 @@
+"""Pairs of texts, divided: what translating is learned from, and what is held out to see how well."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.heuristics import existing
+from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
+from glassformer.data.io.table import Table
+from glassformer.data.mixing import Numbers
+from glassformer.data.split.groups import digests_of
+from glassformer.data.split.held_out import asked_for
+from glassformer.data.split.part import digest
+from glassformer.data.split.parts import (
+    divided,
+    few_rows,
+    fingerprint_of,
+    fingerprint_of_split,
+    given_in_words,
+    given_tables,
+    in_order,
+    left_out,
+    repeated,
+    size_in_words,
+    with_validation,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """One part: texts, and a translation of each."""
+
+    name: str
+    sources: list[str]
+    targets: list[str]
+    lines: list[int]
+    """Where each row begins in its file."""
+    origin: str
+    """The file or data set they come from."""
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @cached_property
+    def digests(self) -> Numbers:
+        """A sentence with several translations is in one part alone."""
+        return digests_of(self.sources)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.sources, self.targets)
+
+    def some(self, name: str, rows: list[int]) -> "Pairs":
+        sources, targets = [self.sources[row] for row in rows], [self.targets[row] for row in rows]
+        return Pairs(name, sources, targets, [self.lines[row] for row in rows], self.origin)
+
+    def joined(self, other: "Pairs") -> "Pairs":
+        sources, targets = self.sources + other.sources, self.targets + other.targets
+        return Pairs(self.name, sources, targets, self.lines + other.lines, self.origin)
+
+
+@dataclass(frozen=True, eq=False)
+class PairCorpus:
+    """Pairs of texts, divided."""
+
+    fingerprint: str
+    """Of all sources and targets, those of validation and test files among them."""
+    parts: dict[str, Pairs]
+    """`train`, and where asked for `validation` and `test`."""
+    remarks: tuple[str, ...]
+
+    def report(self) -> str:
+        """What was divided and how, for a person to read."""
+        return "; ".join(self.remarks)
+
+
+def split_pairs(table: Table, source: str, target: str, settings: DataSettings) -> PairCorpus:
+    """Files that were given are taken as they are; other parts are split off the table. `source`, `target`: columns."""
+    whole, filled = _pairs(table, source, target)
+    files, fractions = asked_for(settings)
+    parts, how = divided(whole, table, filled, fractions, settings, alike="sources")
+    remarks = [
+        size_in_words(parts, len(whole)),
+        *table.remarks,
+        *how,
+        *left_out(len(table) - len(whole), "source or target"),
+        *repeated(whole, "source"),
+        *(remark for name, part in parts.items() if name != "train" for remark in few_rows(name, len(part))),
+    ]
+    fingerprint = fingerprint_of_split(whole, table, filled, settings.split_by)
+    for name, given in given_tables(table, files, settings, read_pairs).items():
+        part = parts[name] = whole_pairs(given, source, target, name)
+        fingerprint = digest(fingerprint, name, part.fingerprint)
+        lost = left_out(len(given) - len(part), "source or target")
+        remarks += given_in_words(part, parts["train"], [*given.remarks, *lost])
+    remarks += with_validation(parts, settings)
+    return PairCorpus(fingerprint, in_order(parts), tuple(remarks))
+
+
+def whole_pairs(table: Table, source: str, target: str, name: str) -> Pairs:
+    """All rows that have both texts, as one part."""
+    return _pairs(table, *_columns_of(table, source, target), name)[0]
+
+
+def _columns_of(given: Table, source: str, target: str) -> tuple[str, str]:
+    """The same columns as in training; a file that has only the plain names, as a translation memory has, will do."""
+    same = source in given.columns and target in given.columns
+    plain = SOURCE in given.columns and TARGET in given.columns
+    return (SOURCE, TARGET) if plain and not same else (source, target)
+
+
+def _pairs(table: Table, source: str, target: str, name: str = "whole") -> tuple[Pairs, list[int]]:
+    """The rows that have both texts, and which of the table's they are."""
+    sources = table.columns[existing(table.name, source, table.columns, "--source")]
+    targets = table.columns[existing(table.name, target, table.columns, "--target")]
+    filled = [row for row, text in enumerate(sources) if text.strip() and targets[row].strip()]
+    if not filled:
+        raise DataError(f"{table.name}: no row has a text in both column '{source}' and column '{target}'")
+    return Pairs(name, sources, targets, table.lines, table.name).some(name, filled), filled

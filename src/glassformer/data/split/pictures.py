@@ -1,0 +1,111 @@
+"""Pictures with a class each, divided: what is learned from, and what is held out."""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from glassformer.config.errors import DataError
+from glassformer.config.presets import CLASSIFICATION, IMAGE
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.inference import Columns
+from glassformer.data.io.pictures import Pictures, read_pictures
+from glassformer.data.io.table import Table
+from glassformer.data.mixing import Numbers
+from glassformer.data.split.held_out import asked_for
+from glassformer.data.split.labelled import (
+    Labelled,
+    LabelledCorpus,
+    classes_in_words,
+    classes_of,
+    kinds_of,
+    refuse_unseen,
+    thin,
+)
+from glassformer.data.split.part import digest
+from glassformer.data.split.parts import (
+    divided,
+    given_in_words,
+    in_order,
+    repeated,
+    size_in_words,
+    with_validation,
+)
+
+COLUMNS = Columns(None, "the name of its folder", CLASSIFICATION, "a class for each image", IMAGE)
+
+
+class Pictured(Labelled):
+    """Pictures, and a class for each. Equal ones are never in two parts that were split, whatever their files."""
+
+    @cached_property
+    def digests(self) -> Numbers:
+        assert self.pixels is not None
+        found = (hashlib.blake2b(picture.tobytes(), digest_size=8).digest() for picture in self.pixels)
+        return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+
+
+def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus:
+    """Parts that are given, as folders or files, are taken as they are; others are split off what is for training."""
+    whole = _labelled(pictures)
+    classes = classes_of(whole)
+    files, fractions = asked_for(settings)
+    given = _given_parts(pictures, whole)
+    fractions = {name: fraction for name, fraction in fractions.items() if name not in given}
+    if (both := next((name for name in files if name in given), None)) is not None:
+        raise DataError(f"{pictures.name} has {both} pictures of its own: take them out, or leave --{both} unset")
+    if "validation" in given and settings.folds is not None:
+        raise DataError(f"{pictures.name} has validation pictures of its own: leave --data.folds away")
+    ours = given.pop("train", whole)
+    table, kinds = Table(pictures.name, {}, ours.lines), kinds_of(ours, classes)
+    parts, how = divided(ours, table, range(len(ours)), fractions, settings, alike="pictures", kinds=kinds)
+    remarks = [
+        size_in_words(parts, len(ours), "picture"),
+        classes_in_words(ours),
+        *how,
+        *([pictures.note] if pictures.note else []),
+        *repeated(ours, "picture", "picture"),
+        *thin(parts, [name for name in parts if name != "train"], ours),
+    ]
+    fingerprint = whole.fingerprint
+    for name, path in files.items():
+        given[name] = _labelled(read_pictures(path, settings.size_of_images()), name)
+        fingerprint = digest(fingerprint, name, given[name].fingerprint)
+    for part in given.values():
+        remarks += given_in_words(part, parts["train"], row="picture")
+    parts |= given
+    remarks += with_validation(parts, settings)
+    for part in in_order(parts).values():
+        refuse_unseen(part, COLUMNS, parts["train"].labels)
+    return LabelledCorpus(fingerprint, in_order(parts), classes, COLUMNS, tuple(remarks))
+
+
+def whole_pictures(pictures: Pictures, name: str, classes: Collection[str]) -> Labelled:
+    """All pictures as one part; a label that is none of the `classes` is refused."""
+    part = _labelled(pictures, name)
+    refuse_unseen(part, COLUMNS, classes)
+    return part
+
+
+def as_table(pictures: Pictures) -> tuple[Table, Columns]:
+    """Pictures by what tells them apart, for looking at what is odd about them."""
+    part = _labelled(pictures)
+    columns = {"picture": [f"{number:x}" for number in part.digests.tolist()], "label": pictures.labels}
+    return Table(pictures.name, columns, part.lines), replace(COLUMNS, label="label", also=("picture",))
+
+
+def _labelled(pictures: Pictures, name: str = "whole") -> Pictured:
+    lines = list(range(1, len(pictures) + 1))
+    return Pictured(name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels)
+
+
+def _given_parts(pictures: Pictures, whole: Pictured) -> dict[str, Pictured]:
+    """The parts that the pictures come in; none where they come as one."""
+    if pictures.part is None:
+        return {}
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(pictures.part):
+        rows.setdefault(name, []).append(row)
+    return {name: whole.some(name, of) for name, of in in_order(rows).items()}

@@ -1,0 +1,192 @@
+"""What to try, from where a run's settings stand: what is set already, or does nothing here, is not advised."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from glassformer.config.presets import LABELLING, PACKED, SIZES, TRANSLATION
+from glassformer.config.resolve import Config, resolve
+from glassformer.finetuning.body import FREE
+from glassformer.finetuning.starts import FURTHER, begun_rate
+from glassformer.training.finding import lower_rate
+
+DROPOUTS = (0.1, 0.2, 0.3, 0.5)
+"""The steps of dropout; beyond the last, more of it seldom helps."""
+CLIP, DECAY, PATIENCE = 1.0, 0.1, 3
+"""Where these three usually stand."""
+UNEVEN = 1.5
+"""Times the smallest class that the largest must be, for weights of classes to change anything."""
+FEW_ROWS = 2000
+"""Rows in all, below which folds make more of them than a larger validation part does."""
+MOST_HELD = 0.3
+"""Of the rows, for validation."""
+LEAST_WIDTH = 16
+
+
+def joined(*parts: str | None) -> str:
+    """What is left of several things to try."""
+    return ", ".join(part for part in parts if part)
+
+
+def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
+    """Where the learning rate starts for this task, model and optimiser, if nobody sets it. `new`: what a model that
+    begins from another run has beside what was taken.
+    """
+    if config.begun and config.task not in PACKED and config.training.optimizer in ("adamw", "muon"):
+        whole = config.task != TRANSLATION or not new
+        return begun_rate(config.task, config.model.width, config.training.last_blocks, whole=whole)
+    said = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
+    said = {key: value for key, value in said.items() if value is not None and config.idle(key) is None}
+    usual = resolve(said, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
+    if usual.optimizer != config.training.optimizer:
+        usual = replace(config.training, lr=None)
+    assert usual.lr is not None
+    return FURTHER * usual.lr if config.begun else usual.lr
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Each method names flags with the value to try, or nothing where there is nothing to change."""
+
+    config: Config
+    new: Sequence[str] = ()
+    """What a model that begins from another run has beside what was taken."""
+
+    @property
+    def usual(self) -> float:
+        return usual_rate(self.config, self.new)
+
+    @property
+    def rate(self) -> float:
+        return self.config.training.lr or 0.0
+
+    def put(self, key: str, value: Any) -> str | None:
+        """A setting that should have a value, and has another. A body that was taken from another run stays."""
+        section, name = key.split(".")
+        body = self.config.begun and section == "model" and name not in FREE
+        if body or self.config.idle(key) is not None or self.config.get(key) == value:
+            return None
+        return f"--{key} {str(value).lower() if isinstance(value, bool) else value}"
+
+    # --- the rate ---
+
+    def lower_rate(self) -> str:
+        return f"--lr {lower_rate(self.rate, self.usual):.1g}"
+
+    def higher_rate(self) -> str:
+        """Ten times as high; from far below, the usual one."""
+        return f"--lr {max(10 * self.rate, self.usual):.1g}"
+
+    def another_rate(self) -> str:
+        """Where nobody knows whether it is too high or too low; from far off, the usual one."""
+        usual = self.usual
+        if not usual / 10 < self.rate < usual * 10:
+            return f"the usual rate (--lr {usual:.1g})"
+        return f"a rate ten times lower, then ten times higher (--lr {self.rate / 10:.1g}, --lr {self.rate * 10:.1g})"
+
+    def warmup(self) -> str | None:
+        """Twice as long; it never takes more than a tenth of the run."""
+        settings = self.config.training
+        longer = max(100, 2 * settings.warmup)
+        longer = longer if settings.steps is None else min(longer, settings.steps // 10)
+        return f"--training.warmup {longer}" if longer > settings.warmup else None
+
+    def clip(self) -> str | None:
+        limit = self.config.training.clip
+        return f"--training.clip {CLIP:g}" if limit is None or limit > CLIP else None
+
+    # --- less by heart ---
+
+    def dropout(self) -> str | None:
+        higher = next((step for step in DROPOUTS if step > self.config.model.dropout), None)
+        return None if higher is None else self.put("model.dropout", higher)
+
+    def decay(self) -> str | None:
+        return f"--training.weight_decay {DECAY}" if self.config.training.weight_decay < DECAY else None
+
+    def patience(self) -> str | None:
+        settings = self.config.training
+        return f"--training.patience {PATIENCE}" if settings.patience is None and settings.keep == "best" else None
+
+    def smaller(self) -> str | None:
+        """A size below the one that was named; else half the width."""
+        config, model = self.config, self.config.model
+        if config.begun:  # its body is what it is
+            return None
+        names = list(SIZES)
+        if model.size is not None and config.idle("model.size") is None:
+            return f"--size {names[names.index(model.size) - 1]}" if model.size != names[0] else None
+        if (
+            config.idle("model.width") is None
+            and model.width >= 2 * LEAST_WIDTH
+            and not model.width % (4 * model.heads)
+        ):
+            return f"--model.width {model.width // 2}"
+        hidden = model.head_hidden or 0
+        return self.put("model.head_hidden", hidden // 2) if hidden >= 2 * LEAST_WIDTH else None
+
+    def fewer(self, key: str) -> str | None:
+        """Half as many, of layers and the like; where there is one, none fewer."""
+        count = self.config.get(key)
+        return self.put(key, count // 2) if isinstance(count, int) and count > 1 else None
+
+    def by_heart(self) -> str:
+        """Against learning by heart, all that there is."""
+        return joined(self.dropout(), self.decay(), self.patience(), self.shorter(), self.smaller(), "more data")
+
+    # --- how long ---
+
+    def more_blocks(self) -> str | None:
+        """Where a part of the model was left as it came."""
+        blocks = self.config.training.last_blocks
+        return (
+            None if blocks is None else f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
+        )
+
+    def longer(self) -> str:
+        flag, budget = self._budget()
+        return f"{flag} {2 * budget:g}"
+
+    def shorter(self) -> str | None:
+        flag, budget = self._budget()
+        return f"{flag} {max(1, budget // 2) if flag == '--steps' else budget / 2:g}" if budget > 1 else None
+
+    def _budget(self) -> tuple[str, float]:
+        settings = self.config.training
+        if settings.epochs is not None:
+            return "--epochs", settings.epochs
+        if settings.minutes is not None:
+            return "--minutes", settings.minutes
+        assert settings.steps is not None
+        return "--steps", settings.steps
+
+    # --- data ---
+
+    def balanced(self, counts: list[int]) -> str | None:
+        """Weights for classes of these sizes."""
+        there = [count for count in counts if count]
+        if self.config.training.class_weights is not None or not there or max(there) < UNEVEN * min(there):
+            return None
+        return self.put("training.class_weights", "balanced")
+
+    def more_held_out(self, rows: int | None) -> str:
+        """What tells scores apart, with so many rows in all; None: nobody knows how many."""
+        data, compared = self.config.data, "compare over several seeds (glassformer compare)"
+        if data.folds is not None:
+            return "judge by all folds together (train --folds)"
+        if data.validation is not None:
+            return f"a larger file for --validation, or {compared}"
+        if self.config.task in LABELLING and rows is not None and rows < FEW_ROWS:
+            return "cross-validation, which judges every row once: train --folds 5"
+        if data.validation_fraction >= MOST_HELD:
+            return f"more data, or {compared}"
+        more = min(MOST_HELD, 2 * data.validation_fraction)
+        return f"hold out more (--data.validation_fraction {more:.2g}), or {compared}"
+
+    def known_tokens(self) -> str:
+        """Against unknown ones."""
+        size = self.config.tokenizer.vocab_size
+        larger = None if size is None else self.put("tokenizer.vocab_size", 2 * size)
+        bpe = self.put("tokenizer.kind", "bpe")
+        knows = f"{bpe} (which knows every text)" if bpe else None
+        return joined(knows, larger, self.put("tokenizer.min_count", 1)) or "more text to learn tokens from"

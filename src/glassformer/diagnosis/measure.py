@@ -1,0 +1,202 @@
+"""What passes through a trained model on a few examples that it learned from: how active, how spread, how sure."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.bricks.feed_forward import FeedForward
+from glassformer.bricks.image import ConvolutionStack
+from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
+from glassformer.inspection.attention import stacks_of
+from glassformer.inspection.capture import capture
+from glassformer.tasks.base import Batch, Task
+from glassformer.tasks.labelling import device_of
+
+BATCHES, ROWS, FEW_ROWS = 8, 32, 4
+"""Batches of the training part, examples of each; and of one batch, those whose states are followed token by token."""
+SMALL = 1e-3
+"""An activation that is never further from 0 than this is none."""
+BEFORE_SMOOTH = -4.0
+"""What goes into a smooth activation (GELU) and never above this comes out as next to 0."""
+AT_END = 0.99
+"""|tanh|, from which on its gradient is below 2 %; a gate that is 0.01 or 0.99."""
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+LEAST_KEYS = 4
+"""Tokens among which a head can choose, for its spread to mean something."""
+
+
+def sample(task: Task) -> Iterator[Batch]:
+    """Some batches of the training part, spread over an epoch."""
+    steps = max(1, math.floor(task.steps_per_epoch))
+    for step in sorted({steps * number // BATCHES for number in range(BATCHES)}):
+        batch = task.batch(step)
+        yield batch.rows(0, min(ROWS, batch.size))
+
+
+@torch.no_grad()
+def training_loss(model: nn.Module, task: Task) -> float | None:
+    """The mean loss on the training part without dropout, smoothing and weights of classes, as evaluations have it."""
+    plain: Any = copy.copy(task)
+    plain.smoothing = 0.0
+    if hasattr(plain, "weights"):
+        plain.weights = None
+    total, count = 0.0, 0
+    for batch in sample(task):
+        total += float(plain.loss(model, *batch.tensors(device_of(model))))
+        count += batch.count
+    return total / count if count else None
+
+
+# --- units ---
+
+
+@torch.no_grad()
+def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
+    """The share of a layer's hidden units that are active at no token of the sample, by layer."""
+    alive: dict[str, Tensor] = {}
+    with _watched(model, alive):
+        for batch in sample(task):
+            task.loss(model, *batch.tensors(device_of(model)))
+    return {name: 1 - float(units.float().mean()) for name, units in alive.items()}
+
+
+@contextmanager
+def _watched(model: nn.Module, alive: dict[str, Tensor]) -> Iterator[None]:
+    last = ("", 0, 0)
+    """The layer that ran last: its name, where its units lie, and how many they are."""
+
+    def look(name: str, active: Tensor, dim: int) -> None:
+        units = active.movedim(dim, 0).flatten(1).any(1)
+        alive[name] = alive[name] | units if name in alive else units
+
+    def watch(name: str, active: Callable[[Tensor], Tensor], dim: int) -> Callable[..., None]:
+        return lambda module, inputs, output: look(name, active(output.float()), dim)
+
+    def remember(name: str, dim: int) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            nonlocal last
+            last = name, dim, output.shape[dim]
+
+        return hook
+
+    def rectified(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        """By a ReLU, of which a person's own model may have one for many layers: the units are those of the last."""
+        name, dim, size = last
+        if output.shape[dim] == size:
+            look(name, _above_zero(output), dim)
+
+    hooks = [module.register_forward_hook(watch(name, active, dim)) for module, name, active, dim in _units(model)]
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ReLU):
+            hooks.append(module.register_forward_hook(rectified))
+        elif isinstance(module, (nn.Linear, Bias, *CONVOLUTIONS)):
+            hooks.append(module.register_forward_hook(remember(name, 1 if isinstance(module, CONVOLUTIONS) else -1)))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _units(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable[[Tensor], Tensor], int]]:
+    """Modules that give what hidden units say, or what they are about to: name, whether active, where the units lie."""
+    for path, module in model.named_modules():
+        if isinstance(module, FeedForward):
+            yield module.active, path, _speaks, -1
+        elif isinstance(module, ConvolutionStack):
+            for number, layer in enumerate(module.convolutions):
+                yield layer, f"{path}.convolutions.{number}", _above_zero, 1
+        elif isinstance(module, MultilayerPerceptron):
+            for number, layer in enumerate(module.hidden):
+                yield layer, f"{path}.hidden.{number}", _above_zero, -1
+        elif isinstance(module, CnnEncoder):
+            for number, layer in enumerate(module.convolutions):
+                yield layer, f"{path}.convolutions.{number}", _above(module.activation), -1
+        elif isinstance(module, WindowEncoder):
+            for number, layer in enumerate([module.read, *module.deeper]):
+                yield layer, f"{path}.layers.{number}", _above(module.activation), -1
+
+
+def _speaks(active: Tensor) -> Tensor:
+    return active.abs() > SMALL
+
+
+def _above_zero(before: Tensor) -> Tensor:
+    return before > 0
+
+
+def _above(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Of what goes into an activation: ReLU gives nothing below 0, a smooth one next to nothing far below."""
+    sharp = float(activation(torch.tensor(-1.0))) == 0
+    return _above_zero if sharp else lambda before: before > BEFORE_SMOOTH
+
+
+# --- heads ---
+
+
+@torch.no_grad()
+def head_entropies(model: nn.Module, task: Task) -> dict[str, float]:
+    """The mean entropy of each head's weights over the largest possible, where it has several tokens to choose from."""
+    layers = [
+        (stack, layer, path) for stack, paths in stacks_of(model).items() for layer, (path, _) in enumerate(paths)
+    ]
+    if not layers:
+        return {}
+    batch = next(sample(task))
+    batch = batch.rows(0, min(FEW_ROWS, batch.size))
+    with capture(model, [f"{path}.{what}" for _, _, path in layers for what in ("scores", "weights")]) as seen:
+        task.loss(model, *batch.tensors(device_of(model)))
+    several = len(stacks_of(model)) > 1
+    out: dict[str, float] = {}
+    for stack, layer, path in layers:
+        if f"{path}.weights" in seen:
+            for head, spread in enumerate(_spread(seen[f"{path}.weights"], seen[f"{path}.scores"])):
+                if spread is not None:
+                    out[f"{stack}:{layer}.{head}" if several else f"{layer}.{head}"] = spread
+    return out
+
+
+def _spread(weights: Tensor, scores: Tensor) -> list[float | None]:
+    """Of B×h×T×S weights, by head; rows that see too few tokens do not count. What cannot be seen has a score of −∞."""
+    if weights.dim() == 3:  # of a recurrent decoder: one head
+        weights, scores = weights.unsqueeze(1), scores.unsqueeze(1)
+    keys = scores.isfinite().sum(-1)
+    shares = torch.special.entr(weights.float()).sum(-1) / keys.clamp_min(2).log()
+    counted = keys >= LEAST_KEYS
+    by_head = zip(shares.unbind(1), counted.unbind(1), strict=True)
+    return [float(share[here].mean()) if here.any() else None for share, here in by_head]
+
+
+# --- states and gates ---
+
+
+@torch.no_grad()
+def stuck_shares(model: nn.Module, task: Task) -> dict[str, float]:
+    """The share of a recurrent layer's states and gates that lie at an end of tanh or sigmoid."""
+    layers = [(path, module) for path, module in model.named_modules() if isinstance(module, Recurrent)]
+    if not layers:
+        return {}
+    batch = next(sample(task))
+    batch = batch.rows(0, min(FEW_ROWS, batch.size))
+    with capture(model, [f"{path}.*{what}" for path, _ in layers for what in (".states", ".gates.*")]) as seen:
+        task.loss(model, *batch.tensors(device_of(model)))
+    relu = {path for path, module in layers if getattr(module.cell, "nonlinearity", "tanh") == "relu"}
+    out = {}
+    for name in seen:
+        gate = name.rpartition(".")[2]
+        if gate == "states" and any(name.startswith(f"{path}.") for path in relu):
+            continue
+        values = seen[name].float()
+        values = values[values.abs().sum(-1) > 0]  # not at padding
+        signed = gate in ("states", "g", "n")
+        ends = values.abs() > AT_END if signed else (values - 0.5).abs() > AT_END - 0.5
+        if values.numel():
+            out[name] = float(ends.float().mean())
+    return out

@@ -1,0 +1,265 @@
+"""Where a language model's loss is: by place in the window, by token, by kind of token, by document."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+from glassformer.config.arrays import Array
+from glassformer.error_analysis.classes import MOST_ERRORS
+from glassformer.error_analysis.finding import Found, Rows, ends, percent, some
+from glassformer.rendering.panels import Line, Lines, Panel, Table, Tokens
+from glassformer.statistics.intervals import weighted_mean_interval
+from glassformer.text.shown import visible
+
+MOST_SURPRISING = 96
+"""Tokens of a passage."""
+MOST_POINTS = 32
+"""Of the curve over a window."""
+LEAST = 5
+"""Times that a token must be asked for to be listed by its mean."""
+MUCH = 1.5
+"""So many times its share of the tokens, or more, must one of them, or a kind, hold of the loss to be named."""
+FIRST_OF_WORD, INSIDE_WORD = "the first of a word", "inside a word"
+COUNTS = (0, 1, 10, 100, 1_000, 10_000)
+"""Where groups of tokens begin: as often as training had them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Tokens that were asked for, one by one."""
+
+    ids: Int[Array, " N"]
+    previous: Int[Array, " N"]
+    """The token before each."""
+    before: Int[Array, " N"]
+    """How many tokens of its window the model had read."""
+    losses: Float[Array, " N"]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def by_place(asked: Asked) -> Found:
+    """The mean loss after so many tokens of a window: what more context is worth."""
+    last = int(asked.before.max())
+    borders = np.arange(1, last + 2)
+    if last > MOST_POINTS:
+        borders = np.unique(np.geomspace(1, last + 1, MOST_POINTS + 1).round().astype(int))
+    x, means = [], []
+    for low, high in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+        here = asked.losses[(asked.before >= low) & (asked.before < high)]
+        if len(here):
+            x.append((low + high - 1) / 2)
+            means.append(weighted_mean_interval(here))
+    if len(x) < 2:
+        return Found()
+    known = [math.isfinite(one.low) for one in means]
+    line = Line(
+        name="mean loss",
+        x=x,
+        y=[one.value for one in means],
+        low=[one.low if sure else one.value for one, sure in zip(means, known, strict=True)],
+        high=[one.high if sure else one.value for one, sure in zip(means, known, strict=True)],
+        dots=len(x) <= 24,
+    )
+    panel = Lines(
+        title="Loss by place in the window",
+        series=[line],
+        x_name="tokens read before",
+        y_name="nats per token",
+        log_x=last > 16,
+        note="Each point with its interval. Where the curve is flat, more to read is no help any more.",
+    )
+    early = asked.losses[asked.before <= max(1, last // 8)]
+    late = asked.losses[asked.before > last // 2]
+    if not len(early) or not len(late):
+        return Found([panel])
+    said = (
+        f"A token costs {early.mean():.3g} nats in the first eighth of a window, {late.mean():.3g} in its second half."
+    )
+    return Found([panel], said)
+
+
+def by_token(asked: Asked, shown: Callable[[int], str]) -> Found:
+    """The tokens that hold the most loss together, and those that are dearest each."""
+    ids, places = np.unique(asked.ids, return_inverse=True)
+    sums, counts = np.bincount(places, weights=asked.losses), np.bincount(places)
+    whole = float(sums.sum())
+    means = sums / counts
+
+    def share(one: int) -> float:
+        return float(sums[one]) / (whole or 1.0)
+
+    def rows(order: NDArray[np.int64]) -> Rows:
+        return [
+            [
+                visible(shown(int(ids[one]))),
+                int(counts[one]),
+                float(means[one]),
+                float(sums[one]),
+                share(one),
+            ]
+            for one in order[:MOST_ERRORS].tolist()
+        ]
+
+    columns = ["token", "times", "mean nats", "nats in all", "share of the loss"]
+    total = np.argsort(-sums, kind="stable")
+    panels: list[Panel] = [
+        Table(title="Tokens that hold the loss", columns=columns, rows=rows(total), bars=columns[-1:]),
+    ]
+    often = np.flatnonzero(counts >= LEAST)
+    if len(often):
+        dear = often[np.argsort(-means[often], kind="stable")]
+        note = f"Of {len(often):,} tokens asked for {LEAST} times or more."
+        panels.append(Table(title="Dearest tokens", columns=columns, rows=rows(dear), bars=columns[-1:], note=note))
+    most = int(total[0])
+    held, there = percent(share(most)), percent(int(counts[most]) / len(asked))
+    said = f"{some(len(asked), 'token')} cost {whole / len(asked):.3g} nats each"
+    if share(most) >= MUCH * counts[most] / len(asked):  # else it is only frequent
+        said += f"; “{visible(shown(int(ids[most])))}” alone, {there} of them, holds {held} of that"
+    said += "."
+    return Found(panels, said)
+
+
+def by_kind(asked: Asked, text: Callable[[int], str | None], seen: Int[Array, " V"] | None, *, words: bool) -> Found:
+    """What kinds of token hold the loss. `text`: of a token, None of a special one; `seen`: how often training had each
+    token, where the data is still there; `words`: each token is a whole word.
+    """
+    kinds = _kinds(asked, text, words=words)
+    panels: list[Panel] = [_shares("Loss by kind of token", "kind", kinds, asked.losses)]
+    if seen is not None:
+        had = seen[asked.ids]
+        place = np.searchsorted(np.array(COUNTS), had, side="right") - 1
+        names = [_counts_in_words(number) for number in range(len(COUNTS))]
+        title, first = "Loss by how often training had the token", "times in training"
+        panels.append(_shares(title, first, np.array(names, dtype=object)[place], asked.losses, names))
+    return Found(panels, _dearest_kind(kinds, asked.losses))
+
+
+def _counts_in_words(number: int) -> str:
+    low = COUNTS[number]
+    if low == 0:
+        return "never"
+    return f"{low:,} and more" if number + 1 == len(COUNTS) else f"{low:,} to {COUNTS[number + 1] - 1:,}"
+
+
+def _kinds(asked: Asked, text: Callable[[int], str | None], *, words: bool) -> NDArray[np.object_]:
+    size = int(max(asked.ids.max(), asked.previous.max())) + 1
+    alone = np.empty(size, dtype=object)
+    begins, goes_on = np.zeros(size, bool), np.zeros(size, bool)
+    for id in np.unique(np.concatenate([asked.ids, asked.previous])).tolist():
+        known = text(id)
+        alone[id] = _kind(known)
+        begins[id] = known is not None and known[:1].isspace()
+        goes_on[id] = known is not None and known[-1:].isalnum()
+    kinds = alone[asked.ids]
+    if words:
+        kinds[kinds == INSIDE_WORD] = "a word"
+        return kinds
+    inside = goes_on[asked.previous] & ~begins[asked.ids]
+    kinds[(kinds == INSIDE_WORD) & ~inside] = FIRST_OF_WORD
+    return kinds
+
+
+def _kind(text: str | None) -> str:
+    """Of a token alone; whether letters begin a word is told by the token before."""
+    if text is None:
+        return "the end of a text, or unknown"
+    bare = text.strip()
+    if not bare:
+        return "blanks and line ends"
+    if any(sign.isdigit() for sign in bare):
+        return "digits"
+    return INSIDE_WORD if any(sign.isalpha() for sign in bare) else "punctuation"
+
+
+def _shares(
+    title: str, first: str, names: NDArray[np.object_], losses: Float[Array, " N"], order: Sequence[str] = ()
+) -> Table:
+    """Of each kind; in this `order`, or what holds most of the loss first."""
+    whole = float(losses.sum()) or 1.0
+    rows: Rows = []
+    there = set(names.tolist())
+    largest = sorted(there, key=lambda one: (-float(losses[names == one].sum()), one))
+    for name in [one for one in order if one in there] or largest:
+        here = losses[names == name]
+        interval = weighted_mean_interval(here)
+        rows.append(
+            [name, len(here), len(here) / len(losses), float(here.sum()) / whole, interval.value, *ends(interval)]
+        )
+    columns = [first, "tokens", "of the tokens", "of the loss", "mean nats", "from", "to"]
+    return Table(title=title, columns=columns, rows=rows, bars=("of the tokens", "of the loss"))
+
+
+def _dearest_kind(kinds: NDArray[np.object_], losses: Float[Array, " N"]) -> str:
+    whole = float(losses.sum())
+    names = sorted(set(kinds.tolist()))
+    if len(names) < 2 or not whole:
+        return ""
+    held = {name: float(losses[kinds == name].sum()) / whole for name in names}
+    there = {name: float((kinds == name).mean()) for name in names}
+    name = max(names, key=lambda one: held[one] - there[one])
+    if held[name] < MUCH * there[name]:
+        return ""
+    return f"{percent(held[name])} of the loss is on {percent(there[name])} of the tokens: {name}."
+
+
+def by_document(documents: Int[Array, " N"], asked: Asked, beginning: Callable[[int], str]) -> Found:
+    """The documents with the largest loss per token; `beginning`: the first words of one."""
+    numbers, places = np.unique(documents, return_inverse=True)
+    if len(numbers) < 2:
+        return Found()
+    counts = np.bincount(places)
+    means = np.bincount(places, weights=asked.losses) / counts
+    enough = np.flatnonzero(counts >= min(LEAST, int(counts.max())))
+    order = enough[np.argsort(-means[enough], kind="stable")][:MOST_ERRORS].tolist()
+    rows: Rows = [
+        [int(numbers[one]) + 1, beginning(int(numbers[one])), int(counts[one]), float(means[one])] for one in order
+    ]
+    whole = float(asked.losses.mean())
+    return Found(
+        [
+            Table(
+                title="Worst documents",
+                columns=["number", "it begins", "tokens", "mean nats"],
+                rows=rows,
+                note=f"Of {len(numbers):,} documents; {whole:.3f} nats per token in all of them.",
+            )
+        ]
+    )
+
+
+def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]], between: str = "") -> list[Panel]:
+    """Passages whose tokens were hard to expect: each with its loss in nats. `between`: what parts tokens in a text."""
+    panels: list[Panel] = []
+    found: list[tuple[float, str, str]] = []
+    for number, (tokens, losses) in enumerate(passages, 1):
+        found += [(float(loss), between.join(tokens[:place]), tokens[place]) for place, loss in enumerate(losses)]
+        stretch = _most_surprising_stretch(losses)
+        panels.append(
+            Tokens(
+                title=f"Surprising passage {number}",
+                tokens=list(tokens[stretch]),
+                values=losses[None, stretch],
+                names=("nats",),
+                note=f"{losses.mean():.3f} nats per token in the whole passage of {len(losses):,} tokens.",
+            )
+        )
+    found.sort(key=lambda one: -one[0])
+    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in found[:MOST_ERRORS]]
+    columns = ["after", "token", "nats", "probability"]
+    table = Table(title="Most surprising tokens in these passages", columns=columns, rows=rows, bars=("probability",))
+    return [*panels, table] if panels else []
+
+
+def _most_surprising_stretch(losses: Float[Array, "T"]) -> slice:
+    """Of a long passage, the tokens in a row whose losses are the largest together."""
+    if len(losses) <= MOST_SURPRISING:
+        return slice(0, len(losses))
+    sums = np.convolve(losses, np.ones(MOST_SURPRISING), mode="valid")
+    first = int(sums.argmax())
+    return slice(first, first + MOST_SURPRISING)

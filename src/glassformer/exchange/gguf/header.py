@@ -1,0 +1,184 @@
+"""The head of a GGUF file: what it says of itself and where its tensors lie.
+
+Every count, length and place is held against the file's size before anything is read or reserved for it: a damaged file
+ends in one line.
+"""
+
+import math
+import os
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, TypeVar
+
+import numpy as np
+
+from glassformer.config.errors import DataError
+from glassformer.exchange.gguf.package import Kind, kind_of
+
+Read = TypeVar("Read")
+
+VERSIONS = (2, 3)
+ALIGNMENT = 32
+"""Where a file names none."""
+NAME, STRING, ITEMS, DIMENSIONS = 1 << 16, 1 << 24, 1 << 24, 4
+"""The longest name, text and list that a header may hold, and the most dimensions of a tensor."""
+
+SCALARS = {0: "u1", 1: "i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?", 10: "<u8", 11: "<i8", 12: "<f8"}
+TEXT, LIST = 8, 9
+"""The types of values, by their number in the file."""
+
+
+@dataclass(frozen=True)
+class Lies:
+    """One tensor as it lies in the file: its dimensions in torch's order, how its numbers are written, and where."""
+
+    shape: tuple[int, ...]
+    kind: Kind
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Header:
+    path: Path
+    values: Mapping[str, Any]
+    """What the file says of itself: numbers, texts, and lists of texts; lists of numbers are arrays."""
+    tensors: Mapping[str, Lies]
+
+
+def read_header(path: Path) -> Header:
+    """The head of a file, once all of it is known to fit."""
+    try:
+        if not path.is_file():
+            raise DataError(f"{path} is no file" if path.exists() else f"there is no file {path}")
+        with open(path, "rb") as file:
+            return _Walk(file, os.stat(path).st_size, path).header()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def damaged(path: Path, why: str) -> NoReturn:
+    raise DataError(f"{path} is a damaged GGUF file: {why}; download or convert it again")
+
+
+class _Walk:
+    """One pass over the head, from its first byte to the first tensor's."""
+
+    def __init__(self, file: BinaryIO, size: int, path: Path) -> None:
+        self.file, self.size, self.path, self.at = file, size, path, 0
+
+    def header(self) -> Header:
+        self.check_start()
+        tensors, values = self.number("<u8", "the number of tensors"), self.number("<u8", "the number of values")
+        self.room(values * 13 + tensors * 24, f"{values:,} values and {tensors:,} tensors")
+        said = self.named(values, "value", lambda name: self.value(self.number("<u4", f"the type of {name}"), name))
+        lying = self.named(tensors, "tensor", self.tensor)
+        alignment = said.get("general.alignment", ALIGNMENT)
+        if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
+            self.bad(f"general.alignment is {str(alignment)[:40]!r}, no power of two")
+        start = -(-self.at // alignment) * alignment
+        placed = {name: self.placed(name, one, start, alignment) for name, one in lying.items()}
+        self.check_apart(placed)
+        return Header(self.path, said, placed)
+
+    def check_start(self) -> None:
+        if self.take(4, "its first four bytes") != b"GGUF":
+            raise DataError(f"{self.path} is no GGUF file: it does not begin with the letters GGUF")
+        version = self.number("<u4", "the version")
+        if version and not version & 0xFFFF:
+            raise DataError(f"{self.path} is a big-endian GGUF file; convert the model again for this kind of machine")
+        if version not in VERSIONS:
+            raise DataError(f"{self.path} is of GGUF version {version}; versions 2 and 3 can be read: convert it again")
+
+    def bad(self, why: str) -> NoReturn:
+        damaged(self.path, why)
+
+    def room(self, size: int, what: str) -> None:
+        if size > self.size - self.at:
+            self.bad(f"{what} at byte {self.at:,} do not fit its {self.size:,} bytes")
+
+    def take(self, size: int, what: str) -> bytes:
+        self.room(size, what)
+        read = self.file.read(size)
+        if len(read) != size:
+            self.bad(f"it ends within {what}")
+        self.at += size
+        return read
+
+    def number(self, code: str, what: str) -> int:
+        return int(np.frombuffer(self.take(np.dtype(code).itemsize, what), code)[0])
+
+    def text(self, what: str, longest: int = STRING) -> str:
+        length = struct.unpack("<Q", self.take(8, f"the length of {what}"))[0]
+        if length > longest:
+            self.bad(f"{what} is said to be {length:,} bytes long")
+        try:
+            return self.take(length, what).decode()
+        except UnicodeDecodeError:
+            self.bad(f"{what} is not text in UTF-8")
+
+    def named(self, count: int, what: str, read: Callable[[str], Read]) -> dict[str, Read]:
+        found: dict[str, Read] = {}
+        for number in range(count):
+            name = self.text(f"the name of {what} {number + 1:,} of {count:,}", NAME)
+            if not name or not name.isprintable():
+                self.bad(f"{name[:80]!r} is no name of a {what}")
+            if name in found:
+                self.bad(f"two {what}s are called {name[:80]!r}")
+            found[name] = read(name[:80])
+        return found
+
+    def value(self, type: int, name: str) -> Any:
+        if type == TEXT:
+            return self.text(name)
+        if type == LIST:
+            return self.list(name)
+        if type not in SCALARS:
+            self.bad(f"{name} is of type {type}, which does not exist")
+        return _plain(np.frombuffer(self.take(np.dtype(SCALARS[type]).itemsize, name), SCALARS[type])[0])
+
+    def list(self, name: str) -> Any:
+        type, count = self.number("<u4", f"the type of {name}"), self.number("<u8", f"the length of {name}")
+        if type not in SCALARS and type != TEXT:
+            self.bad(f"{name} is a list of type {type}, which cannot be read")
+        if count > ITEMS:
+            self.bad(f"{name} is said to hold {count:,} items")
+        self.room(count * (8 if type == TEXT else np.dtype(SCALARS[type]).itemsize), f"{count:,} items of {name}")
+        if type == TEXT:
+            return [self.text(name) for _ in range(count)]
+        return np.frombuffer(self.take(count * np.dtype(SCALARS[type]).itemsize, name), SCALARS[type])
+
+    def tensor(self, name: str) -> tuple[tuple[int, ...], int, int]:
+        """Its dimensions in torch's order, the number of its kind, and its place after the header."""
+        count = self.number("<u4", f"the dimensions of {name}")
+        if not 1 <= count <= DIMENSIONS:
+            self.bad(f"tensor {name} has {count} dimensions")
+        shape = tuple(self.number("<u8", f"the dimensions of {name}") for _ in range(count))[::-1]
+        return shape, self.number("<u4", f"the kind of {name}"), self.number("<u8", f"the place of {name}")
+
+    def placed(self, name: str, read: tuple[tuple[int, ...], int, int], start: int, alignment: int) -> Lies:
+        shape, number, offset = read
+        kind = kind_of(number)
+        if kind is None:
+            self.bad(f"tensor {name[:80]} is of kind {number}, which does not exist or is newer than the package gguf")
+        if not all(shape) or shape[-1] % kind.block:
+            self.bad(f"tensor {name[:80]} has the shape {shape}, which {kind.name} cannot have")
+        size = math.prod(shape) // kind.block * kind.bytes
+        if offset % alignment or start + offset + size > self.size:
+            self.bad(f"tensor {name[:80]}, {size:,} bytes from {start + offset:,} on, does not fit {self.size:,} bytes")
+        return Lies(shape, kind, start + offset, size)
+
+    def check_apart(self, tensors: Mapping[str, Lies]) -> None:
+        """Tensors that share bytes could make much memory of a small file."""
+        end = 0
+        for name, one in sorted(tensors.items(), key=lambda item: item[1].offset):
+            if one.offset < end:
+                self.bad(f"tensor {name[:80]} begins within another")
+            end = one.offset + one.size
+
+
+def _plain(value: Any) -> bool | int | float:
+    """A Python number; of one in single precision, the shortest decimal that means it, as a person once wrote it."""
+    return float(str(value)) if isinstance(value, np.float32) else value.item()

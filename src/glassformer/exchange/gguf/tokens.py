@@ -1,0 +1,225 @@
+"""The tokenizer inside a GGUF file: byte pairs as GPT-2 has them, or SentencePiece's pairs by their scores."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+
+from glassformer.config.errors import DataError
+from glassformer.exchange.gguf.header import Header, damaged
+from glassformer.text.roles import Roles
+from glassformer.text.tokenizer import Tokenizer
+
+NORMAL, UNKNOWN, CONTROL, USER = 1, 2, 3, 4
+"""What a token is, by its number in the file."""
+
+LONGEST = 1024
+"""Characters of a token: more are no token, and every place within one is tried as the seam of a merge."""
+
+ROLES = ("bos", "eos", "padding", "unknown", "eot", "eom")
+NAMED = {"bos_token": "bos", "eos_token": "eos", "pad_token": "padding", "unk_token": "unknown"}
+"""What a chat template calls them."""
+
+TRIPLES = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+"""Llama 3's stretches that merges stay within: digits by threes."""
+SINGLES = TRIPLES.replace("{1,3}", "")
+"""Qwen's: every digit alone."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a text is cut before its bytes are merged, and what else goes with it."""
+
+    pattern: str | None = None
+    """Of the stretches; unset, GPT-2's."""
+    digits: bool = False
+    """Every digit is cut off first."""
+    composed: bool = False
+    """Letters and their marks are first put together (NFC)."""
+    whole: bool = False
+    """A stretch that is a token is that token, whatever the merges would make of it."""
+    opened: bool = False
+    """Texts begin with the first token where the file says nothing of it."""
+
+
+GPT2, LLAMA3, QWEN2 = Cut(), Cut(TRIPLES, whole=True, opened=True), Cut(SINGLES, composed=True)
+CUTS = {
+    "default": GPT2,
+    "gpt-2": GPT2,
+    "smollm": Cut(digits=True),
+    "llama-bpe": LLAMA3,
+    "llama3": LLAMA3,
+    "llama-v3": LLAMA3,
+    "qwen2": QWEN2,
+}
+"""By the name under `tokenizer.ggml.pre`."""
+
+
+def read_tokens(header: Header, rows: int) -> tuple[Tokenizer, dict[str, str]]:
+    """The file's tokenizer, for a model whose table of tokens has so many rows.
+
+    And special tokens by the names that a chat template has for them.
+    """
+    tokens = _Tokens(header, rows)
+    kind = tokens.get("model", str)
+    if kind == "gpt2":
+        rust, opened = _byte_pairs(tokens)
+    elif kind == "llama":
+        rust, opened = _pieces(tokens), True
+    else:
+        raise DataError(f"{header.path} holds a tokenizer of kind {str(kind)[:40]!r}; gpt2 and llama can be read")
+    specials = {name: tokens.texts[id] for name, role in NAMED.items() if (id := tokens.roles[role]) is not None}
+    return _finished(rust, tokens, opened), specials
+
+
+class _Tokens:
+    """What a file says of its tokens; each value is checked when it is asked for."""
+
+    def __init__(self, header: Header, rows: int) -> None:
+        self.path, self.values = header.path, header.values
+        self.texts = self.strings("tokens")
+        if not 0 < len(self.texts) <= rows:
+            damaged(self.path, f"it has {len(self.texts):,} tokens and a table of {rows:,} rows for them")
+        self.ids = {text: id for id, text in enumerate(self.texts)}
+        if len(self.ids) != len(self.texts):
+            twice = next(text for id, text in enumerate(self.texts) if self.ids[text] != id)
+            damaged(self.path, f"two tokens are both {twice[:40]!r}")
+        for text, id in self.ids.items():
+            if not 0 < len(text) <= LONGEST:
+                damaged(self.path, f"token {id} is {len(text):,} characters long")
+        self.kinds = self.numbers("token_type", NORMAL)
+        self.roles = {role: self.id(role) for role in ROLES}
+
+    def get(self, key: str, type_: type, default: Any = None) -> Any:
+        value = self.values.get(f"tokenizer.ggml.{key}", default)
+        if value is not None and type(value) is not type_:
+            damaged(self.path, f"tokenizer.ggml.{key} is of the wrong type")
+        return value
+
+    def strings(self, key: str) -> list[str]:
+        value = self.values.get(f"tokenizer.ggml.{key}")
+        if not isinstance(value, list):
+            damaged(self.path, f"it has no list of texts tokenizer.ggml.{key}")
+        return value
+
+    def numbers(self, key: str, default: float | None = None) -> list[Any]:
+        """One number a token."""
+        value = self.values.get(f"tokenizer.ggml.{key}")
+        if value is None and default is not None:
+            return [default] * len(self.texts)
+        if not isinstance(value, np.ndarray) or len(value) != len(self.texts) or not np.isfinite(value).all():
+            damaged(self.path, f"tokenizer.ggml.{key} is not one number for each of {len(self.texts):,} tokens")
+        numbers: list[Any] = value.tolist()
+        return numbers
+
+    def id(self, role: str) -> int | None:
+        value = self.values.get(f"tokenizer.ggml.{role}_token_id")
+        if value is not None and (type(value) is not int or not 0 <= value < len(self.texts)):
+            damaged(self.path, f"tokenizer.ggml.{role}_token_id is {str(value)[:40]!r}, the id of no token")
+        return value
+
+    def of_kind(self, *kinds: int) -> list[int]:
+        return [id for id, kind in enumerate(self.kinds) if kind in kinds]
+
+    @cached_property
+    def specials(self) -> set[int]:
+        """Ids that stand for no text."""
+        return {*self.of_kind(CONTROL, UNKNOWN), *(id for id in self.roles.values() if id is not None)}
+
+
+def _byte_pairs(tokens: _Tokens) -> tuple[tokenizers.Tokenizer, bool]:
+    name = tokens.get("pre", str, "default")
+    if name not in CUTS:
+        raise DataError(
+            f"{tokens.path} cuts its texts as {name[:40]!r} (tokenizer.ggml.pre); {', '.join(CUTS)} are known here"
+        )
+    cut = CUTS[name]
+    merges = [tuple(merge.split(" ")) for merge in tokens.strings("merges")]
+    rust = _build(tokens, merges, ignore_merges=cut.whole)
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=cut.pattern is None)
+    if cut.pattern is not None:
+        rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(cut.pattern), "isolated"), plain])
+    elif cut.digits:
+        rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])
+    else:
+        rust.pre_tokenizer = plain
+    if cut.composed:
+        rust.normalizer = normalizers.NFC()
+    rust.decoder = decoders.ByteLevel()
+    return rust, cut.opened
+
+
+def _pieces(tokens: _Tokens) -> tokenizers.Tokenizer:
+    """Characters merged by the scores of what comes of it; a character that is no token falls to its bytes."""
+    unknown = next(iter(tokens.of_kind(UNKNOWN)), tokens.roles["unknown"])
+    rust = _build(
+        tokens,
+        _scored(tokens),
+        unk_token=None if unknown is None else tokens.texts[unknown],
+        fuse_unk=True,
+        byte_fallback=True,
+    )
+    prefix = tokens.get("add_space_prefix", bool, True)
+    blanks = normalizers.Replace(" ", "▁")
+    rust.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), blanks]) if prefix else blanks
+    back = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    rust.decoder = decoders.Sequence([*back, decoders.Strip(" ", 1, 0)] if prefix else back)
+    return rust
+
+
+def _scored(tokens: _Tokens) -> list[tuple[str, ...]]:
+    """Every pair of pieces that makes a piece: those of the highest score first."""
+    scores = tokens.numbers("scores")
+    pieces = {tokens.texts[id]: scores[id] for id in tokens.of_kind(NORMAL) if id not in tokens.specials}
+    pairs = [
+        (-score, -pieces[piece[:at]], -pieces[piece[at:]], piece[:at], piece[at:])
+        for piece, score in pieces.items()
+        for at in range(1, len(piece))
+        if piece[:at] in pieces and piece[at:] in pieces
+    ]
+    pairs.sort(key=lambda pair: pair[:3])
+    return [pair[3:] for pair in pairs]
+
+
+def _build(tokens: _Tokens, merges: Sequence[tuple[str, ...]], **how: Any) -> tokenizers.Tokenizer:
+    for merge in merges:
+        if len(merge) != 2 or not {*merge, "".join(merge)} <= tokens.ids.keys():
+            damaged(tokens.path, f"the merge {' '.join(merge)[:40]!r} is not of two tokens that make a third")
+    return tokenizers.Tokenizer(models.BPE(tokens.ids, [(merge[0], merge[1]) for merge in merges], **how))
+
+
+def _finished(rust: tokenizers.Tokenizer, tokens: _Tokens, opened: bool) -> Tokenizer:
+    """With its special tokens, which of them is for what, and what stands before and after a text."""
+    added = {True: sorted(tokens.specials), False: [id for id in tokens.of_kind(USER) if id not in tokens.specials]}
+    for special, ids in added.items():
+        rust.add_tokens([AddedToken(tokens.texts[id], normalized=False, special=special) for id in ids])
+    unknown: str | None = rust.model.unk_token  # byte pairs have none: every byte is a token
+    roles = _roles(tokens, opened, None if unknown is None else tokens.ids[unknown])
+    around = {tokens.texts[id]: id for id in (*roles.opening, *roles.closing)}
+    if around:
+        template = [*(tokens.texts[id] for id in roles.opening), "$A", *(tokens.texts[id] for id in roles.closing)]
+        rust.post_processor = processors.TemplateProcessing(single=template, special_tokens=list(around.items()))
+    return Tokenizer(rust, roles)
+
+
+def _roles(tokens: _Tokens, opened: bool, unknown: int | None) -> Roles:
+    ids: Mapping[str, int | None] = tokens.roles
+    start = ids["bos"] if tokens.get("add_bos_token", bool, opened) else None
+    closing = ids["eos"] if tokens.get("add_eos_token", bool, False) else None
+    stops = dict.fromkeys(id for role in ("eot", "eom") if (id := ids[role]) is not None and id != ids["eos"])
+    return Roles(
+        pad=ids["padding"],
+        start=start,
+        end=ids["eos"],
+        unk=unknown,
+        opening=() if start is None else (start,),
+        closing=() if closing is None else (closing,),
+        stops=tuple(stops),
+    )

@@ -1,0 +1,127 @@
+"""A Hugging Face folder: config.json, safetensors files, and the files about tokens. No pickle is ever opened."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from glassformer.config.errors import DataError, Misuse
+from glassformer.exchange.external_model import Found, Weights
+from glassformer.exchange.huggingface.architecture import Unsupported, short
+from glassformer.exchange.huggingface.registry import architecture_of
+from glassformer.exchange.tokens.files import TokenFiles
+from glassformer.exchange.tokens.reader import read_tokens
+
+CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
+"""Weights in formats that are not read: some of them can run a program when they are opened."""
+FLOATS = ("F64", "F32", "F16", "BF16")
+
+
+class FolderWeights(Weights):
+    """Tensors of one safetensors file, or of several that an index names. Headers are read now, numbers when asked."""
+
+    def __init__(self, paths: list[Path], owners: Mapping[str, str] | None = None) -> None:
+        """`owners`: by the index, the file that each tensor should be in."""
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._files: dict[str, Any] = {}
+        self._where: dict[str, Path] = {}
+        for path in paths:
+            try:
+                file: Any = safe_open(path, framework="pt")
+                for name in list(file.keys()):
+                    if name in self._where:
+                        raise DataError(f"{path} holds {name}, and so does {self._where[name]}")
+                    self.shapes[name] = tuple(file.get_slice(name).get_shape())
+                    self._files[name], self._where[name] = file, path
+            except (OSError, SafetensorError) as error:
+                raise DataError(f"{path} is damaged, or no safetensors file: {_line(error)}") from None
+        for name, owner in (owners or {}).items():
+            if name not in self._where or self._where[name].name != owner:
+                raise DataError(f"{paths[0].parent / INDEX} says that {name} is in {owner}, but it is not")
+
+    def read(self, name: str) -> Tensor:
+        kind = self._files[name].get_slice(name).get_dtype()
+        if kind not in FLOATS:
+            raise Unsupported(
+                f"{self._where[name]}: {name} is of {kind}, and only plain numbers are read: F32, F16, BF16"
+            )
+        try:
+            weight: Tensor = self._files[name].get_tensor(name)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{self._where[name]} is damaged at {name}: {_line(error)}") from None
+        return weight.to(torch.float32)
+
+    @property
+    def kind(self) -> str:
+        """The numbers that most of it is written in."""
+        kinds = [self._files[name].get_slice(name).get_dtype() for name in self.shapes]
+        return max(sorted(set(kinds)), key=kinds.count) if kinds else ""
+
+
+def read_folder(folder: Path, name: str | None = None) -> Found:
+    """What lies there. `name` is what errors and cards call it."""
+    files = TokenFiles(folder)
+    config = files.json(CONFIG)
+    if config is None:
+        raise Misuse(f"{folder} holds no {CONFIG}: it is no Hugging Face model")
+    if "auto_map" in config:
+        raise Unsupported(f"{folder} brings program code of its own (auto_map), and none is ever run from a model")
+    architecture, _ = architecture_of(config, name or str(folder))
+    weights = _weights(folder, files)
+    tokens = read_tokens(folder, config)
+    return Found(
+        name or str(folder),
+        "huggingface",
+        config,
+        weights,
+        tokens.tokenizer,
+        tokens.target_tokenizer,
+        tokens.chat_template,
+        architecture.beside(folder, config),
+        tokens.files,
+        tokens.specials,
+    )
+
+
+def _weights(folder: Path, files: TokenFiles) -> FolderWeights:
+    if (whole := files.path(WHOLE)) is not None:
+        return FolderWeights([whole])
+    if (index := files.json(INDEX)) is not None:
+        owners = _owners(folder, index)
+        paths = []
+        for name in sorted(set(owners.values())):
+            path = files.path(name)
+            if path is None:
+                raise DataError(f"{folder / INDEX} names {name}, which is not there")
+            paths.append(path)
+        return FolderWeights(paths, owners)
+    others = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
+    if others:
+        raise Unsupported(
+            f"{folder} has its weights in {others[0]}, a format that is never opened here (it may run a program): with "
+            f"transformers, AutoModel….from_pretrained({str(folder)!r}).save_pretrained(NEW) writes safetensors"
+        )
+    if (folder / WHOLE).is_symlink():
+        raise DataError(
+            f"{folder / WHOLE} is a link that leads nowhere, or out of its folder: copy the file itself there"
+        )
+    raise DataError(f"{folder} holds no weights: neither {WHOLE} nor {INDEX}")
+
+
+def _owners(folder: Path, index: Mapping[str, Any]) -> dict[str, str]:
+    """The file of each tensor: a plain name, which cannot lead out of the folder."""
+    owners = index.get("weight_map")
+    if not isinstance(owners, dict) or not owners:
+        raise DataError(f"{folder / INDEX} is damaged: it has no weight_map")
+    for file in owners.values():
+        if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
+            raise DataError(f"{folder / INDEX} is damaged: {short(file)} is no name of a safetensors file beside it")
+    return owners
+
+
+def _line(error: Exception) -> str:
+    return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)

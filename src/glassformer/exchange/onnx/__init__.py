@@ -1,0 +1,1 @@
+"""ONNX graphs, out."""

@@ -1,0 +1,85 @@
+"""Models as a graph can hold them: the same weights, and another way to compute where ours has no operator there."""
+
+import copy
+from typing import TypeVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from glassformer.bricks.attention import Attention, masked_softmax
+from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.norm import BatchNorm
+from glassformer.bricks.positions import Rotation
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.exchange.onnx.bag import WrittenOutBag
+from glassformer.exchange.onnx.recurrent import ScannedDecoder, ScannedRecurrent
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class WrittenOutAttention(Attention):
+    """The lectures' formula in place of the fused kernel, which knows no row with nothing to see."""
+
+    def mix(
+        self,
+        queries: Float[Tensor, "B h T e"],
+        keys: Float[Tensor, "B k S e"],
+        values: Float[Tensor, "B k S v"],
+        mask: Bool[Tensor, "B S"] | Bool[Tensor, "B S S"] | None,
+    ) -> Float[Tensor, "B T d"]:
+        seen = None if mask is None else mask[:, None, None, None, :]
+        if self.causal:
+            here = torch.arange(keys.shape[2], device=keys.device)
+            past = here <= here.unsqueeze(1)
+            seen = past if seen is None else seen & past
+        batch, _, length, width = queries.shape
+        groups = queries.view(batch, self.kv_heads, -1, length, width)  # the heads that share keys
+        scores = groups @ keys.unsqueeze(2).transpose(-1, -2) * self.scale
+        weights = masked_softmax(scores, None if seen is None else seen.expand_as(scores))
+        joined = (weights @ values.unsqueeze(2)).flatten(1, 2).transpose(1, 2).flatten(2)
+        return joined if self.output is None else self.output(joined)
+
+    def _within(
+        self, x: Float[Tensor, "B T d"], rotation: Rotation | None
+    ) -> tuple[Float[Tensor, "B h T e"], Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
+        """Three products: one of joined weights would join them at every call."""
+        return self.ask(x, rotation), *self.remember(x, rotation)
+
+
+class EveryBatchNorm(BatchNorm):
+    """In use every token is normalised by itself, so that padding need not be taken out first."""
+
+    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        out: Tensor = self.norm(x.transpose(1, 2)).transpose(1, 2)
+        return out if mask is None else out.masked_fill(~mask.unsqueeze(-1), 0.0)
+
+
+TWINS: dict[type[nn.Module], type[nn.Module]] = {
+    Attention: WrittenOutAttention,
+    BatchNorm: EveryBatchNorm,
+    Recurrent: ScannedRecurrent,
+    RecurrentDecoder: ScannedDecoder,
+    BagOfWords: WrittenOutBag,
+}
+
+
+def in_use(model: Module) -> Module:
+    """A copy in single precision on the CPU, in use rather than in training; weights that are so already are shared."""
+    plain = all(held.device.type == "cpu" and held.dtype in (torch.float32, torch.int64) for held in _held(model))
+    memo = {id(held): held for held in _held(model)} if plain else {}
+    return copy.deepcopy(model, memo).cpu().float().eval()
+
+
+def twin_of(model: Module) -> Module:
+    """A copy that computes the same with what a graph has; it shares the weights of a model `in_use`."""
+    twin = copy.deepcopy(model, {id(held): held for held in _held(model)})
+    for module in twin.modules():
+        if type(module) in TWINS:
+            module.__class__ = TWINS[type(module)]
+    return twin
+
+
+def _held(model: nn.Module) -> list[Tensor]:
+    return [*model.parameters(), *model.buffers()]

@@ -1,0 +1,278 @@
+"""How cost and memory grow with length, drawn: plain numbers by length, distance or position in, panels out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
+from glassformer.rendering.view import View
+
+NAMES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "cnn": "CNN", "window": "window", "transformer": "Transformer"}
+MEASURED = {
+    "forward": ("Forward pass", "milliseconds"),
+    "step": ("Loss and gradients", "milliseconds"),
+    "token": ("One more token after T", "milliseconds"),
+    "kept": ("Kept for the gradients", "MB"),
+    "state": ("Counted: kept to write on", "kB"),
+    "multiplications": ("Counted: multiplications of a forward pass", "millions"),
+}
+"""What is measured or counted by length: its name, and the unit of its axis."""
+NOTES = {
+    "step": "Of one text; the update that follows does not depend on T.",
+    "token": "With what is kept of the T tokens before it.",
+    "kept": "Fused attention never writes its T×T weights down: a Transformer's memory grows as T does.",
+    "state": "What the next token needs of all before it, by the formulas.",
+    "multiplications": "Attention over all T×T pairs; a kernel that skips the hidden ones makes half of these.",
+}
+
+LEAST, SPAN = 3, 8
+"""So many lengths at least, the longest so many times the shortest, can tell a power from noise."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One model's numbers."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+Curves = Mapping[str, Curve]
+"""By the model's name."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What follows from a model's formulas, at one length."""
+
+    weights: int
+    serial: int
+    """Steps that wait for one another."""
+    path: int | None
+    """Steps from the first token to the last output; None: there is no way."""
+    reach: int | None
+    """Tokens back that an output can depend on; None: all."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the whole: its panels, and what they say in a sentence or two."""
+
+    panels: Sequence[Panel]
+    finding: str
+
+
+def growth_view(sections: Sequence[Section], how: str) -> View:
+    """All parts under one title. `how`: on what it was measured, and how often."""
+    findings = Words(title="In short", text="\n\n".join(section.finding for section in sections))
+    panels = [panel for section in sections for panel in section.panels]
+    return View("Growth with length", [findings, *panels], note=how)
+
+
+def power(curve: Curve) -> float:
+    """p of y ~ x^p: the slope of log y over log x, fitted to the larger half of the lengths; too few of them: NaN.
+
+    Where that half is too short for a fit, as many more as it takes.
+    """
+    half = max(LEAST, math.ceil(len(curve.x) / 2))
+    enough = (several for several in range(half, len(curve.x) + 1) if curve.x[-1] >= SPAN * curve.x[-several])
+    several = next(enough, None)
+    if several is None:
+        return math.nan
+    return float(np.polyfit(np.log(curve.x[-several:]), np.log(curve.y[-several:]), 1)[0])
+
+
+def doubling(curve: Curve, *, law: bool = True) -> str:
+    """`×2.10 (~ T^1.07)`; where nothing can be fitted, what was measured last: `×2.10 (64 → 128)`."""
+    p = round(power(curve), 2) + 0.0  # no -0.00
+    if not math.isnan(p):
+        return f"×{2**p:.2f}{f' (~ T^{p:.2f})' if law else ''}"
+    if len(curve.x) < 2:
+        return "–"
+    return f"×{curve.y[-1] / curve.y[-2]:.2f} ({curve.x[-2]:,.0f} → {curve.x[-1]:,.0f})"
+
+
+def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], stopped: Mapping[str, str]) -> Section:
+    """`curves`: by the names in MEASURED, then by model. `counted`: at the longest length. `stopped`: why, if early."""
+    models = list(counted)
+    charts = [
+        Lines(
+            title=title,
+            series=[Line(name=NAMES[model], x=one.x, y=one.y, dots=True) for model, one in curves[what].items()],
+            x_name="T, tokens of the text",
+            y_name=unit,
+            log_x=True,
+            log_y=True,
+            note=NOTES.get(what, ""),
+        )
+        for what, (title, unit) in MEASURED.items()
+    ]
+    fitted = Table(
+        title="When the text doubles",
+        columns=["model", *(title for title, _ in MEASURED.values())],
+        rows=[[NAMES[model], *(doubling(curves[what][model]) for what in MEASURED)] for model in models],
+        note="Fitted to the larger half of the lengths: a factor, and the power of T that it stands for. "
+        f"A fit takes {LEAST} lengths at least, the longest {SPAN} times the shortest; where there are fewer, what was "
+        "measured between the last two stands here.",
+    )
+    longest = max(one.x[-1] for one in curves["forward"].values())
+    table = Table(
+        title=f"Counted, at T = {longest:,.0f}",
+        columns=["model", "weights", "steps one after the other", "steps from first to last", "reaches back"],
+        rows=[
+            [NAMES[model], one.weights, one.serial, "no way" if one.path is None else one.path, _back(one.reach)]
+            for model, one in counted.items()
+        ],
+        note="A CNN's way from first to last is counted in layers, as many as it would need.",
+    )
+    steps = _listed({model: doubling(curves["step"][model]) for model in models})
+    tokens = _listed({model: doubling(curves["token"][model], law=False) for model in models})
+    short = any(math.isnan(power(one)) for one in curves["step"].values())
+    unfitted = " a → b: measured between these two lengths; there are too few to fit a power of T." if short else ""
+    early = "".join(f" {NAMES[model]}: {why}." for model, why in stopped.items())
+    finding = (
+        f"When the text doubles, loss and gradients take: {steps}. One more token takes: {tokens}.{unfitted}{early}"
+    )
+    return Section([*charts, fitted, table], finding)
+
+
+def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Section:
+    """`curves`: the gradient's size k tokens back, as a part of that at the last token; 0 cannot be drawn."""
+    furthest = int(max(one.x[-1] for one in curves.values()))
+    marks = [mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest]
+    chart = Lines(
+        title="The gradient that reaches a token k back",
+        series=[
+            Line(
+                name=NAMES[model],
+                x=[x for x, y in zip(one.x, one.y, strict=True) if y > 0],
+                y=[y for y in one.y if y > 0],
+            )
+            for model, one in curves.items()
+        ],
+        x_name="k, tokens back",
+        y_name="of the gradient at k = 0",
+        log_y=True,
+        note="Before training, weights by Xavier's rule or torch's. Where a line ends, nothing arrives.",
+    )
+    table = Table(
+        title="What is left of the gradient",
+        columns=["model", *(f"k = {mark:,}" for mark in [*marks, furthest])],
+        rows=[[NAMES[model], *(_small(one.y[mark]) for mark in [*marks, furthest])] for model, one in curves.items()],
+    )
+    left = {
+        model: f"{_small(one.y[furthest])}{'' if one.y[furthest] else f' (it reads {_back(reaches[model])} back)'}"
+        for model, one in curves.items()
+    }
+    return Section(
+        [chart, table], f"Of the gradient at the last token, {furthest:,} tokens back arrive: {_listed(left)}."
+    )
+
+
+def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -> Section:
+    """`curves`: the part of the questions that is answered rightly, by distance."""
+    distances = [float(x) for x in next(iter(curves.values())).x]
+    by_chance = Line(name="chance", x=distances, y=[chance] * len(distances), faint=True)
+    chart = Lines(
+        title="Remembered over a distance",
+        series=[*(Line(name=NAMES[model], x=one.x, y=one.y, dots=True) for model, one in curves.items()), by_chance],
+        x_name="other pairs in between",
+        y_name="answered rightly",
+        log_x=True,
+        note=f"k7 … ?k: which digit came with the letter? {updates:,} updates for each model, all distances mixed; "
+        f"{asked:,} new rows of each distance. The pair asked for stands first: it must be kept, not searched for.",
+    )
+    table = Table(
+        title="Answered rightly, by distance",
+        columns=["model", *(f"{x:,.0f}" for x in distances)],
+        rows=[[NAMES[model], *one.y] for model, one in curves.items()],
+        bars=[f"{x:,.0f}" for x in distances],
+    )
+    last = _listed({model: f"{one.y[-1]:.2f}" for model, one in curves.items()})
+    where = f"with {distances[-1]:,.0f} other pairs in between"
+    return Section(
+        [chart, table], f"After {updates:,} updates, {where}, so much is remembered: {last}; chance is {chance:.2f}."
+    )
+
+
+def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updates: int) -> Section:
+    """`losses`: at each position, by the kind of positions in words; one that ends at the context has none beyond."""
+    width = max(1, context // 4)
+    curves = {kind: _stretches(values, width) for kind, values in losses.items()}
+    heights = [y for one in curves.values() for y in one.y]
+    border = Line(name="length of training", x=[context, context], y=[min(heights), max(heights)], faint=True)
+    chart = Lines(
+        title="Beyond the length of training",
+        series=[*(Line(name=kind, x=one.x, y=one.y, dots=True) for kind, one in curves.items()), border],
+        x_name="position in the text",
+        y_name="loss, nats per character",
+        note=f"Transformers that differ in their positions alone, {updates:,} updates on texts of {context:,} "
+        f"characters; means over {width:,} positions.",
+    )
+    within = {kind: float(np.mean(values[context // 2 : context])) for kind, values in losses.items()}
+    last = {
+        kind: float(np.mean(values[-context // 2 :])) if len(values) > context else None
+        for kind, values in losses.items()
+    }
+    longest = max(map(len, losses.values()))
+    table = Table(
+        title="Loss within and beyond",
+        columns=[
+            "positions",
+            f"positions {context // 2:,} to {context:,}",
+            f"the last {context // 2:,} of {longest:,}",
+        ],
+        rows=[[kind, within[kind], _end(last[kind])] for kind in losses],
+    )
+    told = "; ".join(
+        f"{kind} {within[kind]:.2f} → {_end(last[kind]) if last[kind] is None else f'{last[kind]:.2f}'}"
+        for kind in losses
+    )
+    return Section(
+        [chart, table], f"Loss at the end of the trained length, and at {longest // context}× of it: {told}."
+    )
+
+
+def attention_section(letters: Curves, exact: Curves, *, updates: int) -> Section:
+    """Right letters and right answers by length of the source, with attention and without."""
+    charts = [
+        Lines(
+            title=title,
+            series=[Line(name=kind, x=one.x, y=one.y, dots=True) for kind, one in curves.items()],
+            x_name="letters of the source",
+            y_name=what,
+            note=f"An LSTM writes letters backwards, {updates:,} updates each.",
+        )
+        for title, what, curves in (
+            ("Right letters, by length of the source", "letters in their place", letters),
+            ("Right answers, by length of the source", "answers without a mistake", exact),
+        )
+    ]
+    longest = max(one.x[-1] for one in letters.values())
+    last = ", ".join(f"{kind} {one.y[-1]:.2f}" for kind, one in letters.items())
+    return Section(charts, f"Of {longest:,.0f} letters to write backwards, in their place are: {last}.")
+
+
+def _stretches(values: Sequence[float], width: int) -> Curve:
+    """Means over stretches of so many positions, each at its middle."""
+    several = len(values) // width
+    means = np.asarray(values[: several * width]).reshape(several, width).mean(1)
+    return Curve([width * (place + 0.5) for place in range(several)], means.tolist())
+
+
+def _listed(words: Mapping[str, str]) -> str:
+    return "; ".join(f"{NAMES[model]} {what}" for model, what in words.items())
+
+
+def _back(reach: int | None) -> str:
+    return "all" if reach is None else f"{reach:,} tokens"
+
+
+def _small(value: float) -> str:
+    return "nothing" if value == 0 else f"{value:.2g}"
+
+
+def _end(value: float | None) -> str | float:
+    return "has no vector there" if value is None else value

@@ -1,0 +1,104 @@
+"""A letter and its digit, other pairs, and the letter again: what is remembered over a distance?"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase, digits
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from glassformer.data.datasets.exact import recall_rows
+from glassformer.models.language_model import LanguageModel
+from glassformer.tasks.base import Batch, Evaluation, Task
+
+SIGNS = ascii_lowercase + digits + "?"
+DISTANCES = (1, 2, 4, 8, 16, 32, 64, 128)
+UPDATES, BATCH = 320, 16
+ROWS, HELD_OUT = 1000, 200
+"""Of each distance: to learn from, and to be asked."""
+CHANCE = 1 / len(digits)
+
+
+@dataclass(frozen=True)
+class Questions(Batch):
+    """Rows of one distance; the last sign of each is what is asked for."""
+
+    ids: Int[Tensor, "B T"]
+
+    @property
+    def size(self) -> int:
+        return len(self.ids)
+
+    @property
+    def count(self) -> int:
+        return len(self.ids)
+
+    @property
+    def tokens(self) -> int:
+        return self.ids.numel()
+
+    def rows(self, first: int, last: int) -> "Questions":
+        return Questions(self.ids[first:last])
+
+    def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
+        ids = self.ids.to(device)
+        return ids[:, :-1], ids[:, -1]
+
+
+class Recalling(Task):
+    """Only the last digit is asked for. The distances take turns, a batch each."""
+
+    name = "recall"
+    steady = False
+
+    def __init__(
+        self,
+        distances: Sequence[int],
+        *,
+        seed: int,
+        rows: int = ROWS,
+        held_out: int = HELD_OUT,
+        batch_size: int = BATCH,
+    ) -> None:
+        self.distances, self.seed, self.batch_size = distances, seed, batch_size
+        self.steps_per_epoch = len(distances) * rows / batch_size
+        drawn = {distance: _encoded(recall_rows(held_out + rows, seed, distance)) for distance in distances}
+        self.asked = {distance: ids[:held_out] for distance, ids in drawn.items()}
+        self.learned = {distance: ids[held_out:] for distance, ids in drawn.items()}
+
+    def batch(self, step: int) -> Questions:
+        rows = self.learned[self.distances[step % len(self.distances)]]
+        some = np.random.default_rng((self.seed, step)).integers(len(rows), size=self.batch_size)
+        return Questions(rows[torch.from_numpy(some)])
+
+    def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
+        inputs, answers = tensors
+        return F.cross_entropy(_scores(model, inputs), answers, reduction="sum")
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
+        """The part of the held-out rows that is answered rightly, over all distances."""
+        right = self.accuracies(model)
+        return Evaluation({"accuracy": sum(right) / len(right)}, "accuracy", lower_is_better=False)
+
+    @torch.no_grad()
+    def accuracies(self, model: nn.Module) -> list[float]:
+        """Of each distance."""
+        device = next(model.parameters()).device
+        found = []
+        for rows in self.asked.values():
+            inputs, answers = Questions(rows).tensors(device)
+            found.append(float((_scores(model, inputs).argmax(-1) == answers).float().mean()))
+        return found
+
+
+def _scores(model: nn.Module, inputs: Int[Tensor, "B T"]) -> Tensor:
+    assert isinstance(model, LanguageModel)
+    return model.head(model.features(inputs)[:, -1])
+
+
+def _encoded(rows: Iterable[str]) -> Int[Tensor, "N T"]:
+    return torch.tensor([[SIGNS.index(sign) for sign in row] for row in rows])

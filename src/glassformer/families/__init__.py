@@ -1,0 +1,1 @@
+"""Families of tasks: everything in which one kind of task differs from another."""

@@ -1,0 +1,180 @@
+"""What a trained model says of an example: labels or numbers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.presets import IMAGE, TEXT
+from glassformer.config.resolve import Config
+from glassformer.config.say import Say
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.inference import Columns
+from glassformer.data.features.build import MixedFeatures
+from glassformer.data.features.images import ImageFeatures
+from glassformer.data.features.inputs import Features, Inputs
+from glassformer.data.features.tables import TableFeatures
+from glassformer.data.io.pictures import fitted, read_picture
+from glassformer.data.io.table import Table
+from glassformer.data.split.labelled import Labelled, rows_as_part
+from glassformer.data.wording import listed
+from glassformer.families.examples import say_cut
+from glassformer.tasks.answers import Answers, Labels, Scale
+from glassformer.tasks.labelling import score
+
+Example = str | Mapping[str, Any]
+"""A text, an image's file, or the values of a row by the names of their columns (as JSON, too)."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of an example: the likeliest label with the probability of each, all labels that are likelier
+    than not, or a number.
+    """
+
+    text: str
+    label: str | None = None
+    probabilities: dict[str, float] | None = None
+    value: float | None = None
+    noun: str = "text"
+    """What the example is called."""
+    labels: list[str] | None = None
+    """Where several may be true at once."""
+
+    @property
+    def probability(self) -> float | None:
+        """Of the label."""
+        return None if self.probabilities is None or self.label is None else max(self.probabilities.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.probabilities is None:
+            return {self.noun: self.text, "value": self.value}
+        if self.labels is not None:
+            return {self.noun: self.text, "labels": self.labels, "probabilities": self.probabilities}
+        return {
+            self.noun: self.text,
+            "label": self.label,
+            "probability": self.probability,
+            "probabilities": self.probabilities,
+        }
+
+
+def predict(
+    model: nn.Module, features: Features, answers: Answers, config: Config, examples: Sequence[Example], say: Say
+) -> list[Prediction]:
+    """Raw examples in, answers out."""
+    return judge(model, features, answers, config, part_of(features, config, examples, say), say)
+
+
+def judge(
+    model: nn.Module, features: Features, answers: Answers, config: Config, part: Labelled, say: Say
+) -> list[Prediction]:
+    inputs = inputs_of(features, config, part, say)
+    scores, noun = score(model, inputs, answers.outputs), inputs.noun
+    if isinstance(answers, Scale):
+        values = answers.values(scores).tolist()
+        return [Prediction(text, value=value, noun=noun) for text, value in zip(part.texts, values, strict=True)]
+    rows = [dict(zip(answers.names, row, strict=True)) for row in answers.probabilities(scores.double()).tolist()]
+    if isinstance(answers, Labels):
+        return [
+            Prediction(text, None, row, noun=noun, labels=answers.said(list(row.values())))
+            for text, row in zip(part.texts, rows, strict=True)
+        ]
+    return [
+        Prediction(text, max(row, key=row.__getitem__), row, noun=noun)
+        for text, row in zip(part.texts, rows, strict=True)
+    ]
+
+
+def inputs_of(features: Features, config: Config, part: Labelled, say: Say) -> Inputs:
+    """A part without labels as the model reads it; what is odd about it is said."""
+    inputs = features.inputs(part, np.zeros(len(part), np.int64))
+    say_cut({"given": inputs}, config.model.context, say)
+    for remark in inputs.remarks:
+        say(remark)
+    return inputs
+
+
+def part_of(features: Features, config: Config, examples: Sequence[Example], say: Say) -> Labelled:
+    """Examples as a person gives them, as a part without labels."""
+    if config.data.kind == TEXT:
+        if (odd := next((one for one in examples if not isinstance(one, str)), None)) is not None:
+            raise Misuse(f"this run reads texts, not a {type(odd).__name__}")
+        texts = [str(one) for one in examples]
+        return Labelled("given", texts, [""] * len(texts), list(range(1, len(texts) + 1)), "given")
+    if config.data.kind == IMAGE:
+        assert isinstance(features, ImageFeatures)
+        return _images(features, [str(one) for one in examples], say)
+    rows = [_row(one, config, features) for one in examples]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = Table("given", {name: [row.get(name, "") for row in rows] for name in names}, list(range(1, len(rows) + 1)))
+    return rows_of(features, config, table, list(range(len(rows))))
+
+
+def rows_of(features: Features, config: Config, table: Table, rows: list[int]) -> Labelled:
+    """Rows of a table as a part without labels."""
+    return rows_as_part(table, needed(features, config, table), as_learned(features, config.data), rows)
+
+
+def needed(features: Features, config: Config, table: Table) -> Columns:
+    """The columns that a run reads; a table that lacks one is refused."""
+    mixed = features if isinstance(features, MixedFeatures) else None
+    text = config.data.text if mixed is not None and mixed.text is not None else None
+    image = config.data.image if mixed is not None and mixed.image is not None else None
+    columns = read_columns(features)
+    for name in (text, *columns, image):
+        if name is not None and name not in table.columns:
+            raise DataError(
+                f"{table.name}: no column '{name}', which this run reads (columns: {listed(table.columns)})"
+            )
+    return Columns(text, None, config.task, "", config.data.kind, columns, image)
+
+
+def as_learned(features: Features, settings: DataSettings) -> DataSettings:
+    """How to read data for a run: the columns that it reads, images of the size that it reads."""
+    changes: dict[str, Any] = {"also": ",".join(read_columns(features)) or None}
+    if isinstance(features, MixedFeatures) and features.image is not None:
+        changes["image_size"] = "x".join(map(str, features.image.size))
+    return replace(settings, **changes)
+
+
+def read_columns(features: Features) -> tuple[str, ...]:
+    """The number and category columns that a run reads."""
+    table = features.table if isinstance(features, MixedFeatures) else features
+    return table.columns if isinstance(table, TableFeatures) else ()
+
+
+def _images(features: ImageFeatures, files: Sequence[str], say: Say) -> Labelled:
+    pixels, resized = [], 0
+    for file in files:
+        if not Path(file).is_file():
+            raise DataError(f"no image at '{file}': this run reads image files")
+        picture = read_picture(Path(file))
+        resized += picture.shape[:2] != features.size
+        pixels.append(fitted(picture, features.size, len(features.mean)))
+    if resized:
+        height, width = features.size
+        say(f"{resized:,} of {len(files):,} images brought to the {height}×{width} pixels that this run reads")
+    stacked = np.stack(pixels) if pixels else np.empty((0, *features.size, len(features.mean)), np.uint8)
+    lines = list(range(1, len(files) + 1))
+    return Labelled("given", list(files), [""] * len(files), lines, "given", pixels=stacked)
+
+
+def _row(example: Example, config: Config, features: Features) -> dict[str, str]:
+    """A row's values as text."""
+    value: Any = example
+    if isinstance(example, str):
+        try:
+            value = json.loads(example)
+        except ValueError:
+            value = None
+    if not isinstance(value, Mapping):
+        names = [config.data.text, *read_columns(features), config.data.image]
+        shown = json.dumps({name: "…" for name in names if name}, ensure_ascii=False)
+        raise Misuse(f"this run reads rows, as JSON: {shown}; '{str(example)[:40]}' is none (--file reads a table)")
+    return {str(name): "" if one is None else str(one) for name, one in value.items()}

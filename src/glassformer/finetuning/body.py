@@ -1,0 +1,182 @@
+"""The settings of a training that begins from another run: what is the run's and stays, and where the rest starts."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer.config.encoders import DECODERS, RECURRENT
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, MASKED, PACKED, TRANSLATION
+from glassformer.config.resolve import Config
+from glassformer.config.sections import ModelSettings
+from glassformer.finetuning.source import READERS, Source, Sources
+
+FREE = (
+    "from_run", "decoder_from", "context", "dropout", "word_dropout", "pool", "head_layers", "head_hidden",
+    "head_activation", "head_bias", "head_transform", "causal", "unit", "vectors", "vectors_frozen", "tied", "mask",
+    "decoder", "decoder_layers", "attention", "input_feeding", "shared",
+)  # fmt: skip
+"""Settings that are not of the body, or are treated apart."""
+SIDES = ("model.encoder", "model.layers", "model.bidirectional", "model.initial", "model.size", "model.style",
+         "model.vocab", "model.initialisation")  # fmt: skip
+"""In these a translation's two sides may differ."""
+OF_PAIRS = ("decoder", "decoder_layers", "attention", "input_feeding", "tied", "head_bias")
+FIXED_POSITIONS = ("learned", "onehot")
+"""Those that a model has only so many of."""
+
+
+def fixed_settings(sources: Sources, task: str) -> dict[str, Any]:
+    """By dotted key, what the weights that are taken leave no choice of."""
+    refuse_pair(sources, task)
+    if task != TRANSLATION:
+        return {**_body(sources.first), **_head(sources.first, task)}
+    if sources.whole:
+        shared = {"model.shared": sources.first.config.model.shared}  # does nothing there with two tokenizers
+        return {**_body(sources.first), **_used(sources.first, OF_PAIRS), **shared}
+    fixed = {} if sources.body is None else _body(sources.body)
+    if sources.decoder is not None:
+        fixed |= _decoder(sources, sources.decoder)
+    elif fixed["model.embed"] == "onehot":
+        fixed |= {"model.shared": False, "model.tied": False}
+    return fixed
+
+
+def _body(source: Source) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(ModelSettings) if field.name not in FREE]
+    body = _used(source, names)
+    return {**body, **{f"model.{name}": getattr(source.config.model, name) for name in ("size", "style", "vocab")}}
+
+
+def _used(source: Source, names: "tuple[str, ...] | list[str]") -> dict[str, Any]:
+    """Those of these settings that do something there."""
+    keys = [f"model.{name}" for name in names]
+    return {key: source.config.get(key) for key in keys if source.config.idle(key) is None}
+
+
+def _head(source: Source, task: str) -> dict[str, Any]:
+    """Which way the body reads; where a head that scores tokens goes on as one, all of it stays."""
+    if source.task == task and task in PACKED:
+        return _used(source, ("tied", "head_bias", "head_transform", "mask"))
+    if task in LABELLING:
+        model = source.config.model
+        return {"model.causal": model.mask if source.task == LANGUAGE_MODEL else model.causal}
+    return {}
+
+
+def _decoder(sources: Sources, decoder: Source) -> dict[str, Any]:
+    """What a language model that writes the translation decides."""
+    own = _body(decoder)
+    both = [key for key in own if key not in SIDES]
+    if sources.body is not None:
+        there = _body(sources.body)
+        for key in both:
+            if key in there and there[key] != own[key]:
+                raise SettingError(
+                    f"{sources.body} has {key} {_word(there[key])} and {decoder} {_word(own[key])}: a translation's "
+                    "two sides must have the same"
+                )
+    model = decoder.config.model
+    fixed = {key: own[key] for key in both}
+    fixed |= {"model.decoder": model.encoder, "model.decoder_layers": model.layers, "model.tied": model.tied}
+    fixed |= {"model.head_bias": model.head_bias, "model.vocab": _rows(sources, decoder)}
+    if sources.body is not None or model.embed == "onehot":
+        fixed["model.shared"] = False  # each brings its own
+    return fixed
+
+
+def _rows(sources: Sources, decoder: Source) -> int | None:
+    """`model.vocab` for both tables of word vectors."""
+    if sources.body is None:
+        return decoder.config.model.vocab
+    both = (sources.body, decoder)
+    if all(source.rows == source.tokenizer.vocab_size for source in both):
+        return None
+    if sources.body.rows != decoder.rows:
+        raise SettingError(
+            f"{sources.body} has {sources.body.rows:,} word vectors and {decoder} {decoder.rows:,}, more than tokens: "
+            "both sides must have as many"
+        )
+    return decoder.rows
+
+
+def refuse_pair(sources: Sources, task: str) -> None:
+    """What cannot become what."""
+    source, decoder = sources.first, sources.decoder
+    if decoder is not None and task != TRANSLATION:
+        raise SettingError(f"{decoder} becomes the decoder of a translation, and the task is {task}: give --from")
+    if task == LANGUAGE_MODEL and source.task != LANGUAGE_MODEL:
+        other = "" if source.tokenizer.mask is None else f", or another --task ({MASKED})"
+        raise SettingError(
+            f"{source} learned {source.task}, and a language model begins from a language model: give labelled data"
+            f"{other}"
+        )
+    if task == MASKED and source.tokenizer.mask is None:
+        raise SettingError(
+            f"{source} has a tokenizer without MASK, which {MASKED} needs: train one with --task {MASKED}"
+        )
+    width = source.config.model.embed_width
+    if task not in LABELLING and source.task in READERS and width not in (None, source.config.model.width):
+        raise SettingError(
+            f"{source} has word vectors of width {width} (model.embed_width), which only labels can have"
+        )
+    if decoder is not None and decoder.config.model.encoder not in DECODERS:
+        name = decoder.config.model.encoder
+        raise SettingError(f"{decoder} is a {name}: what writes a translation is one of {', '.join(DECODERS)}")
+
+
+def first_settings(sources: Sources, task: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """By dotted key, where settings of the model start that may be said otherwise."""
+    source = sources.first
+    model = source.config.model
+    starts: dict[str, Any] = {"model.context": _context(sources, said), "model.dropout": 0.1}
+    if task == TRANSLATION and not sources.whole and sources.body is None:
+        starts |= {"model.encoder": model.encoder, "model.layers": model.layers}
+    if task == TRANSLATION and not sources.whole and sources.decoder is None and model.encoder in RECURRENT:
+        starts["model.tied"] = False
+    if task not in LABELLING:
+        return starts
+    starts |= {"model.word_dropout": 0.0, "model.pool": "mean", "model.head_layers": 0}
+    if source.task == LANGUAGE_MODEL:
+        starts |= {"model.pool": "last", "model.head_bias": False}
+    elif source.task in READERS:
+        kept = ("pool", "head_layers", "head_hidden", "head_activation", "head_bias")
+        starts |= _used(source, kept)
+    return starts
+
+
+def _context(sources: Sources, said: Mapping[str, Any]) -> int:
+    """As many tokens as the run reads; fewer, if that is said, and more where positions allow it."""
+    both = [source for source in (sources.body, sources.decoder) if source is not None]
+    wanted = said.get("model.context")
+    for source in both:
+        model = source.config.model
+        few = wanted is not None and wanted < model.context and model.positions == "onehot"
+        if wanted is not None and bound_positions(source.config) and (wanted > model.context or few):
+            raise SettingError(
+                f"model.context {wanted}: {source} has {model.positions} positions for {model.context} tokens: ask for "
+                + ("as many" if model.positions == "onehot" else f"{model.context} at most")
+            )
+    return min(source.config.model.context for source in both)
+
+
+def bound_positions(config: Config) -> bool:
+    """Whether a model has only so many positions, each with weights of its own."""
+    return config.idle("model.positions") is None and config.model.positions in FIXED_POSITIONS
+
+
+def refuse_others(sources: Sources, fixed: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+    """What was said and is not as the run has it."""
+    for key, value in said.items():
+        if key == "model.vectors" and value is not None:
+            raise SettingError(f"model.vectors: {sources.first} brings its own word vectors: leave it away")
+        if key in fixed and value != fixed[key]:
+            has = "none" if fixed[key] is None else _word(fixed[key])
+            of_decoder = key in ("model.decoder", "model.decoder_layers")
+            source = sources.decoder if of_decoder and sources.decoder is not None else sources.first
+            raise SettingError(
+                f"{key} {_word(value)}: {source.run.path} has {has}, and {source.flag} keeps its body: leave it away"
+            )
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

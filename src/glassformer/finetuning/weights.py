@@ -1,0 +1,142 @@
+"""What another run has learned, into a new model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config.errors import RunError
+from glassformer.config.presets import LABELLING, TRANSLATION
+from glassformer.config.resolve import Config
+from glassformer.config.say import Say
+from glassformer.finetuning.source import Source, Sources
+from glassformer.models.weights import take_weights
+from glassformer.runs.files import read_tensors
+from glassformer.tasks.answers import Answers
+from glassformer.training.frozen import refuse_too_many, starred
+
+
+def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, say: Say) -> dict[str, Any]:
+    """Weights of other runs into a new model; gives what its card says of them."""
+    sources = Sources.of(config.model.from_run, config.model.decoder_from)
+    assert sources is not None
+    refuse_too_many(model, config.training.last_blocks)
+    names = _first_names(model)
+    wanted = take_weights(model)
+    taken: dict[str, Tensor] = {}
+    for source in (sources.body, sources.decoder):
+        if source is None:
+            continue
+        held = read_tensors(source.run.weights_path)
+        keeps_head = source is sources.body and _keeps_head(source, config, answers, held, wanted)
+        for name, weight in held.items():
+            there = _renamed(name, source, config, sources.whole, keeps_head=keeps_head)
+            if there is not None and there in names:
+                taken[names[there]] = _fitting(weight, wanted[names[there]], name, source)
+        if keeps_head and config.task in LABELLING:
+            say(f"from {source.run.path}: the same classes, so its head is kept")
+    _refuse_lacking(wanted, taken, sources, config)
+    with torch.no_grad():
+        for name, weight in taken.items():
+            wanted[name].copy_(weight)
+    new = _summed_up(wanted, taken)
+    _say_taken(wanted, taken, new, sources, say)
+    card: dict[str, Any] = {**sources.first.about, "new": new}
+    if sources.body is not None and sources.decoder is not None:
+        card["decoder"] = sources.decoder.about
+    return card
+
+
+def _first_names(model: nn.Module) -> dict[str, str]:
+    """Of every weight, by each of its names, the one that stands for all."""
+    first: dict[int, str] = {}
+    held = model.state_dict(keep_vars=True)
+    return {name: first.setdefault(id(value), name) for name, value in held.items()}
+
+
+def _renamed(name: str, source: Source, config: Config, whole: bool, *, keeps_head: bool) -> str | None:
+    """Where a weight of another run belongs; None: it is left behind."""
+    part, rest = name.split(".", 1)
+    if whole and config.task == TRANSLATION:
+        return name
+    if part in ("embed", "embed_source"):
+        side = "" if config.task != TRANSLATION else "_target" if source.flag == "--decoder-from" else "_source"
+        return f"embed{side}.{rest}"
+    if part == "encoder":
+        return f"decoder.{rest}" if source.flag == "--decoder-from" else name
+    if source.flag == "--decoder-from":
+        return name  # its head
+    if part in ("head", "transform"):
+        return name if keeps_head else None
+    same_pool = part == "pool" and config.task in LABELLING and source.config.model.pool == config.model.pool
+    return name if same_pool else None
+
+
+def _keeps_head(
+    source: Source, config: Config, answers: Answers | None, held: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
+) -> bool:
+    """Whether the head goes on: with the same task, and of labels the very same ones."""
+    if source.task != config.task or config.task == TRANSLATION:
+        return False
+    if config.task not in LABELLING:
+        return True
+    if answers is None or source.card.get("labels") != answers.to_json():
+        return False
+    own, before = config.model, source.config.model
+    alike = ("pool", "head_layers", "head_hidden", "head_activation")
+    if any(getattr(own, name) != getattr(before, name) for name in alike):
+        return False
+    return _shapes_of_head(held) == _shapes_of_head(wanted)
+
+
+def _shapes_of_head(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in weights.items() if name.startswith("head.")}
+
+
+def _fitting(weight: Tensor, wanted: Tensor, name: str, source: Source) -> Tensor:
+    """As it is; of learned positions as many as are read."""
+    if name.endswith("positions.table.weight") and len(weight) > len(wanted) and weight.shape[1:] == wanted.shape[1:]:
+        weight = weight[: len(wanted)]
+    if weight.shape != wanted.shape:
+        has, wants = tuple(weight.shape), tuple(wanted.shape)
+        raise RunError(f"{source} does not fit: its {name} is {has}, and must be {wants} here")
+    return weight
+
+
+def _refuse_lacking(
+    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], sources: Sources, config: Config
+) -> None:
+    """A body that is not whole in the run's file."""
+    parts: tuple[str, ...] = ("embed.", "encoder.")
+    if config.task == TRANSLATION:
+        parts = () if sources.body is None else ("embed_source.", "encoder.")
+        parts = ("embed_", "encoder.", "decoder.", "head.") if sources.whole else parts
+    lacking = sorted(name for name in wanted if name.startswith(parts) and name not in taken) if parts else []
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise RunError(f"{sources.first} does not fit the model: it lacks {lacking[0]}{more}")
+
+
+def _summed_up(wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor]) -> list[str]:
+    """What is new, in few names: head, decoder.blocks.*.recall."""
+    kept = {starred(name) for name in taken}
+    found: dict[str, None] = {}
+    for name in wanted:
+        if name in taken:
+            continue
+        parts = starred(name).split(".")
+        heads = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+        found[next(head for head in heads if not any(f"{one}.".startswith(f"{head}.") for one in kept))] = None
+    return list(found)
+
+
+def _say_taken(
+    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], new: Sequence[str], sources: Sources, say: Say
+) -> None:
+    runs = " and ".join(str(source.run.path) for source in (sources.body, sources.decoder) if source is not None)
+    numbers = [sum(weights[name].numel() for name in weights) for weights in (taken, wanted)]
+    say(
+        f"from {runs}: {len(taken)} of {len(wanted)} weights ({numbers[0]:,} of {numbers[1]:,} numbers); "
+        f"new: {', '.join(new) or 'nothing'}"
+    )

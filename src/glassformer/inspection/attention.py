@@ -1,0 +1,89 @@
+"""Where a model looks: the attention weights of all its layers and heads, and how to switch a head off.
+
+The attentions of a model form stacks of layers: `self` of a language model or a reader; of a translator `source`
+(within the source), `target` (within what is written) and `cross` (from that to the source).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.bricks.attention import Attention
+from glassformer.bricks.memory_attention import MemoryAttention
+from glassformer.config.arrays import Array
+from glassformer.inspection.capture import capture
+from glassformer.models.seq2seq import Seq2Seq
+
+Head = tuple[str, int, int]
+"""Stack, layer, head."""
+
+
+def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, Attention | MemoryAttention]]]:
+    """The attentions of a model with their paths, layer by layer."""
+    stacks: dict[str, list[tuple[str, Attention | MemoryAttention]]] = {}
+    for path, module in model.named_modules():
+        if isinstance(module, Attention | MemoryAttention):
+            stacks.setdefault(_stack(model, path, module), []).append((path, module))
+    return stacks
+
+
+def _stack(model: nn.Module, path: str, module: nn.Module) -> str:
+    if isinstance(module, MemoryAttention) or path.endswith(".recall"):
+        return "cross"
+    if not isinstance(model, Seq2Seq):
+        return "self"
+    return "target" if path.startswith("decoder.") else "source"
+
+
+def sizes_of(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Layers and heads of each stack."""
+    return {
+        name: (len(layers), max(getattr(module, "heads", 1) for _, module in layers))
+        for name, layers in stacks_of(model).items()
+    }
+
+
+@torch.inference_mode()
+def attention_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Float[Array, "L h T S"]]:
+    """The weights of every stack for the first example of a batch."""
+    stacks = stacks_of(model)
+    with capture(model, [f"{path}.weights" for layers in stacks.values() for path, _ in layers]) as seen:
+        model(*inputs)
+    return {
+        name: np.stack([_by_head(seen[f"{path}.weights"][0]) for path, _ in layers]) for name, layers in stacks.items()
+    }
+
+
+def _by_head(weights: Tensor) -> NDArray[np.float32]:
+    """A recurrent decoder's attention is one head."""
+    return (weights if weights.dim() == 3 else weights.unsqueeze(0)).float().cpu().numpy()
+
+
+@contextmanager
+def without(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
+    """While this is open, these heads find nothing: what they would give is 0."""
+    stacks = stacks_of(model)
+    hooks = []
+    try:
+        for stack, layer, head in heads:
+            module = stacks[stack][layer][1]
+            if isinstance(module, MemoryAttention):
+                hooks.append(module.register_forward_hook(lambda _, inputs, found: torch.zeros_like(found)))
+            else:
+                hooks.append(module.mixed.register_forward_hook(lambda _, inputs, mixed, head=head: _off(mixed, head)))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _off(mixed: Tensor, head: int) -> Tensor:
+    mixed = mixed.clone()
+    mixed[:, head] = 0.0
+    return mixed

@@ -1,0 +1,161 @@
+"""Which words decided, as a view: every token shaded by how much it spoke for the answer, in two ways."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.inspection.attribution import Matrix, Shares, agreement
+from glassformer.rendering.panels import Grid, Panel, Table, Tokens
+from glassformer.rendering.view import View
+
+WAYS = ("gradient × input", "leave-one-out")
+STRONGEST = 12
+"""Tokens in the table."""
+NAMED = 3
+"""Tokens that are named for and against."""
+AGREE, IN_PART = 0.8, 0.4
+"""Correlations from which the two ways say the same, and roughly the same."""
+ROUNDING = 1e-3
+"""Two ways that differ by no more than this share of the largest are one: a small share of a large score is rounded."""
+ONE_AND_THE_SAME = (
+    "The two ways are one and the same here: the score is a sum, to which each part adds its share; leaving a part out "
+    "takes that share away, and the others keep theirs."
+)
+
+
+def decided_view(
+    tokens: Sequence[str],
+    gradient: Shares,
+    left_out: Shares,
+    *,
+    answer: str,
+    probability: float | None = None,
+    score: str = "",
+    how: str = "",
+    grid: tuple[int, int] | None = None,
+) -> View:
+    """How much each token spoke for an answer. `score` and `how`: what is explained, and what leaving out means.
+
+    `grid`: the tokens are an image's patches, so many down and across.
+    """
+    panels: list[Panel] = []
+    if grid is None:
+        panels += _tokens_panels(tokens, gradient, left_out, how)
+    else:
+        rows, columns = ([str(place) for place in range(count)] for count in grid)
+        notes = ("", _left_out_note(how))
+        for name, values, note in zip(WAYS, (gradient, left_out), notes, strict=True):
+            panels.append(
+                Grid(
+                    title=name,
+                    values=np.nan_to_num(values).reshape(grid),
+                    rows=rows,
+                    columns=columns,
+                    signed=True,
+                    note=note,
+                )
+            )
+    panels.append(_strongest(tokens, gradient, left_out))
+    said = [f"What is explained is {score}." if score else "", _for_and_against(tokens, gradient)]
+    return View(_title("What decided", answer, probability), panels, _sentences(*said, _agreement(gradient, left_out)))
+
+
+def decided_translation_view(
+    source: Sequence[str],
+    output: Sequence[str],
+    gradients: Matrix,
+    left_out: Shares,
+    *,
+    answer: str,
+    probability: float | None = None,
+    written: Sequence[str] = (),
+    prefix: Matrix | None = None,
+    how: str = "",
+) -> View:
+    """What each token of the source gave to each of the output.
+
+    `prefix`: what each of the tokens written before gave (`written`, START first).
+    """
+    panels: list[Panel] = [
+        _from_each("from the source to each token of the output", gradients, output, source, "source")
+    ]
+    if prefix is not None:
+        panels.append(_from_each("from what was written before", prefix, output, written, "written before"))
+    whole = gradients.sum(0)
+    panels += [*_tokens_panels(source, whole, left_out, how), _strongest(source, whole, left_out)]
+    said = "What is explained is the log-probability of the output: of each token, and of all of it together."
+    note = _sentences(said, _for_and_against(source, whole), _agreement(whole, left_out))
+    return View(_title("What decided the translation", answer, probability), panels, note)
+
+
+def _from_each(title: str, values: Matrix, output: Sequence[str], given: Sequence[str], name: str) -> Grid:
+    """What every token that was given spoke for each token of the output."""
+    return Grid(
+        title=f"{title}: gradient × input",
+        values=values,
+        rows=output,
+        columns=given,
+        row_name="output",
+        column_name=name,
+        signed=True,
+        formula="Σ ∂ log p(token) / ∂x ⊙ x",
+    )
+
+
+def _tokens_panels(tokens: Sequence[str], gradient: Shares, left_out: Shares, how: str) -> list[Panel]:
+    """Each way with a scale of its own: the gradient sees what a small change would do, leaving out what is lost."""
+    return [
+        Tokens(title=name, tokens=tokens, values=np.nan_to_num(values)[None], signed=True, note=note)
+        for name, values, note in zip(WAYS, (gradient, left_out), ("", _left_out_note(how)), strict=True)
+    ]
+
+
+def _strongest(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> Table:
+    """The tokens with the largest gradient × input, whatever its sign."""
+    order = np.argsort(-np.abs(gradient), kind="stable")[:STRONGEST].tolist()
+    rows = [(tokens[at], at, *(_number(values[at]) for values in (gradient, left_out))) for at in order]
+    return Table(title="the strongest", columns=("token", "place", *WAYS), rows=rows)
+
+
+def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
+    order = np.argsort(-gradient, kind="stable").tolist()
+    said = []
+    for name, places, sign in (("for", order, 1), ("against", order[::-1], -1)):
+        named = [f"'{tokens[at]}' ({gradient[at]:+.3g})" for at in places[:NAMED] if sign * gradient[at] > 0]
+        if named:
+            said.append(
+                f"most {name} it speak {', '.join(named)}" if len(named) > 1 else f"{name} it speaks {named[0]}"
+            )
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _agreement(gradient: Shares, left_out: Shares) -> str:
+    found = agreement(gradient, left_out)
+    if found is None:
+        return ""
+    apart = np.nanmax(np.abs(gradient - left_out))
+    if apart <= ROUNDING * np.abs(gradient).max():
+        return ONE_AND_THE_SAME
+    if found >= IN_PART:
+        return f"The two ways agree{'' if found >= AGREE else ' in part'} (correlation {found:.2f})."
+    return (
+        f"The two ways disagree (correlation {found:.2f}): here the gradient is a poor guide to what happens without a "
+        "token, and neither should be trusted alone."
+    )
+
+
+def _left_out_note(how: str) -> str:
+    return f"leave-one-out: {how}" if how else ""
+
+
+def _title(what: str, answer: str, probability: float | None) -> str:
+    return f"{what}: {answer}" if probability is None else f"{what}: {answer} ({100 * probability:.1f} %)"
+
+
+def _sentences(*said: str) -> str:
+    return " ".join(one for one in said if one)
+
+
+def _number(value: np.float32) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,121 @@
+"""What a head is worth: the loss with it, and without."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from torch import nn
+
+from glassformer.config.errors import Misuse
+from glassformer.config.names import unknown
+from glassformer.data.wording import counted
+from glassformer.inspection.attention import Head, sizes_of, without
+from glassformer.rendering.panels import Grid, Panel, Table
+from glassformer.rendering.view import View
+
+LITTLE = 0.01
+"""A head that costs less than this part of the loss is worth little."""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """A loss with all heads, and without each."""
+
+    whole: float
+    lacking: dict[Head, float]
+
+    def cost(self, head: Head) -> float:
+        """By how much the loss rises without it; below 0: it falls."""
+        return self.lacking[head] - self.whole
+
+
+def worth_of_heads(evaluate: Callable[[], float], model: nn.Module, heads: Iterable[Head] | None = None) -> Worth:
+    """`evaluate`: the model's loss on some data; heads are switched off one at a time, None: all of them in turn."""
+    whole = evaluate()
+    lacking = {}
+    for head in all_heads(sizes_of(model)) if heads is None else heads:
+        with without(model, [head]):
+            lacking[head] = evaluate()
+    return Worth(whole, lacking)
+
+
+def all_heads(stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
+    """Every head of stacks of so many layers and heads."""
+    return [
+        (stack, layer, head)
+        for stack, (layers, heads) in stacks.items()
+        for layer in range(layers)
+        for head in range(heads)
+    ]
+
+
+def worth_view(worth: Worth, *, what: str = "loss", title: str = "What each head is worth") -> View:
+    """The costliest heads first, and for each stack its layers and heads as a picture."""
+    if not worth.lacking:
+        raise Misuse("no head was switched off: name one, such as 0.1")
+    ranked = sorted(worth.lacking, key=worth.cost, reverse=True)
+    panels: list[Panel] = [
+        Table(
+            title="Without one head",
+            columns=["head", f"{what} without it", "more than with all"],
+            rows=[[head_name(head), worth.lacking[head], worth.cost(head)] for head in ranked],
+            note=f"With all heads the {what} is {worth.whole:.4f}.",
+        )
+    ]
+    for stack in dict.fromkeys(stack for stack, _, _ in worth.lacking):
+        own = [(layer, head) for other, layer, head in worth.lacking if other == stack]
+        layers, heads = (sorted(set(places)) for places in zip(*own, strict=True))
+        if len(own) == len(layers) * len(heads) > 1:
+            panels.append(
+                Grid(
+                    title=f"Cost of a head{'' if stack == 'self' else f' ({stack})'}",
+                    values=np.array([[worth.cost((stack, layer, head)) for head in heads] for layer in layers]),
+                    rows=list(map(str, layers)),
+                    columns=list(map(str, heads)),
+                    row_name="layer",
+                    column_name="head",
+                    signed=True,
+                    numbers=True,
+                    formula=f"{what} without the head - {what} with all",
+                )
+            )
+    return View(title, panels, note=_in_words(worth, ranked, what))
+
+
+def _in_words(worth: Worth, ranked: list[Head], what: str) -> str:
+    best = ranked[0]
+    words = f"Without head {head_name(best)} the {what} goes from {worth.whole:.4f} to {worth.lacking[best]:.4f}"
+    if len(ranked) > 1:
+        little = sum(worth.cost(head) < LITTLE * abs(worth.whole) for head in ranked)
+        words += f", more than without any other; {little} of {len(ranked)} heads cost less than {100 * LITTLE:.0f} %"
+    return f"{words}."
+
+
+def head_name(head: Head) -> str:
+    """2.3, or cross:0.1 of a translator."""
+    stack, layer, number = head
+    return f"{layer}.{number}" if stack == "self" else f"{stack}:{layer}.{number}"
+
+
+def parse_heads(text: str, stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
+    """`2.3` or `0.1,2.3`, in a translator `cross:0.1`; `stacks`: layers and heads of each."""
+    return list(dict.fromkeys(_parse_head(one.strip(), stacks) for one in text.split(",")))
+
+
+def _parse_head(one: str, stacks: Mapping[str, tuple[int, int]]) -> Head:
+    stack, colon, place = one.rpartition(":")
+    if not colon and len(stacks) > 1:
+        choices = " or ".join(f"{name}:{one or '0.1'}" for name in stacks)
+        raise Misuse(f"'{one}' could be a head of several attentions here: write {choices}")
+    if not colon:
+        stack = next(iter(stacks))
+    if stack not in stacks:
+        raise Misuse(unknown("attention", stack, stacks))
+    layer, dot, head = place.partition(".")
+    if not dot or not all(part.isascii() and part.isdigit() for part in (layer, head)):
+        raise Misuse(f"'{one}' is no head: write LAYER.HEAD, counted from 0, such as 0.1, or several as 0.1,2.3")
+    layers, heads = stacks[stack]
+    if int(layer) >= layers or int(head) >= heads:
+        sizes = f"{counted(layers, 'layer')} of {counted(heads, 'head')}"
+        raise Misuse(f"there is no head {one}: this model has {sizes}, so 0.0 to {layers - 1}.{heads - 1}")
+    return stack, int(layer), int(head)

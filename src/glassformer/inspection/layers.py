@@ -1,0 +1,46 @@
+"""The vectors of a model, layer by layer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from glassformer.encoders.base import Encoder
+from glassformer.inspection.capture import capture, layers_of
+from glassformer.models.reader import Reader
+from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
+
+LAYERS = (
+    "input",
+    "output",
+    "embed_norm.output",
+    "blocks.*.output",
+    "around.*.output",
+    "layers.*.states",
+    "layers.output",
+)
+"""What is recorded of an encoder to know its vectors after every layer."""
+
+INPUT, OUTPUT = "input", "output"
+
+
+def vectors_by_layer(
+    model: TokenModel | Seq2Seq | Reader, where: str, inputs: Sequence[Any]
+) -> list[tuple[str, Float[Tensor, "B T _"]]]:
+    """The vectors before the first layer of the encoder that stands there, after each layer, and its output."""
+    encoder = model.get_submodule(where)
+    assert isinstance(encoder, Encoder)
+    with capture(model, [f"{where}.{name}" for name in LAYERS]) as seen:
+        if isinstance(model, Seq2Seq) and where == "encoder":
+            model.remember(*inputs[:2])
+        else:
+            model.features(*inputs)
+    return [*layers_of(seen, encoder, where), (OUTPUT, seen[f"{where}.output"])]
+
+
+def passed(layers: Sequence[str]) -> list[float]:
+    """How many layers lie behind each of these: none at the input."""
+    first = 0 if layers[0] == INPUT else 1
+    return [float(number) for number in range(first, first + len(layers))]

@@ -1,0 +1,220 @@
+"""The lens: what a model would say next if it stopped after each of its layers."""
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.encoders.base import Encoder
+from glassformer.encoders.convolutional import CnnEncoder
+from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.inspection.layers import INPUT, OUTPUT, passed, vectors_by_layer
+from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
+from glassformer.rendering.panels import Guesses, Line, Lines, Panel, Table
+from glassformer.rendering.view import View
+
+
+@dataclass(frozen=True)
+class Lens:
+    """After every layer and at each token: the likeliest next tokens, and how the one that did follow fares."""
+
+    layers: list[str]
+    ids: Int[Array, "L T k"]
+    """Likeliest first."""
+    probabilities: Float[Array, "L T k"]
+    entropy: Float[Array, "L T"]
+    """How undecided the model is, in nats."""
+    ranks: Int[Array, "L T"]
+    """Of the token that did follow; 1: the likeliest; 0: nobody knows what followed."""
+    chances: Float[Array, "L T"]
+    """Its probability, NaN where nobody knows."""
+
+    def words(self, shown: Callable[[int], str]) -> list[list[list[str]]]:
+        """The likeliest next tokens by name."""
+        return [[[shown(id) for id in place] for place in layer] for layer in self.ids.tolist()]
+
+
+class Next(NamedTuple):
+    """The likeliest next tokens after the last."""
+
+    ids: list[int]
+    probabilities: Float[Array, "k"]
+    entropy: float
+    """Over all tokens, in nats."""
+
+
+@torch.inference_mode()
+def lens_of(
+    model: nn.Module,
+    inputs: Sequence[Any],
+    *,
+    most: int = 5,
+    answers: Sequence[int | None] | None = None,
+    never: Collection[int] = (),
+) -> Lens:
+    """The first example of a batch, seen through the lens; of a translator, what its decoder would say.
+
+    `answers`: the token that follows each, None where nobody knows, as after the last ones if they are fewer; without
+    them, the next token of the inputs. `never`: what is no answer, as START; it is left out of the likeliest, and all
+    numbers stay the model's own.
+    """
+    written = _written(_able(model), inputs)
+    follows = list(written[1:] if answers is None else answers)
+    if len(follows) > len(written):
+        raise ValueError(f"{len(follows)} answers for {len(written)} tokens")
+    follows += [None] * (len(written) - len(follows))
+    layers = []
+    parts = []
+    for name, scores in layer_scores(model, inputs):
+        layers.append(name)
+        parts.append(_read(scores, follows, most, never))
+    ids, probabilities, entropy, ranks, chances = (np.stack(part) for part in zip(*parts, strict=True))
+    return Lens(layers, ids, probabilities, entropy, ranks, chances)
+
+
+@torch.inference_mode()
+def layer_scores(model: nn.Module, inputs: Sequence[Any]) -> Iterator[tuple[str, Float[Tensor, "T V"]]]:
+    """The scores after every layer, one layer at a time: they are large. The last are the model's own.
+
+    A layer's vectors go through the last norm, if there is one, and through the head. Those of another width than the
+    head reads are left out. What a decoder makes of its last layer is an `output` of its own.
+    """
+    model = _able(model)
+    encoder, mask = _writer(model, inputs)
+    vectors = vectors_by_layer(model, "decoder" if isinstance(model, Seq2Seq) else "encoder", inputs)
+    output = vectors.pop()[1]
+    norm = encoder.norm if isinstance(encoder, TransformerEncoder | CnnEncoder) else None
+    last: Tensor | None = None
+    for name, x in vectors:
+        if x.shape[-1] == model.head.in_features:
+            last = x if norm is None else norm(x, mask)
+            yield name, _scored(model, last)[0]
+    if last is None or not torch.equal(last, output):
+        yield OUTPUT, _scored(model, output)[0]
+
+
+def _scored(model: TokenModel | Seq2Seq, x: Tensor) -> Tensor:
+    """What the head says of vectors; that of a masked model may have a map of its own before it."""
+    return model.head(model.ready(x) if isinstance(model, TokenModel) else x)
+
+
+@torch.inference_mode()
+def next_of(model: nn.Module, inputs: Sequence[Any], *, most: int = 10, never: Collection[int] = ()) -> Next:
+    """What a language model, or a translator's decoder, would write after the last token; `never` as for `lens_of`."""
+    model = _able(model)
+    scores = model.head(model.features(*inputs)[0, -1:])
+    ids, probabilities, entropy, _, _ = _read(scores, [None], most, never)
+    return Next(ids[0].tolist(), probabilities[0], float(entropy[0]))
+
+
+def lens_view(
+    tokens: Sequence[str],
+    layers: Sequence[str],
+    guesses: Sequence[Sequence[Sequence[str]]],
+    probabilities: Float[Array, "L T k"],
+    answers: Sequence[str] | None = None,
+    *,
+    chances: Float[Array, "L T"] | None = None,
+    entropy: Float[Array, "L T"] | None = None,
+    title: str = "What it would say after each layer",
+    at: bool = False,
+) -> View:
+    """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy.
+
+    `at`: the tokens themselves are guessed, not what follows them.
+    """
+    right = "the token that stands there" if at else "the token that did follow"
+    panels: list[Panel] = [
+        Guesses(tokens=tokens, layers=layers, guesses=guesses, probabilities=probabilities, answers=answers, at=at)
+    ]
+    x, note = passed(layers), ""
+    if chances is not None and not np.isnan(chances).all():
+        mean = np.nanmean(chances, 1).tolist()
+        known = int((~np.isnan(chances[-1])).sum())
+        line = Line(name=right, x=x, y=mean, dots=True)
+        panels.append(
+            Lines(
+                title="Probability of the right token",
+                series=[line],
+                x_name="layers passed",
+                y_name="probability",
+                note=f"mean over {known} {'token' if known == 1 else 'tokens'}",
+            )
+        )
+        note = (
+            f"{right.capitalize()} has a probability of {mean[0]:.3f} {_where(layers[0])} and of "
+            f"{mean[-1]:.3f} {_where(layers[-1])}, on average."
+        )
+    if entropy is not None:
+        line = Line(name="entropy", x=x, y=entropy.mean(1).tolist(), dots=True)
+        panels.append(
+            Lines(title="How undecided it is", series=[line], x_name="layers passed", y_name="entropy (nats)")
+        )
+    return View(title, panels, note)
+
+
+def next_view(
+    words: Sequence[str],
+    probabilities: Float[Array, "k"],
+    *,
+    entropy: float | None = None,
+    title: str = "What comes next",
+) -> View:
+    """The likeliest next tokens, likeliest first."""
+    rows = [(word, float(chance)) for word, chance in zip(words, probabilities, strict=True)]
+    shown = Table(columns=("next token", "probability"), rows=rows, bars=("probability",))
+    note = f"These {len(rows)} have {float(np.sum(probabilities)):.0%} of the probability together."
+    if entropy is not None:
+        note += f" The choice is as open as one among {math.exp(entropy):,.1f} tokens that are equally likely."
+    return View(title, [shown], note)
+
+
+def _where(layer: str) -> str:
+    return f"at the {layer}" if layer in (INPUT, OUTPUT) else f"after {layer}"
+
+
+def _able(model: nn.Module) -> TokenModel | Seq2Seq:
+    if not isinstance(model, TokenModel | Seq2Seq):
+        raise Misuse(
+            f"the lens needs a head that scores the next token, as language models and translators have one; "
+            f"{type(model).__name__} has none"
+        )
+    return model
+
+
+def _writer(model: TokenModel | Seq2Seq, inputs: Sequence[Any]) -> tuple[Encoder, Tensor | None]:
+    """The encoder before the head, and the mask of what it reads."""
+    place = 3 if isinstance(model, Seq2Seq) else 1
+    mask = inputs[place] if len(inputs) > place else None
+    return (model.decoder if isinstance(model, Seq2Seq) else model.encoder), mask
+
+
+def _written(model: TokenModel | Seq2Seq, inputs: Sequence[Any]) -> list[int]:
+    ids: list[int] = inputs[2 if isinstance(model, Seq2Seq) else 0][0].tolist()
+    return ids
+
+
+def _read(
+    scores: Float[Tensor, "T V"], follows: Sequence[int | None], most: int, never: Collection[int]
+) -> tuple[NDArray[Any], ...]:
+    """Ids, probabilities, entropy, ranks and chances of one layer."""
+    logs = scores.float().log_softmax(-1)
+    left = logs.clone()
+    left[:, list(never)] = -torch.inf
+    best = left.topk(min(most, logs.shape[-1] - len(set(never))), -1)
+    entropy = torch.special.entr(logs.exp()).sum(-1)
+    known = torch.tensor([id is not None for id in follows], device=logs.device)
+    answers = torch.tensor([id or 0 for id in follows], device=logs.device).unsqueeze(1)
+    right = logs.gather(1, answers)
+    ranks = (1 + (logs > right).sum(-1)).masked_fill(~known, 0)
+    chances = right.squeeze(1).exp().masked_fill(~known, math.nan)
+    return tuple(one.cpu().numpy() for one in (best.indices, best.values.exp(), entropy, ranks, chances))

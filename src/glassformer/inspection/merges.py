@@ -1,0 +1,51 @@
+"""How a text becomes tokens, merge by merge, and how it becomes what a language model learns from."""
+
+from collections.abc import Sequence
+
+from glassformer.data.packing.prefixes import training_pairs
+from glassformer.rendering.panels import Panel, Table
+from glassformer.rendering.view import View
+from glassformer.text.merging import Merge
+from glassformer.text.shown import cut, visible
+
+FIRST = 30
+"""Merges of the whole tokenizer that are shown."""
+
+
+def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, str]]) -> View:
+    """A text after every merge, and the first of all merges that were learned. Merges count from 1, in their order."""
+    rows: list[tuple[int, int | None, str, str]] = [
+        (
+            number,
+            None if step.rank is None else step.rank + 1,
+            "single bytes" if step.pair is None else _joined(step.pair),
+            "|".join(map(visible, step.pieces)),
+        )
+        for number, step in enumerate(steps)
+    ]
+    first = [(rank, _joined(pair), visible("".join(pair))) for rank, pair in enumerate(learned[:FIRST], 1)]
+    panels: list[Panel] = [
+        Table(title="Merge by merge", columns=("step", "merge", "pair", "pieces"), rows=rows),
+        Table(
+            title="What was learned first",
+            columns=("merge", "pair", "together"),
+            rows=first,
+            note=f"the first {len(first)} of {len(learned):,} merges",
+        ),
+    ]
+    start, end = len(steps[0].pieces), len(steps[-1].pieces)
+    note = f"{start} bytes become {end} {'token' if end == 1 else 'tokens'} in {len(steps) - 1} steps."
+    return View(f"“{cut(text, 60)}” merge by merge", panels, note)
+
+
+def _joined(pair: tuple[str, str]) -> str:
+    return f"{visible(pair[0])} + {visible(pair[1])}"
+
+
+def pairs_view(tokens: Sequence[str], *, between: str = "") -> View:
+    """What a language model learns from one sentence."""
+    pairs = training_pairs(tokens, between)
+    rows = [(number, prefix, visible(answer)) for number, (prefix, answer) in enumerate(pairs, 1)]
+    shown = Table(columns=("pair", "given", "comes next"), rows=rows)
+    note = f"{len(tokens)} tokens make {len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}."
+    return View("One sentence as its training pairs", [shown], note)

@@ -1,0 +1,108 @@
+"""How the vectors of a text become one: how much of it each token gives."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.inspection.capture import capture
+from glassformer.models.reader import BagReader, Reader
+from glassformer.rendering.panels import Table, Tokens
+from glassformer.rendering.view import View
+
+Weights = Float[Array, "T"]
+
+HOW = {
+    "attention": "a learned query looks at every token, p = softmax(wᵀx): each counts as much as its weight",
+    "mean": "the mean: each of the T tokens counts 1/T",
+    "sum": "the sum: each token counts whole",
+    "flatten": "all vectors end to end: each token counts whole, and keeps its place",
+    "last": "the vector at the last token stands for the text",
+    "first": "the vector at the first token stands for the text",
+    "ends": "both ways: half of the vector comes from the last token, which has read forwards, half from the first",
+    "max": "the largest of each number: a token counts by the share of the numbers that are taken from it",
+    "counts": "a bag of words: each token counts 1",
+    "tfidf": "a bag of words: each token counts by TF-IDF, more the rarer it is; all of the text has length 1",
+}
+"""What each pool does, in words."""
+LARGEST = 12
+"""Tokens in the table."""
+
+
+def pool_kind(pool: nn.Module) -> str:
+    """A pool's name."""
+    if isinstance(pool, AttentionPool):
+        return "attention"
+    name = next((name for name, one in FUNCTIONS.items() if isinstance(pool, Pool) and pool.function is one), None)
+    if name is None:
+        raise Misuse(
+            f"{type(pool).__name__} is none of the pools that can be looked at: {', '.join(FUNCTIONS)}, attention"
+        )
+    return name
+
+
+def pooling_weights(
+    pool: nn.Module, states: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None
+) -> Float[Tensor, "B T"]:
+    """How much of the pooled vector comes from each token; padding gives 0.
+
+    They sum to 1, but for pools in which each token counts whole.
+    """
+    kind = pool_kind(pool)
+    real = states.new_ones(states.shape[:2], dtype=torch.bool) if mask is None else mask
+    if kind == "attention":
+        with capture(pool, ("weights",)) as seen:
+            pool(states, mask)
+        return seen["weights"]
+    if kind in ("sum", "flatten"):
+        return real.to(states.dtype)
+    if kind == "mean":
+        return real / real.sum(1, keepdim=True).clamp(min=1).to(states.dtype)
+    if kind == "max":
+        hidden = states.masked_fill(~real.unsqueeze(-1), -torch.inf)
+        taken = (hidden == hidden.amax(1, keepdim=True)) & real.unsqueeze(-1)
+        return (taken / taken.sum(1, keepdim=True).clamp(min=1)).mean(-1).to(states.dtype)  # equal ones share
+    # what reads one place reads the same place of this: a 1 at each token, in a column of its own
+    places = torch.eye(states.shape[1], dtype=states.dtype, device=states.device).expand(len(states), -1, -1)
+    if kind == "ends":
+        return pool(torch.cat([places, places], -1), mask).view(len(states), 2, -1).mean(1)
+    return pool(places, mask)
+
+
+@torch.inference_mode()
+def pooled_of(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
+    """How much each token of the first example counts, and the name of the pool (or of a bag's weighting)."""
+    if isinstance(model, BagReader):
+        tokens, mask = (*inputs, None) if len(inputs) == 1 else inputs
+        weights = model.bag.weights(*model.bag.features(tokens, mask))[:, : tokens.shape[1]]
+        return weights[0].float().cpu().numpy(), model.bag.weighting
+    if not isinstance(model, Reader):
+        raise Misuse(f"{type(model).__name__} makes no single vector of a text: there is no pool to look at")
+    x, mask = model.vectors(*inputs)
+    weights = pooling_weights(model.pool, model.encoder(x, mask), mask)
+    return weights[0].float().cpu().numpy(), pool_kind(model.pool)
+
+
+def pooled_view(tokens: Sequence[str], weights: Weights, how: str) -> View:
+    """`how`: the pool's name."""
+    order = np.argsort(-weights, kind="stable").tolist()[:LARGEST]
+    rows = [(tokens[at], at, float(weights[at])) for at in order]
+    note = HOW.get(how, how)
+    if how in ("attention", "max", "tfidf") and len(tokens) > 1:
+        first = order[0]
+        evenly = weights.sum() / len(tokens)
+        note += f". Most comes from '{tokens[first]}': {weights[first]:.3g}, where evenly each would count {evenly:.3g}"
+    return View(
+        f"How the text becomes one vector: {how}",
+        [
+            Tokens(tokens=tokens, values=weights[None], names=("weight",)),
+            Table(title="what counts most", columns=("token", "place", "weight"), rows=rows, bars=("weight",)),
+        ],
+        f"{note[:1].upper()}{note[1:]}.",
+    )

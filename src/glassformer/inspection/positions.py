@@ -1,0 +1,118 @@
+"""What a Transformer is told of the order of its tokens."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, SineCosine
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.nearest import COSINE, cosines
+from glassformer.rendering.panels import Grid, Line, Lines, Panel
+from glassformer.rendering.view import View
+
+SINE, HALVES, LEARNED, ONEHOT, ROTARY = "sine", "sine-halves", "learned", "onehot", "rotary"
+
+FORMULAS = {
+    SINE: "PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos(t / 10000^(2i/d))",
+    HALVES: "PE(t, i) = sin(t / 10000^(2i/d)), PE(t, d/2 + i) = cos(t / 10000^(2i/d))",
+    LEARNED: "row t of a learned table, added to the word vector at t",
+    ONEHOT: "the columns of W that the one-hot vector of t picks out of W [x; onehot(t)]",
+    ROTARY: "cos(t · θᵢ), θᵢ the angle by which pair i turns from one position to the next",
+}
+
+NEARLY_ALL, FAR_LARGER = 0.99, 4
+"""Of the numbers of learned positions, the share that a scale is made for where some are so many times as large."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    kind: str
+    """sine, sine-halves, learned, onehot or rotary."""
+    vectors: Float[Array, "T d"]
+    """What each position adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers."""
+
+
+def placed(model: nn.Module) -> TransformerEncoder | None:
+    """The first part of a model, the model itself or its encoder or decoder, that is told positions."""
+    for part in (model, getattr(model, "encoder", None), getattr(model, "decoder", None)):
+        if isinstance(part, TransformerEncoder) and (part.rotary or not isinstance(part.positions, NoPositions)):
+            return part
+    return None
+
+
+@torch.inference_mode()
+def position_vectors(model: nn.Module, count: int) -> Positions:
+    """The first positions of an encoder, or of a model's encoder or decoder."""
+    encoder = placed(model)
+    if encoder is None:
+        raise Misuse("this model is told no positions: to attention without them, a text is a bag of words")
+    if count < 1:
+        raise Misuse(f"{count} positions are none to look at")
+    device = next(encoder.parameters(), torch.empty(0)).device
+    index, module = torch.arange(count, device=device), encoder.positions
+    if encoder.rotary is not None:
+        return Positions(ROTARY, numbers_of(encoder.rotary(index).cos))
+    if isinstance(module, SineCosine):
+        return Positions(HALVES if module.halves else SINE, numbers_of(module.waves(index, encoder.width)))
+    if isinstance(module, LearnedPositions):
+        _enough(count, module.table.num_embeddings)
+        return Positions(LEARNED, numbers_of(module.table.weight[:count]))
+    assert isinstance(module, OneHotPositions)
+    _enough(count, module.context)
+    return Positions(ONEHOT, numbers_of(module.join.weight[:, encoder.width :].T[:count]))
+
+
+def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
+    """The vectors of the positions, and how alike two positions are, by their distance."""
+    names = [str(position) for position in range(len(vectors))]
+    columns = [str(number) for number in range(vectors.shape[1])]
+    most = _most(vectors)
+    note = "" if most is None else f"A few numbers are beyond the scale's ends, up to {np.abs(vectors).max():.3g}."
+    panels: list[Panel] = [
+        Grid(title="One row a position", values=vectors, rows=names, columns=columns, row_name="position",
+             column_name="pair" if kind == ROTARY else "number", signed=True, high=most,
+             formula=FORMULAS[kind], note=note)
+    ]  # fmt: skip
+    if kind == ROTARY:
+        falls = vectors.mean(1)
+        how = "Of a query and an equal key, all pairs of equal length: q·k at this distance as a part of q·k at 0"
+    else:
+        alike = cosines(vectors)
+        panels.append(
+            Grid(title="How alike two positions are", values=alike, rows=names, columns=names, row_name="position",
+                 column_name="position", signed=True, high=1.0, formula=COSINE)
+        )  # fmt: skip
+        falls = np.array([alike.diagonal(distance).mean() for distance in range(len(alike))])
+        how = "Mean over all pairs of positions that far apart"
+    line = Line(
+        name="q·k" if kind == ROTARY else "cosine", x=[float(one) for one in range(len(falls))], y=falls.tolist()
+    )
+    panels.append(Lines(title="By distance", series=[line], x_name="distance", y_name=line.name, note=how))
+    return View(f"Positions: {kind}", panels, _said(kind, falls))
+
+
+def _most(vectors: Float[Array, "T d"]) -> float | None:
+    """Where the scale ends: where nearly all numbers do, if a few are so large that the others would not be seen."""
+    sizes = np.abs(vectors)
+    nearly_all = float(np.quantile(sizes, NEARLY_ALL))
+    return nearly_all if 0 < nearly_all < sizes.max() / FAR_LARGER else None
+
+
+def _said(kind: str, falls: Float[Array, "T"]) -> str:
+    if len(falls) < 3:
+        return ""
+    far = len(falls) // 2
+    if kind == ROTARY:
+        return f"Of an equal query and key {falls[1]:.0%} of q·k is left at a distance of 1, {falls[far]:.0%} at {far}."
+    return f"Neighbouring positions have a cosine of {falls[1]:.2f} on average, those {far} apart of {falls[far]:.2f}."
+
+
+def _enough(count: int, there: int) -> None:
+    if count > there:
+        raise Misuse(f"this model knows {there:,} positions (model.context), not {count:,}")

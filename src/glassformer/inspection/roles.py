@@ -1,0 +1,237 @@
+"""What each head does: how much it looks at the previous token, at the first, at what followed the same token before.
+
+Every role is measured against a head that spreads its weights evenly over all it may see: in a short text, that one
+finds the previous token rather often too. Texts come one by one, without padding, and look at themselves.
+
+Tokens that count. Those at positions 0 and 1 do not: from there, the first token is the token itself or the previous
+one. A role counts only where it can be: the next token in a model that reads both ways, an earlier occurrence of the
+same token where there is one. What stands before is no role of its own where it is the first or the previous token, and
+what followed it none where that is the token itself or the previous one.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.rendering.panels import Grid, Table
+from glassformer.rendering.view import View
+
+Looked = tuple[Float[Array, "L h T T"], Sequence[int]]
+"""A text as a model saw it: the weights of every layer and head, and the tokens' ids."""
+
+ROLES = {
+    "previous": "looks at the previous token",
+    "next": "looks at the next token",
+    "first": "rests on the first token",
+    "itself": "looks at itself",
+    "continues": "continues what was seen before",
+    "before": "looks at the same token before",
+}
+"""The places a head may look at, and what it is then called. `continues`: at the token that followed the last earlier
+occurrence of the same token; `before`: at any earlier occurrence."""
+
+PLAIN = 0.4
+"""A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
+FEWEST = 5
+"""Tokens at which a role must count, to be one."""
+EVEN = 0.9
+"""A head is spread evenly from this part of the largest possible entropy on."""
+NEARBY = 0.5
+"""It looks nearby up to this part of the distance at which an even one looks."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a head does on average, over all tokens that count."""
+
+    shares: dict[str, float]
+    """Of its weights, by role; a role that counts nowhere is left out."""
+    distance: float
+    """Tokens between a token and what it looks at, on average."""
+    entropy: float
+    """Of its weights, in nats."""
+
+    @property
+    def tokens(self) -> float:
+        """As many tokens, looked at evenly, have the same entropy."""
+        return math.exp(self.entropy)
+
+
+@dataclass(frozen=True)
+class HeadRole:
+    """A head, beside one that spreads evenly over what it may see."""
+
+    layer: int
+    head: int
+    own: Measured
+    even: Measured
+    counts: dict[str, int]
+    """Tokens at which each role counts."""
+    tokens: int
+    """Tokens at which all else was measured."""
+
+    def plainness(self, role: str) -> float:
+        """How much of what evenness leaves goes there; 1: everything, 0: no more than evenly."""
+        share, even = self.own.shares[role], self.even.shares[role]
+        return (share - even) / (1 - even) if even < 1 else 0.0
+
+    @property
+    def role(self) -> str | None:
+        """The plainest, if any is plain enough."""
+        enough = [role for role in self.own.shares if self.counts[role] >= FEWEST]
+        best = max(enough, key=self.plainness, default=None)
+        return best if best is not None and self.plainness(best) >= PLAIN else None
+
+    @property
+    def name(self) -> str:
+        """In words: its role with its share; else whether it is spread evenly, or looks nearby."""
+        if self.role is not None:
+            return f"{ROLES[self.role]} ({self.own.shares[self.role]:.2f})"
+        if self.own.entropy >= EVEN * self.even.entropy:
+            return "spread evenly"
+        if self.own.distance <= NEARBY * self.even.distance:
+            return f"looks nearby ({self.own.distance:.1f} tokens away)"
+        return "no plain role"
+
+
+def head_roles(looked: Iterable[Looked]) -> list[list[HeadRole]]:
+    """The role of every layer's heads, over several texts; all tokens weigh alike."""
+    shares: Any = 0.0
+    rest: Any = 0.0
+    even_shares, even_rest, counts, tokens = np.zeros(len(ROLES)), np.zeros(2), np.zeros(len(ROLES), int), 0
+    for weights, ids in looked:
+        check_sizes(weights, ids)
+        if len(ids) < 3:
+            continue
+        weights = np.asarray(weights, np.float64)
+        seen = visible_to(weights)
+        even = seen / seen.sum(-1, keepdims=True)
+        places = role_places(ids) & seen
+        counts += places.any(-1).sum(-1)
+        shares = shares + np.einsum("lhts,rts->rlh", weights, places)
+        rest = rest + _distance_and_entropy(weights)
+        even_shares += np.einsum("ts,rts->r", even, places)
+        even_rest += _distance_and_entropy(even)
+        tokens += len(ids) - 2
+    if not tokens:
+        raise Misuse("what heads do shows in texts of three tokens or more, and there is none")
+    counted = {role: int(count) for role, count in zip(ROLES, counts, strict=True) if count}
+
+    def measured(of_roles: Any, of_rest: Any) -> Measured:
+        means = {
+            role: float(total / count) for role, total, count in zip(ROLES, of_roles, counts, strict=True) if count
+        }
+        return Measured(means, *(float(total / tokens) for total in of_rest))
+
+    even_one = measured(even_shares, even_rest)
+    return [
+        [
+            HeadRole(layer, head, measured(shares[:, layer, head], rest[:, layer, head]), even_one, counted, tokens)
+            for head in range(shares.shape[2])
+        ]
+        for layer in range(shares.shape[1])
+    ]
+
+
+def check_sizes(weights: Float[Array, "L h T S"], ids: Sequence[int]) -> None:
+    if weights.shape[-2:] != (len(ids), len(ids)):
+        rows, columns = weights.shape[-2:]
+        raise ValueError(f"weights from {rows} tokens to {columns} do not belong to a text of {len(ids)}")
+
+
+def visible_to(weights: Float[Array, "L h T T"]) -> Bool[Array, "T T"]:
+    """What each token may look at: where no head looks ahead, the future is hidden."""
+    size = weights.shape[-1]
+    everything = np.ones((size, size), bool)
+    return everything if np.triu(weights, 1).any() else np.tril(everything)
+
+
+def role_places(ids: Sequence[int]) -> Bool[Array, "R T T"]:
+    """Where a head with each role looks from each token; a row without a place does not count."""
+    size = len(ids)
+    at, to = np.indices((size, size))
+    kept = np.asarray(ids)
+    same = (kept[:, None] == kept) & (to < at)
+    last = np.where(same.any(-1), size - 1 - same[:, ::-1].argmax(-1), size)
+    places = {
+        "previous": to == at - 1,
+        "next": to == at + 1,
+        "first": to == 0,
+        "itself": to == at,
+        "continues": (to == last[:, None] + 1) & (to < at - 1),
+        "before": same & (to > 0) & (to < at - 1),
+    }
+    return np.stack([places[role] for role in ROLES]) & (at >= 2)
+
+
+def _distance_and_entropy(weights: Float[Array, "*heads T T"]) -> Float[Array, "2 *heads"]:
+    """Summed over the tokens that count."""
+    at, to = np.indices(weights.shape[-2:])
+    far = (weights * np.abs(at - to))[..., 2:, :].sum((-2, -1))
+    logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+    return np.stack([far, -(weights * logs)[..., 2:, :].sum((-2, -1))])
+
+
+def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
+    """What each head does in words, by layer and head."""
+    return [[one.name for one in layer] for layer in roles]
+
+
+def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each head does") -> View:
+    """Every head's role in words and numbers, and all of them as one picture."""
+    heads = [one for layer in roles for one in layer]
+    even, shown = heads[0].even, list(heads[0].counts)
+    labels = [f"{one.layer}.{one.head}" for one in heads]
+    lines = [("spread evenly", "what such a head would score", even)]
+    lines = [*((label, one.name, one.own) for label, one in zip(labels, heads, strict=True)), *lines]
+    table = Table(
+        title="Heads",
+        columns=["head", "what it does", *shown, "distance", "tokens"],
+        rows=[
+            [label, words, *(of.shares[role] for role in shown), round(of.distance, 2), round(of.tokens, 2)]
+            for label, words, of in lines
+        ],
+        bars=shown,
+        note="Shares of a head's weights, averaged over tokens. distance: how far away it looks, in tokens; tokens: "
+        "how many it looks at, exp of the entropy.",
+    )
+    grid = Grid(
+        title="Where heads look",
+        values=np.array([[of.shares[role] for role in shown] for _, _, of in lines]),
+        rows=[*map(_called, heads), lines[-1][0]],
+        columns=shown,
+        row_name="head",
+        column_name="looks at",
+        high=1.0,
+        numbers=True,
+        formula="share of a head's weights, averaged over the tokens at which a role can be",
+    )
+    return View(title, [table, grid], note=_in_words(heads))
+
+
+def _called(one: HeadRole) -> str:
+    """0.3 looks at the previous token; without a role, its number alone."""
+    return f"{one.layer}.{one.head}" + (f" {ROLES[one.role]}" if one.role is not None else "")
+
+
+def _in_words(heads: Sequence[HeadRole]) -> str:
+    """How many heads have which role, the most frequent first."""
+    plain = Counter(one.role for one in heads if one.role is not None)
+    found = "; ".join(_counted(count, ROLES[role]) for role, count in plain.most_common())
+    return (
+        f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {found}' if found else ''}. "
+        f"Measured at {heads[0].tokens:,} tokens."
+    )
+
+
+def _counted(count: int, does: str) -> str:
+    """1 looks at itself, 2 look at itself."""
+    verb, rest = does.split(" ", 1)
+    return f"{count} {verb if count == 1 else verb.removesuffix('s')} {rest}"

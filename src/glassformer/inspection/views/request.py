@@ -1,0 +1,83 @@
+"""What somebody asked to look at: a run, some texts, and how."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from torch import nn
+
+from glassformer.config.errors import Misuse
+from glassformer.config.say import Say, silent
+from glassformer.families.load import AnyLoaded, LoadedTranslator
+from glassformer.families.model_input import Given, given
+from glassformer.families.predict import Example
+from glassformer.text.tokenizer import Tokenizer
+
+BEAM = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    loaded: AnyLoaded
+    texts: Sequence[Example]
+    layer: int | None = None
+    head: int | None = None
+    mode: str = "heat"
+    """How attention is drawn first."""
+    position: int | None = None
+    """The token whose numbers are worked out."""
+    target: str | None = None
+    """What a translator is to write."""
+    answer: str | None = None
+    """What an example should be."""
+    beam: int = BEAM
+    word: str | None = None
+    versus: Example | None = None
+    beside: AnyLoaded | None = None
+    links: str | None = None
+    without: str | None = None
+    say: Say = field(default=silent, repr=False)
+
+    @property
+    def model(self) -> nn.Module:
+        return self.loaded.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """That of the tokens which are written, or else read."""
+        if isinstance(self.loaded, LoadedTranslator):
+            return self.loaded.target_tokenizer
+        if self.loaded.tokenizer is None:
+            raise Misuse(f"{self.loaded.run.path} reads no texts")
+        return self.loaded.tokenizer
+
+    @property
+    def text(self) -> Example:
+        """The only one."""
+        if not self.texts:
+            raise Misuse('there is no text to look at: glassformer look RUN "a text"')
+        if len(self.texts) > 1:
+            raise Misuse(f"this view is of one text, and there are {len(self.texts)}: put quotes around it")
+        return self.texts[0]
+
+    @cached_property
+    def given(self) -> Given:
+        return self.read(self.text)
+
+    def read(self, text: Example) -> Given:
+        return given(self.loaded, text, target=self.target, beam=self.beam, say=self.say)
+
+    def read_all(self) -> list[Given]:
+        return [self.read(text) for text in self.texts]
+
+    @property
+    def marks(self) -> set[int]:
+        """START and END, which belong to no text."""
+        tokenizer = self.loaded.tokenizer
+        return set() if tokenizer is None else set(tokenizer.roles.marks)
+
+    @property
+    def never(self) -> set[int]:
+        """Tokens that are no answer: all that stand for no text, but for END, and rows that no token has."""
+        assert isinstance(self.model.head, nn.Linear)
+        return set(self.tokenizer.never(self.model.head.out_features))

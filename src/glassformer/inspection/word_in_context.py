@@ -1,0 +1,137 @@
+"""One word in several sentences: how its vector, the same at the input, takes on what stands around it."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import nn
+
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.layers import passed, vectors_by_layer
+from glassformer.inspection.nearest import COSINE, closest, cosines, plane
+from glassformer.models.reader import BagReader, Reader
+from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import TokenModel
+from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points
+from glassformer.rendering.view import View
+from glassformer.text.places import Span, tokens_of
+from glassformer.text.shown import cut
+from glassformer.text.tokenizer import Tokenizer
+
+AROUND = 14
+"""Characters of a sentence that are shown on each side of the word."""
+LONGEST = 60
+"""Characters of a sentence that an error shows."""
+
+
+def places_of(word: str, text: str) -> list[Span]:
+    """The characters [start, end) at which a text holds exactly this word, in capitals or not.
+
+    In a script that has no capitals words may stand without blanks between them: there, where it is nowhere a word of
+    its own, it is found inside others.
+    """
+    whole = re.escape(word)
+    found = [match.span() for match in re.finditer(rf"(?<!\w){whole}(?!\w)", text, re.IGNORECASE)]
+    if not found and word.isalpha() and word.lower() == word.upper():
+        found = [match.span() for match in re.finditer(whole, text)]
+    return found
+
+
+def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | None = None) -> list[Span]:
+    """The tokens [start, end) of each place at which a text holds a word.
+
+    `ids`: what a model reads of the text, START first if it has one; places that were cut off are left out.
+    """
+    word = word.strip()
+    if not word:
+        raise Misuse("there is no word to look for")
+    places = places_of(word, text)
+    if not places:
+        raise Misuse(f"the sentence '{_short(text)}' does not hold the word '{word}'")
+    spans: list[Span] = []
+    for found in tokens_of(places, text, tokenizer, ids):
+        if [piece.id for piece in found.pieces] == [tokenizer.unk]:
+            raise Misuse(f"'{word}' is unknown to this model: it reads <unk> in '{_short(text)}'")
+        if found.places:
+            spans.append((found.places[0], found.places[-1] + 1))
+    if not spans:
+        read = "" if ids is None else f"{len(ids):,} "
+        raise Misuse(f"'{word}' stands beyond the {read}tokens that are read of '{_short(text)}'")
+    return spans
+
+
+@torch.inference_mode()
+def word_vectors(
+    model: nn.Module, inputs: Sequence[Any], spans: Sequence[Span]
+) -> tuple[list[str], Float[Array, "N L d"]]:
+    """The names of the layers, and the vector at each of them of every place: the mean over its tokens.
+
+    Of a translator, its encoder's. Layers of another width than the encoder's are left out.
+    """
+    if isinstance(model, BagReader):
+        raise Misuse("a bag of words has one vector for a word, whatever stands around it")
+    if not isinstance(model, TokenModel | Reader | Seq2Seq):
+        raise Misuse(f"{type(model).__name__} is a model of one's own: what its layers are, only it knows")
+    vectors = vectors_by_layer(model, "encoder", inputs)[:-1]
+    layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == model.encoder.width]
+    found = [torch.stack([x[start:end].mean(0) for _, x in layers]) for start, end in spans]
+    return [name for name, _ in layers], numbers_of(torch.stack(found))
+
+
+def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> View:
+    """Layer by layer how alike the vectors of a word are; `sentences` says for each vector which it is from.
+
+    A sentence that holds the word twice comes twice, in the order of its places.
+    """
+    if len(vectors) < 2:
+        raise Misuse(f"'{word}' stands in one place only: there is nothing to compare it with; give two sentences")
+    labels = _labels(word, sentences)
+    alike = [cosines(vectors[:, layer]) for layer in range(len(layers))]
+    frames: list[list[Panel]] = []
+    points: NDArray[np.float64] | None = None
+    for layer, similarity in enumerate(alike):
+        points, shares = plane(vectors[:, layer], points)
+        frames.append(
+            [
+                Grid(title="How alike", values=similarity, rows=labels, columns=labels, signed=True, high=1.0,
+                     numbers=True, formula=COSINE),
+                Points(title="On a map", points=points, labels=labels, x_name=f"{shares[0]:.0%} of the spread",
+                       y_name=f"{shares[1]:.0%} of the spread"),
+            ]
+        )  # fmt: skip
+    others = ~np.eye(len(vectors), dtype=bool)
+    means = [float(one[others].mean()) for one in alike]
+    line = Line(name="mean of all pairs", x=passed(layers), y=means, dots=True)
+    panels: list[Panel] = [
+        Frames(name="after", labels=layers, frames=frames),
+        Lines(title="How alike, layer by layer", series=[line], x_name="layers passed", y_name="cosine"),
+    ]
+    first, second = closest(alike[-1])
+    note = f"After {layers[-1]}, “{word}” is most alike in “{labels[first]}” and “{labels[second]}” "
+    note += f"(cosine {alike[-1][first, second]:.2f}; the mean of all pairs is {means[-1]:.2f})."
+    return View(f"“{word}” in its context", panels, note)
+
+
+def _labels(word: str, sentences: Sequence[str]) -> list[str]:
+    """What stands around the word in each sentence; in one that comes again, around its next place."""
+    labels = []
+    for number, text in enumerate(sentences):
+        places = places_of(word, text) or [(0, len(text))]
+        start, end = places[min(list(sentences[:number]).count(text), len(places) - 1)]
+        left, right = max(0, start - AROUND), min(len(text), end + AROUND)
+        if left > 0 and " " in text[left:start]:  # not through a word
+            left = text.index(" ", left)
+        if right < len(text) and " " in text[end:right]:
+            right = text.rindex(" ", end, right)
+        labels.append("…" * (left > 0) + " ".join(text[left:right].split()) + "…" * (right < len(text)))
+    return labels
+
+
+def _short(text: str) -> str:
+    return cut(" ".join(text.split()), LONGEST)

@@ -1,0 +1,1 @@
+"""A training from settings to a finished run: resolve, prepare, build, fit, report."""

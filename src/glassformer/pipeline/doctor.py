@@ -1,0 +1,56 @@
+"""The doctor beside a training: called in before the first update, and asked once more when it has ended."""
+
+import json
+
+from torch import nn
+
+from glassformer.config.resolve import Config
+from glassformer.diagnosis.after import inner_findings, judged_findings
+from glassformer.diagnosis.data import data_findings
+from glassformer.diagnosis.findings import UNSEEN, in_a_line, strict
+from glassformer.diagnosis.listener import Doctor
+from glassformer.diagnosis.patient import patient_of
+from glassformer.families.prepare import Prepared
+from glassformer.pipeline.recorder import Recorder
+from glassformer.runs.files import write_text
+from glassformer.runs.run import Run
+from glassformer.tasks.base import Evaluation
+from glassformer.training.events import Noted
+
+
+def consult(recorder: Recorder, run: Run, config: Config, prepared: Prepared, parameters: int) -> None:
+    """A doctor who knows the log so far, what the data shows, and hears from now on all that is logged."""
+    lines = run.read_metrics()
+    kept = [line for line in lines if not line.get("end")]
+    if len(kept) < len(lines):  # a training that goes on has not ended: what was found at its end may be so no more
+        write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+    recorder.doctor = doctor = Doctor(patient_of(config, run.card()))
+    doctor.take_up(kept)
+    if not doctor.story.steps:
+        recorder.tell(doctor.new(data_findings(config, prepared, parameters)))
+
+
+def conclude(recorder: Recorder, prepared: Prepared, model: nn.Module | None, evaluation: Evaluation | None) -> None:
+    """What shows at the end. `model`: with the weights that are kept; None: it is not looked at. `evaluation`: theirs
+    on the validation part, if there is one.
+
+    A training that is done does not fail for its sake: what is wrong is said.
+    """
+    doctor = recorder.doctor
+    assert doctor is not None
+    step = doctor.story.step
+    recorder.tell(doctor.end(), end=True)
+    if evaluation is not None:
+        recorder.tell(doctor.new(judged_findings(prepared, evaluation, doctor.patient, step)), end=True)
+    if model is not None:
+        try:
+            found = doctor.new(inner_findings(model, prepared, evaluation, doctor.patient, step))
+        except Exception as error:
+            if strict():
+                raise
+            why = in_a_line(error)
+            recorder.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
+            recorder.listen(Noted(f"the doctor could not look at the model: {why}"))
+        else:
+            recorder.tell(found, end=True)
+    recorder.flush()

@@ -1,0 +1,101 @@
+"""A plan for this machine."""
+
+from dataclasses import replace
+from functools import partial
+
+from glassformer.config.say import Say
+from glassformer.models.build import learned_count, parameter_count, sized
+from glassformer.planning.parts import parameters_by_part, tied
+from glassformer.planning.plan import Plan
+from glassformer.planning.probe import probe
+from glassformer.planning.room import fit, room_of
+from glassformer.planning.setup import CPU, Planned
+from glassformer.planning.step import CANNOT, Needs, Where, has_recurrent_layers, needs, needs_really, pretending
+from glassformer.planning.timing import seconds_to_end, work_of
+from glassformer.training.device import choose_compile, choose_device, choose_precision
+
+PRETENDED = "Memory is that of all tensors of a step, which was gone through without computing a number."
+TRIED = "Memory is that of a real step on a few examples: not all kernels here say beforehand what they keep."
+WORKING = "what kernels need for themselves (cuBLAS 8 to 32 MiB, cuDNN more or less by layer)"
+COMPILED = (
+    "The step will be compiled, and these numbers are of one that is not: a compiled step holds less (on an H200, 43 "
+    "to 79 % of what is planned)."
+)
+
+
+def here(planned: Planned, memory: float | None, wanted: bool, say: Say) -> Plan:
+    """`wanted`: the speed, from a few seconds of training."""
+    config, training = planned.config, planned.config.training
+    device = choose_device(training.device)
+    where = Where(device, choose_precision(training.precision, device).name)
+    with pretending(where):
+        model = planned.build(config)
+        parts, shared = parameters_by_part(model), tied(model)
+        count, learned = parameter_count(model), learned_count(model)
+    say(f"planning: {sized(count, learned)}, {planned.batch:,} examples in the largest batch")
+    stepping = _Stepping(planned, where, really=device == CPU and has_recurrent_layers(model))
+    rows = -(-planned.batch // training.accumulate)
+    asked = stepping.needs(rows, training.accumulate)
+    room = room_of(device, memory)
+    found = fit(asked, rows, training.accumulate, _pieces(planned), room, stepping.needs)
+    speed = None
+    if wanted and found.accumulate:
+        say("trying out a few updates (--no-probe leaves that out)")
+        speed = probe(planned.model(say), planned.task, replace(training, accumulate=found.accumulate), device)
+    work = work_of(planned, speed)
+    return Plan(
+        config=config,
+        about=planned.about,
+        parameters=count,
+        learned=learned,
+        parts=parts,
+        tied=shared,
+        work=work,
+        needs=asked,
+        room=room,
+        fit=found,
+        speed=speed,
+        seconds=seconds_to_end(planned, work, speed),
+        notes=_notes(stepping, where),
+    )
+
+
+class _Stepping:
+    """Steps of a training that is not begun: on tensors without numbers, or where that cannot be on real ones."""
+
+    def __init__(self, planned: Planned, where: Where, *, really: bool) -> None:
+        self.planned = planned
+        self.where = where
+        self.really = really
+
+    def needs(self, rows: int, pieces: int) -> Needs:
+        """Of a batch in so many pieces, each with so many rows of the largest batch."""
+        planned = self.planned
+        build, training = partial(planned.build, planned.config), planned.config.training
+        piece = planned.rows(rows)
+        if not self.really:
+            try:
+                return needs(build, planned.task, piece, training, self.where, pieces=pieces)
+            except CANNOT:
+                self.really = True
+        where = Where(CPU, self.where.precision)
+        return needs_really(build, planned.task, piece, training, where, pieces=pieces)
+
+
+def _pieces(planned: Planned) -> list[int]:
+    """Into how many pieces a batch can be cut."""
+    training = planned.config.training
+    if training.batch_tokens is not None:
+        return list(range(1, planned.batch + 1))
+    return [count for count in range(1, training.batch_size + 1) if training.batch_size % count == 0]
+
+
+def _notes(stepping: _Stepping, where: Where) -> tuple[str, ...]:
+    """What the numbers are of, and what is not in them."""
+    cuda = where.device.type == "cuda"
+    how = TRIED if stepping.really else PRETENDED
+    kernels = WORKING if cuda else "what a kernel needs for itself"
+    said = f"{how} Beside it stand {kernels}, and about half a GiB for {'torch and CUDA' if cuda else 'torch'}."
+    planned = stepping.planned
+    compiled = choose_compile(planned.config.training, where.device, planned.updates, steady=planned.task.steady)
+    return (said,) if compiled == "off" else (said, COMPILED)

@@ -1,0 +1,83 @@
+"""A plan for GPUs that need not be here."""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config.errors import SettingError
+from glassformer.encoders.transformer import Block
+from glassformer.models.build import learned_count, parameter_count
+from glassformer.planning.paper import Paper, scaled
+from glassformer.planning.parts import parameters_by_part, tied
+from glassformer.planning.plan import Plan
+from glassformer.planning.room import SHARE
+from glassformer.planning.setup import Planned
+from glassformer.planning.step import Needs, Piece, Where, needs, pretended, pretending, with_rows
+from glassformer.planning.timing import work_of
+
+
+def on_paper(planned: Planned, gpus: int, memory: float, flops: float) -> Plan:
+    config, training = planned.config, planned.config.training
+    if training.batch_tokens is None and training.batch_size % (gpus * training.accumulate):
+        raise SettingError(
+            f"training.batch_size {training.batch_size} cannot be shared evenly by {gpus} GPUs with "
+            f"training.accumulate {training.accumulate}: a multiple of {gpus * training.accumulate} can"
+        )
+    precision = "bf16" if training.precision == "auto" else training.precision
+    where = Where(torch.device("cuda"), precision, stand_in=True)
+    with pretending(where):
+        model = planned.build(config)
+        parts, shared = parameters_by_part(model), tied(model)
+        count, learned = parameter_count(model), learned_count(model)
+    rows = max(1, planned.batch // (gpus * training.accumulate))
+
+    def of(layers: int, some: int) -> Needs:
+        sized = planned.with_blocks(layers) if layers else config
+        piece = with_rows(planned.piece, some)
+        return needs(partial(planned.build, sized), planned.task, piece, training, where)
+
+    border = _border(planned, with_rows(planned.piece, rows), where) if planned.blocks else 0
+    found = scaled(of, planned.blocks or 0, rows, border)
+    paper = Paper(gpus, memory, rows, found, flops)
+    work = work_of(planned, None)
+    return Plan(
+        config=config,
+        about=planned.about,
+        parameters=count,
+        learned=learned,
+        parts=parts,
+        tied=shared,
+        work=work,
+        seconds=None if work.all_flops is None else paper.seconds(work.all_flops),
+        notes=_assumed(paper, precision),
+        paper=paper,
+    )
+
+
+def _border(planned: Planned, piece: Piece, where: Where) -> int:
+    """Bytes that go into a layer, of a translator into one of each side."""
+    found: list[int] = []
+
+    def look(block: nn.Module, given: tuple[Tensor, ...]) -> None:
+        found.append(given[0].numel() * given[0].element_size())
+
+    with pretending(where), where.autocast(), torch.no_grad():
+        model = planned.build(planned.with_blocks(1))
+        for block in model.modules():
+            if isinstance(block, Block):
+                block.register_forward_pre_hook(look)
+        planned.task.loss(model, *pretended(piece, where))
+    return sum(found)
+
+
+def _assumed(paper: Paper, precision: str) -> tuple[str, ...]:
+    return (
+        f"Assumed: weights, gradients and the optimiser's memory in float32, as glassformer has them, matrix products "
+        f"in {precision}; attention in one pass that holds no T×T weights; {paper.rows:,} "
+        f"example{'s' * (paper.rows != 1)} at once on each GPU, of whose memory {1 - SHARE:.0%} stays free; the "
+        "working memory of the update is not counted.",
+        f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and waits for no other; a forward pass that is "
+        "gone through again is a third more work.",
+        "Glassformer trains with copies on every GPU (torchrun); sharing is on paper.",
+    )

@@ -1,0 +1,175 @@
+"""What is planned: settings, the task, how its model is built, and the batch that needs most."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config.encoders import OWN
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, TRANSLATION
+from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.config.say import Say, silent
+from glassformer.config.sections import TrainingSettings
+from glassformer.families.build import build_model, learn_from_data
+from glassformer.families.prepare import Prepared, prepare, settle
+from glassformer.families.settings import read_config, whole_path, with_vectors
+from glassformer.models.build import build_language_model
+from glassformer.planning.step import Piece
+from glassformer.tasks.base import Batch, Task
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.training.frozen import freeze
+from glassformer.training.schedule import total_steps
+
+BATCHES = 64
+"""Batches among which the largest is looked for."""
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A training that is not begun."""
+
+    config: Config
+    task: Task
+    build: Callable[[Config], nn.Module]
+    """Without what it would learn from its data before the first step."""
+    batch: int
+    """Examples in the largest batch."""
+    batch_tokens: int
+    """Tokens in it."""
+    piece: Piece
+    """All of that batch."""
+    tokens: dict[str, int]
+    """Of each part."""
+    per_update: float
+    prepared: Prepared | None = None
+
+    @property
+    def updates(self) -> int | None:
+        return total_steps(self.config.training, self.task)
+
+    @property
+    def per_epoch(self) -> float:
+        return self.task.steps_per_epoch
+
+    def model(self, say: Say) -> nn.Module:
+        """A real one, as a training starts from."""
+        made = self.build(self.config)
+        if self.prepared is not None:
+            learn_from_data(made, self.prepared, self.config, say)
+        return made
+
+    @property
+    def blocks(self) -> int | None:
+        """How many layers there are that are alike; None where they are not, or not as many on both sides."""
+        if self.config.training.last_blocks is not None:  # some are trained, some are not
+            return None
+        model = self.config.model
+        sides = {model.layers, model.decoder_layers} if self.config.task == TRANSLATION else {model.layers}
+        writers = {model.encoder, model.decoder} if self.config.task == TRANSLATION else {model.encoder}
+        return model.layers if len(sides) == 1 and writers == {"transformer"} else None
+
+    def with_blocks(self, count: int) -> Config:
+        """The same model with so many."""
+        return replace(self.config, model=replace(self.config.model, layers=count, decoder_layers=count))
+
+    def rows(self, count: int) -> Piece:
+        """So many examples of that batch."""
+        return [one[:count] for one in self.piece]
+
+    @property
+    def about(self) -> str:
+        """Which model on which data."""
+        config = self.config
+        where = config.data.path or config.data.source_file
+        return f"{config.model.encoder} on {Path(where).name if where else 'tokens on paper'} ({config.task})"
+
+
+def flags_of(data: str | Path | None, settings: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(settings.get("model"), nn.Module) or callable(settings.get("model")):
+        raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
+    flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    return {key: whole_path(key, value) for key, value in flags.items()}
+
+
+def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpus: int | None) -> Planned:
+    """As a training would read it."""
+    file = {key: whole_path(key, value) for key, value in flatten(read_config(config) if config else {}).items()}
+    resolved, table = settle(file, with_vectors({**file, **flags}, flags), say)
+    if resolved.model.encoder == OWN:
+        raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
+    if resolved.task in LABELLING and resolved.training.last_blocks == 0:
+        raise SettingError("training.last_blocks 0 trains a head on features computed once, which no plan is made of")
+    if gpus is not None and "training.batch_size" not in {**file, **flags}:
+        resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
+    prepared = prepare(resolved, say, table=table)
+    task = prepared.task
+    count = min(BATCHES, max(1, int(task.steps_per_epoch)))
+    batch = max((task.batch(step) for step in range(count)), key=_numbers)
+
+    def whole(config: Config) -> nn.Module:
+        return build_model(
+            config,
+            tokenizer=prepared.tokenizer,
+            target_tokenizer=prepared.target_tokenizer,
+            features=prepared.features,
+            answers=prepared.answers,
+        )
+
+    new: Sequence[str] = ()
+    if resolved.task == TRANSLATION and resolved.training.last_blocks is not None:  # what is new is trained as well
+        begun = learn_from_data(whole(resolved), prepared, resolved, silent)
+        new = () if begun is None else begun["new"]
+
+    def build(config: Config) -> nn.Module:
+        made = whole(config)
+        freeze(made, config.training.last_blocks, new)
+        return made
+
+    per_update = float(batch.tokens) if task.steady else prepared.tokens["train"] / task.steps_per_epoch
+    piece = batch.tensors(CPU)
+    return Planned(resolved, task, build, batch.size, batch.tokens, piece, prepared.tokens, per_update, prepared)
+
+
+def _shared_by(gpus: int, training: TrainingSettings) -> TrainingSettings:
+    """The usual batch, or where it cannot be shared evenly, an example for each GPU."""
+    parts = gpus * training.accumulate
+    return training if training.batch_size % parts == 0 else replace(training, batch_size=parts)
+
+
+def _numbers(batch: Batch) -> int:
+    return sum(one.numel() for one in batch.tensors(CPU))
+
+
+def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *, gpus: int) -> Planned:
+    """A language model on so many tokens that nobody has read."""
+    file = flatten(read_config(config) if config else {})
+    said = {**file, **flags}
+    if said.get("task", LANGUAGE_MODEL) != LANGUAGE_MODEL:
+        raise SettingError(f"--tokens is for language models: a plan for {said['task']} needs DATA")
+    if said.get("model.from_run") is not None:
+        raise SettingError("--tokens is for models that begin anew: a plan with --from needs DATA")
+    if all(said.get(budget) is None for budget in BUDGETS):
+        flags = {**flags, "training.epochs": 1}
+    resolved = resolve(file, flags)
+    if "training.batch_size" not in said:
+        resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
+    vocab = resolved.tokenizer.vocab_size or (4096 if resolved.tokenizer.kind == "bpe" else None)
+    if vocab is None:
+        raise SettingError(
+            f"how many tokens of kind {resolved.tokenizer.kind} there are, only DATA or --vocab-size says"
+        )
+    context, batch = resolved.model.context, resolved.training.batch_size
+    task = LanguageModelling({}, context=context, start=None)
+    task.steps_per_epoch = tokens / (context * batch)
+    ids = torch.empty(batch, context, dtype=torch.long, device="meta")
+
+    def build(config: Config) -> nn.Module:
+        return build_language_model(config.model, vocab=vocab, seed=config.training.seed)
+
+    piece: tuple[Tensor, ...] = (ids, ids)
+    return Planned(resolved, task, build, batch, batch * context, piece, {"train": tokens}, float(batch * context))

@@ -1,0 +1,1 @@
+"""Panels → a view → a page or a picture. Nothing here knows a model."""

@@ -1,0 +1,102 @@
+"""How a training went: loss, scores and learning rate by update."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.rendering.panels import Line, Lines, Panel
+from glassformer.rendering.view import View
+
+Records = Sequence[Mapping[str, Any]]
+
+MOST_POINTS = 600
+"""Of a curve; of more, some at even distances are drawn."""
+
+METRICS = {
+    "bits_per_byte": "bits per byte",
+    "macro_f1": "macro F1",
+    "majority": "always the largest class",
+    "exact_match": "exact match",
+    "target_tokens": "target tokens",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+}
+"""Names as they are written, where they are not just words."""
+JUDGED = ("accuracy", "chrf", "rmse")
+"""What is drawn beside the loss, where it is there."""
+
+
+def draw_curves(metrics: Records, path: Path, *, title: str, unit: str, smoothing: float = 0.0) -> None:
+    """As a picture."""
+    View(title, curves(metrics, unit=unit, smoothing=smoothing)).save(path)
+
+
+def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel]:
+    """Loss in training (each update and smoothed) and validation; accuracy, chrF or RMSE; the learning rate."""
+    steps = [line for line in metrics if line.get("event") == "step"]
+    validations = [line for line in metrics if line.get("event") == "validation"]
+    if not steps:
+        return []
+    at, losses = [line["step"] for line in steps], [line["loss"] for line in steps]
+    label = f"training, with label smoothing {smoothing:g}" if smoothing else "training"
+    series = [
+        _line("each update", at, losses, faint=True),
+        _line(f"{label}, smoothed", at, smoothed(losses)),
+    ]
+    if validations:
+        series.append(_of_validations("loss", "validation", validations))
+    panels: list[Panel] = [
+        Lines(title="Loss", series=series, y_name=f"loss ({unit})", x_name="updates", note=_best(validations))
+    ]
+    for name in JUDGED:
+        if validations and name in validations[0]:
+            panels.append(
+                Lines(
+                    title=METRICS.get(name, name.capitalize()),
+                    series=[_of_validations(name, "validation", validations)],
+                    y_name=named(name),
+                    x_name="updates",
+                )
+            )
+    rate = _line("learning rate", at, [line["lr"] for line in steps])
+    return [*panels, Lines(title="Learning rate", series=[rate], y_name="rate", x_name="updates")]
+
+
+def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:
+    """At most so many points, the last among them."""
+    apart = math.ceil(len(x) / MOST_POINTS)
+    some = sorted({*range(0, len(x), apart), len(x) - 1})
+    return Line(name=name, x=[x[place] for place in some], y=[y[place] for place in some], faint=faint)
+
+
+def _of_validations(key: str, name: str, validations: Records) -> Line:
+    given = [line for line in validations if key in line]
+    return Line(name=name, x=[line["step"] for line in given], y=[line[key] for line in given], dots=True)
+
+
+def _best(validations: Records) -> str:
+    """The last validation that was better than all before it."""
+    found = [line for line in validations if line.get("best")]
+    if not found:
+        return "" if validations else "There was no validation yet."
+    judged = next((name for name in JUDGED if name in found[-1]), None)
+    also = f", {named(judged)} {found[-1][judged]:.4g}" if judged else ""
+    return f"Best after {found[-1]['step']:,} updates: loss {found[-1]['loss']:.4g}{also} in validation."
+
+
+def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
+    """A running average that starts unbiased."""
+    out, total, weight = [], 0.0, 0.0
+    for value in values:
+        total = keep * total + (1 - keep) * value
+        weight = keep * weight + (1 - keep)
+        out.append(total / weight)
+    return out
+
+
+def named(metric: str) -> str:
+    return METRICS.get(metric, metric)

@@ -1,0 +1,287 @@
+"""Series over an axis, and maps of points."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from numpy.typing import NDArray
+
+from glassformer.rendering.drawing.colours import GREY, INK, RULE, series_colour
+from glassformer.rendering.drawing.legend import Key, legend
+from glassformer.rendering.drawing.lettering import SMALL, TEXT, any_letter, fonts, line_height, shorten, width_of
+from glassformer.rendering.drawing.sheet import DPI, GAP, Block, Sheet, paragraph, stack
+from glassformer.rendering.panels import Line, Lines, Points
+
+WIDE, HIGH = 7.5, 3.8
+"""Inches of a chart."""
+MAP_WIDE, MAP_HIGH, MAP_LEFT, MAP_BELOW = 7.0, 5.4, 0.8, 0.55
+"""Inches of a map, and of the room for its numbers."""
+WAYS = [(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)]
+REACHES = (0.06, 0.16, 0.28, 0.4, 0.55)
+"""Where a point's name may stand: which way from it, and how many inches away."""
+UNTIED = 0.12
+"""Inches; a name that stands farther from its point is tied to it by a thin line."""
+WIDEST_NAME = 1.8
+MOST_MARKS, APART = 12, 0.07
+"""Ticks where something was measured, and how far apart they are at least, as a part of the axis."""
+SHAPES = "osD^vP*X"
+
+Spot = tuple[float, float, float, float]
+"""Left, top, right, bottom of a name."""
+
+
+def lines(panel: Lines, wish: float) -> Block:
+    width = min(wish, WIDE)
+    colours = _colours(panel.series)
+    keys = [Key(line.name, colour, line.faint) for line, colour in zip(panel.series, colours, strict=True)]
+    log_x = panel.log_x and _any_above_0([line.x for line in panel.series])
+    log_y = panel.log_y and _any_above_0([line.y for line in panel.series])
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        axes = sheet.axes(x, y, width, HIGH)
+        for line, colour in zip(panel.series, colours, strict=True):
+            _plot(axes, line, colour)
+        quiet(axes, panel.x_name, panel.y_name)
+        for which, log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
+            if log:
+                _logarithmic(axes, which)
+        if log_x:
+            _where_measured(axes, panel.series)
+        elif all(float(at).is_integer() for line in panel.series for at in line.x):
+            axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+        if not log_y:
+            _no_share_above_1(axes, panel.series)
+        fit(sheet, axes, (x, y, width, HIGH))
+
+    return stack([legend(keys if len(keys) > 1 else [], width), Block(width, HIGH, draw)])
+
+
+def _colours(series: Sequence[Line]) -> list[str]:
+    """A colour for each; a faint line has that of the line which follows it."""
+    found, place = [], 0
+    for line in series:
+        found.append(series_colour(place))
+        place += not line.faint
+    return found
+
+
+def _plot(axes: Axes, line: Line, colour: str) -> None:
+    at, values = _finite(line.x), _finite(line.y)
+    if line.low is not None and line.high is not None:
+        axes.fill_between(at, _finite(line.low), _finite(line.high), color=colour, alpha=0.18, linewidth=0)
+    dots = "o" if line.dots or len(at) == 1 else ""
+    how: dict[str, Any] = {"alpha": 0.35, "linewidth": 0.8} if line.faint else {"linewidth": 1.8}
+    axes.plot(at, values, color=colour, marker=dots, markersize=4.5, **how)
+
+
+def _finite(values: Sequence[float]) -> NDArray[Any]:
+    found = np.array(values, float)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _any_above_0(values: Sequence[Sequence[float]]) -> bool:
+    """A logarithm needs one."""
+    return any(value > 0 and np.isfinite(value) for series in values for value in series)
+
+
+def _logarithmic(axes: Axes, which: Any) -> None:
+    """With plain numbers beside it: 1, 2, 5, 10 … where it is short, powers of ten where it is long."""
+    getattr(axes, f"set_{which.axis_name}scale")("log", nonpositive="mask")
+    low, high = which.get_view_interval()
+    decades = np.log10(high / low)
+    which.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if decades < 3 else (1.0,), numticks=12))
+    which.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    which.set_minor_formatter(NullFormatter())
+    if decades < 0.6:
+        which.set_major_locator(MaxNLocator(5))
+
+
+def _where_measured(axes: Axes, series: Sequence[Line]) -> None:
+    """Ticks at the dots, where these are few."""
+    dotted = [line for line in series if line.dots]
+    marks = sorted({float(at) for line in dotted for at in line.x if 0 < at < math.inf})
+    if not 1 < len(marks) <= MOST_MARKS or not all(line.dots or line.faint for line in series):
+        return
+    least = APART * math.log(marks[-1] / marks[0])
+    kept = [marks[-1]]
+    for mark in reversed(marks[:-1]):
+        if math.log(kept[-1] / mark) >= least:
+            kept.append(mark)
+    axes.xaxis.set_major_locator(FixedLocator(kept))
+    axes.xaxis.set_minor_locator(NullLocator())
+    if all(mark.is_integer() for mark in kept):
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _no_share_above_1(axes: Axes, series: Sequence[Line]) -> None:
+    """Where all values lie between 0 and 1, so do the ticks, and the axis ends close by."""
+    parts = [part for line in series for part in (line.y, line.low, line.high) if part is not None]
+    values = [value for part in parts for value in part if np.isfinite(value)]
+    low, high = axes.get_ylim()
+    if not values or min(values) < 0 or max(values) > 1 or high <= 1:
+        return
+    axes.set_ylim(low, min(high, 1 + 0.05 * (1 - low)))
+    axes.yaxis.set_major_locator(FixedLocator([tick for tick in axes.get_yticks() if low <= tick <= 1 + 1e-9]))
+
+
+def short_number(value: float) -> str:
+    """As one says it: 500, 20k, 3M."""
+    for large, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= large * (10 if letter == "k" else 1):
+            return f"{value / large:,.4g}{letter}"
+    return f"{value:,.4g}" if value >= 1e-4 else f"{value:.0e}".replace("e-0", "e-").replace("-", "−")
+
+
+def quiet(axes: Axes, x_name: str = "", y_name: str = "") -> None:
+    """Thin lines, small numbers, names beside the axes."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GREY)
+    axes.grid(axis="y", color=RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=SMALL, colors=GREY, labelcolor=INK)
+    axes.set_xlabel(x_name, fontsize=TEXT, parse_math=False, fontfamily=fonts())
+    axes.set_ylabel(y_name, fontsize=TEXT, parse_math=False, fontfamily=fonts())
+
+
+def fit(sheet: Sheet, axes: Axes, place: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """Make axes smaller until the numbers and names around them are within this place; where they then are."""
+    with any_letter():
+        around, inside = axes.get_tightbbox(), axes.get_window_extent()
+    assert around is not None
+    x, y, width, height = place
+    left, right = (inside.x0 - around.x0) / DPI, max(around.x1 - inside.x1, 0) / DPI
+    below, above = (inside.y0 - around.y0) / DPI, max(around.y1 - inside.y1, 0) / DPI
+    found = (x + left, y + above, width - left - right, height - above - below)
+    axes.set_position(sheet.place(*found))
+    return found
+
+
+def points(panel: Points, wish: float) -> Block:
+    """Each point with its name where there is room for it."""
+    places = np.asarray(panel.points, float).reshape(-1, 2)
+    groups = list(dict.fromkeys(panel.groups))
+    of_point = np.array([groups.index(group) for group in panel.groups] or [0] * len(places), int)
+    width = min(wish, MAP_WIDE)
+    high = MAP_HIGH * width / MAP_WIDE
+    wide, tall = width - MAP_LEFT - GAP, high - MAP_BELOW - GAP
+    log = panel.log_x and len(places) > 0 and bool((places[:, 0] > 0).all())
+    turned = np.log10(places[:, 0]) if log else places[:, 0]
+    ends = [_finite(panel.low), _finite(panel.high)]
+    heights = [places[:, 1], *ends, np.array([height for _, height in panel.levels], float)]
+    limits = [_around(turned), _around(np.concatenate(heights))]
+
+    def down(values: NDArray[Any]) -> NDArray[Any]:
+        """Inches from the top."""
+        return (limits[1][1] - values) / (limits[1][1] - limits[1][0]) * tall
+
+    inches = np.stack([(turned - limits[0][0]) / (limits[0][1] - limits[0][0]) * wide, down(places[:, 1])], 1)
+    names = [shorten(label, WIDEST_NAME, SMALL) for label in panel.labels] or [""] * len(places)
+    levels = [_named_level(name, float(down(np.array(height)))) for name, height in panel.levels]
+    bars = [(x - 0.02, high, x + 0.02, low) for x, low, high in zip(inches[:, 0], *map(down, ends), strict=False)]
+    ruled = [(0.0, bottom - 0.01, wide, bottom + 0.01) for *_, bottom in levels]
+    spots = spread(inches, names, (wide, tall), [*levels, *ruled, *bars])
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        left, top = x + MAP_LEFT, y + GAP
+        axes = sheet.axes(left, top, wide, tall)
+        quiet(axes, panel.x_name, panel.y_name)
+        axes.grid(color=RULE, linewidth=0.8)
+        axes.set(xlim=[10**end for end in limits[0]] if log else limits[0], ylim=limits[1])
+        axes.locator_params(nbins=5)
+        if log:
+            _logarithmic(axes, axes.xaxis)
+        for (name, height), (across, above, *_) in zip(panel.levels, levels, strict=True):
+            axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+            sheet.words(left + across, top + above, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
+        for place in np.unique(of_point):
+            own = places[of_point == place]
+            colour, shape = series_colour(int(place)), _shape(int(place))
+            axes.scatter(own[:, 0], own[:, 1], s=28, color=colour, marker=shape, zorder=3)
+            if len(ends[0]):
+                low, high = (end[of_point == place] for end in ends)
+                axes.vlines(own[:, 0], low, high, color=colour, linewidth=1.4, alpha=0.6)
+        for name, spot, (px, py) in zip(names, spots, inches, strict=True):
+            if spot is not None:
+                near = _nearest((px, py), spot)
+                if math.dist(near, (px, py)) > UNTIED:
+                    sheet.line((left + px, top + py), (left + near[0], top + near[1]), color=GREY, linewidth=0.6)
+                sheet.words(left + spot[0], top + spot[1], name, SMALL)
+
+    keys = [Key(group, series_colour(place), shape=_shape(place)) for place, group in enumerate(groups)]
+    given = [spot for spot, name in zip(spots, names, strict=True) if name]
+    lost = given.count(None)
+    said = f"{lost} of {len(given)} names had no room" if lost else ""
+    return stack([legend(keys, width), Block(width, high, draw), paragraph(said, width, SMALL, colour=GREY)])
+
+
+def _around(values: NDArray[Any]) -> tuple[float, float]:
+    """From below the least to above the greatest, with room for names."""
+    low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+    if not np.isfinite(high - low):
+        return 0.0, 1.0
+    room = 0.12 * (high - low) or 0.5 * abs(high) or 0.5
+    return low - room, high + room
+
+
+def _named_level(name: str, y: float) -> Spot:
+    """The name of a line from side to side: above it, at its left end."""
+    return GAP / 2, y - line_height(SMALL), GAP / 2 + width_of(shorten(name, WIDEST_NAME, SMALL), SMALL), y
+
+
+def spread(
+    inches: NDArray[Any], names: Sequence[str], size: tuple[float, float], also: Sequence[Spot] = ()
+) -> list[Spot | None]:
+    """Where each name stands so that it covers no other name, no point, no line and none of `also`; None: nowhere. Nor
+    does a name of no letters.
+    """
+    taken: list[Spot] = [*also, *((px - 0.05, py - 0.05, px + 0.05, py + 0.05) for px, py in inches)]
+    found: list[Spot | None] = []
+    for (px, py), name in zip(inches, names, strict=True):
+        if not name:
+            found.append(None)
+            continue
+        tried = (_spot((px, py), way, reach, width_of(name, SMALL)) for reach in REACHES for way in WAYS)
+        spots = ([spot, *_tie((px, py), spot)] for spot in tried if _within(spot, size))
+        free = next((one for one in spots if not any(_covers(part, other) for part in one for other in taken)), [])
+        taken += free
+        found.append(free[0] if free else None)
+    return found
+
+
+def _spot(point: tuple[float, float], way: tuple[float, float], reach: float, wide: float) -> Spot:
+    """Of a name so wide, this way from its point and so far."""
+    high = line_height(SMALL)
+    x = point[0] + way[0] * reach - wide * (0 if way[0] > 0 else 1 if way[0] < 0 else 0.5)
+    y = point[1] - way[1] * reach - high * (1 if way[1] > 0 else 0 if way[1] < 0 else 0.5)
+    return x, y, x + wide, y + high
+
+
+def _nearest(point: tuple[float, float], spot: Spot) -> tuple[float, float]:
+    """The place on a name's edge."""
+    return min(max(point[0], spot[0]), spot[2]), min(max(point[1], spot[1]), spot[3])
+
+
+def _tie(point: tuple[float, float], spot: Spot) -> list[Spot]:
+    """What the line from a point to its name covers, in small squares."""
+    near = _nearest(point, spot)
+    far = math.dist(point, near)
+    if far <= UNTIED:
+        return []
+    shares = np.arange(0.1, far - 0.02, 0.04) / far  # neither on the point nor on the name
+    middles = np.array(point) + shares[:, None] * (np.array(near) - point)
+    return [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in middles.tolist()]
+
+
+def _within(spot: Spot, size: tuple[float, float]) -> bool:
+    return spot[0] >= 0 and spot[1] >= 0 and spot[2] <= size[0] and spot[3] <= size[1]
+
+
+def _covers(one: Spot, other: Spot) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _shape(place: int) -> str:
+    return SHAPES[place % len(SHAPES)]

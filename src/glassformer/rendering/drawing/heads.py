@@ -1,0 +1,187 @@
+"""Attention weights: a heat map, lines between tokens, or every layer and head at once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize, to_rgb
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.rendering.drawing.cells import MOST_WIDTH, Cells, cells, colour_bar, room_for_bar
+from glassformer.rendering.drawing.colours import GREY, RULE, UP, series_colour
+from glassformer.rendering.drawing.grids import MOST_CELLS
+from glassformer.rendering.drawing.legend import Key, legend
+from glassformer.rendering.drawing.lettering import SMALL, TEXT, line_height, shown, width_of, wrap
+from glassformer.rendering.drawing.sheet import GAP, Block, Sheet, paragraph, stack
+from glassformer.rendering.panels import Heads
+
+MOST_TOKENS = 120
+"""On a side: more would be no picture any more."""
+ROW, BETWEEN = 0.25, 2.4
+"""Inches: from token to token in a column, and between two columns."""
+PALEST = 0.1
+"""A line is drawn for weights of at least this share of their row's largest."""
+LARGEST, LEAST = 1.25, 0.4
+"""Inches: sides of a small heat map."""
+MOST_LINES = 4
+"""Of words beneath one."""
+
+
+def heads(panel: Heads, wish: float) -> Block:
+    weights = np.asarray(panel.weights, float)
+    count, each = weights.shape[:2]
+    for which, chosen, many in (("layer", panel.layer, count), ("head", panel.head, each)):
+        if chosen is not None and not 0 <= chosen < many:
+            raise Misuse(f"there is no {which} {chosen}: they are counted from 0, and the last is {many - 1}")
+    one = (panel.layer is not None and panel.head is not None) or count * each == 1
+    if panel.mode == "all" and not one:
+        return _all(panel, weights, wish)
+    _refuse(panel, MOST_TOKENS)
+    if panel.mode == "lines" and not one:
+        return _lines(panel, weights)
+    matrix = mean_over(weights, panel.layer, panel.head)
+    said = chosen_words(count, each, panel.layer, panel.head)
+    if one and panel.names:
+        role = panel.names[panel.layer or 0][panel.head or 0]
+        said = ": ".join(part for part in (said, role) if part)
+    what = Cells(
+        values=matrix,
+        rows=panel.rows,
+        columns=panel.columns,
+        row_name=panel.row_name,
+        column_name=panel.column_name,
+        scale=weight_scale(matrix),
+        colours=UP,
+    )
+    return stack([_subtitle(said, wish), cells(what, wish=wish)])
+
+
+def weight_scale(weights: NDArray[Any]) -> Normalize:
+    """Weights that are all alike should look pale."""
+    return Normalize(0, max(0.5, float(weights.max(initial=0))))
+
+
+def chosen_words(layers: int, heads: int, layer: int | None, head: int | None) -> str:
+    """Which of the layers and heads are shown, in words."""
+    parts = []
+    means = []
+    for name, many, chosen in (("layer", layers, layer), ("head", heads, head)):
+        if many > 1 and chosen is None:
+            means.append(f"{many} {name}s")
+        elif many > 1:
+            parts.append(f"{name} {chosen}")
+    return ", ".join(parts + [f"mean over {' and '.join(means)}"] * bool(means))
+
+
+def mean_over(weights: Float[Array, "L h T S"], layer: int | None, head: int | None) -> Float[Array, "T S"]:
+    """The chosen layer and head; the mean over what is not chosen."""
+    of_layer = weights.mean(0) if layer is None else weights[layer]
+    return of_layer.mean(0) if head is None else of_layer[head]
+
+
+def _subtitle(words: str, most: float) -> Block:
+    return paragraph(words, most, TEXT, colour=GREY)
+
+
+def _refuse(panel: Heads, most: int) -> None:
+    high, wide = len(panel.rows), len(panel.columns)
+    if max(high, wide) > most:
+        raise Misuse(f"{high} × {wide} tokens are too many for a picture ({most} a side at most): write .html")
+
+
+def _lines(panel: Heads, weights: Float[Array, "L h T S"]) -> Block:
+    """The tokens that look on the left, those looked at on the right; a colour for each head of the chosen layer."""
+    count, each = weights.shape[:2]
+    layer = weights.mean(0) if panel.layer is None else weights[panel.layer]
+    which = range(each) if panel.head is None else [panel.head]
+    rows, columns = list(map(shown, panel.rows)), list(map(shown, panel.columns))
+    left, right = (max(width_of(name) for name in [*side, f"{title} →"]) for side, title in (
+        (rows, panel.row_name), (columns, panel.column_name)
+    ))  # fmt: skip
+    named = bool(panel.row_name or panel.column_name)
+    top = (line_height(SMALL) + GAP) * named
+    high = ROW * max(len(rows), len(columns))
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        middle = x + left + GAP
+        if named:
+            sheet.words(middle - GAP, y, panel.row_name, SMALL, color=GREY, ha="right")
+            sheet.words(middle + BETWEEN + GAP, y, panel.column_name, SMALL, color=GREY)
+        for place, name in enumerate(rows):
+            sheet.words(middle - GAP, y + top + place * ROW, name, ha="right")
+        for place, name in enumerate(columns):
+            sheet.words(middle + BETWEEN + GAP, y + top + place * ROW, name)
+        axes = sheet.axes(middle, y + top, BETWEEN, high)
+        axes.set(xlim=(0, 1), ylim=(high, 0))
+        axes.axis("off")
+        for place, head in enumerate(which):
+            axes.add_collection(_bundle(layer[head], series_colour(head), place, len(which)), autolim=False)
+
+    said = chosen_words(count, 1, panel.layer, 0)
+    keys = legend([Key(f"head {head}", series_colour(head)) for head in which], max(left + right + BETWEEN, 5.0))
+    lines = Block(left + BETWEEN + right + 2 * GAP, top + high, draw)
+    return stack([_subtitle(said, MOST_WIDTH), keys, lines], 0.1)
+
+
+def _bundle(weights: Float[Array, "T S"], colour: str, place: int, heads: int) -> LineCollection:
+    """The lines of one head; those of several lie a little beside one another."""
+    shift = (place - (heads - 1) / 2) * min(0.025, 0.14 / heads)
+    strong = (weights >= PALEST * weights.max(-1, keepdims=True)) & (weights > 0)
+    pairs = np.argwhere(strong)
+    ends = (pairs + 0.5) * ROW + shift
+    segments = [((0, start), (1, end)) for start, end in ends]
+    values = weights[strong].clip(0, 1)
+    return LineCollection(
+        segments, colors=[(*to_rgb(colour), 0.06 + 0.94 * value) for value in values], linewidths=0.6 + 2.4 * values,
+        capstyle="round",
+    )  # fmt: skip
+
+
+def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
+    """A small heat map for every layer and head."""
+    _refuse(panel, MOST_CELLS)
+    count, each, rows, columns = weights.shape
+    scale = weight_scale(weights)
+    side = width_of(f"layer {count - 1}") + 2 * GAP
+    room = (wish - side - room_for_bar(scale)) / each - 2 * GAP
+    wide = min(LARGEST, room)
+    if wide < LEAST:
+        raise Misuse(f"{each} heads a layer are too many for one picture: choose a layer and a head, or write .html")
+    tall = float(np.clip(wide * rows / columns, LEAST, 2 * LARGEST))
+    names = [[wrap(name, wide, SMALL, lines=MOST_LINES) for name in layer] for layer in panel.names]
+    beneath = [max((len(name) for name in layer), default=0) * line_height(SMALL) for layer in names] or [0.0] * count
+    top = line_height(TEXT) + GAP / 2
+    tops = [top + sum(tall + below + 2 * GAP for below in beneath[:layer]) for layer in range(count + 1)]
+    width, high = each * (wide + 2 * GAP), tops[-1]
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        axes = sheet.axes(x + side, y, width, high)
+        axes.axis("off")
+        for layer, head in np.ndindex(count, each):
+            left, upper = head * (wide + 2 * GAP), tops[layer]
+            place = (left, left + wide, upper + tall, upper)
+            image = axes.imshow(weights[layer, head], cmap=UP, norm=scale, extent=place, aspect="auto")
+            axes.add_patch(Rectangle((left, upper), wide, tall, fill=False, edgecolor=RULE, linewidth=0.8))
+            _beneath(sheet, (x + side + left, y + upper + tall + GAP / 2), names[layer][head] if names else [])
+        axes.set(xlim=(0, width), ylim=(high, 0))
+        for head in range(each):
+            middle = x + side + head * (wide + 2 * GAP) + wide / 2
+            said = f"head {head}" if width_of(f"head {each - 1}") < wide else f"{head}"
+            sheet.words(middle, y, said, ha="center", color=GREY)
+        for layer in range(count):
+            sheet.words(x, y + tops[layer] + tall / 2 - line_height(TEXT) / 2, f"layer {layer}", color=GREY)
+        colour_bar(sheet, (x + side + width + GAP, y + top), min(max(tall, 0.8), 2.0), image, scale)
+
+    words = f"down: {panel.row_name or 'the token that looks'}; across: {panel.column_name or 'the one looked at'}"
+    block = Block(side + width + room_for_bar(scale), max(high, top + 0.8), draw)
+    return stack([_subtitle(words, MOST_WIDTH), block])
+
+
+def _beneath(sheet: Sheet, place: tuple[float, float], lines: Sequence[str]) -> None:
+    for row, line in enumerate(lines):
+        sheet.words(place[0], place[1] + row * line_height(SMALL), line, SMALL, color=GREY)

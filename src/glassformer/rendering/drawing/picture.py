@@ -1,0 +1,100 @@
+"""Views as pictures: panels one beneath another, each at its own size."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context, style
+from matplotlib.figure import Figure
+
+from glassformer.config.errors import Misuse
+from glassformer.rendering.drawing.cells import MOST_WIDTH
+from glassformer.rendering.drawing.charts import lines, points
+from glassformer.rendering.drawing.colours import BLUE, GREY
+from glassformer.rendering.drawing.grids import grid, guesses
+from glassformer.rendering.drawing.heads import heads
+from glassformer.rendering.drawing.images import gallery, patches
+from glassformer.rendering.drawing.lettering import HEADING, TEXT, TITLE, any_letter
+from glassformer.rendering.drawing.sheet import APART, Block, paragraph, picture, rows_of, stack
+from glassformer.rendering.drawing.written import table, tokens, words
+from glassformer.rendering.panels import Frames, Panel
+from glassformer.rendering.view import View
+from glassformer.runs.files import aside
+
+DRAWERS: dict[str, Callable[[Any, float], Block]] = {
+    "words": words,
+    "table": table,
+    "grid": grid,
+    "heads": heads,
+    "patches": patches,
+    "tokens": tokens,
+    "guesses": guesses,
+    "points": points,
+    "lines": lines,
+    "gallery": gallery,
+}
+"""By kind of panel: what makes a block of one, and how wide it should be at most."""
+
+MOST_FRAMES = 6
+FRAME = 4.2
+"""Inches that a frame should be wide at most, so that there is room for three beside one another."""
+LEAST_ROOM = 6.0
+"""Inches for titles and notes, however narrow a panel is."""
+HIGHEST = 200.0
+"""Inches: more is no picture, and no file for one."""
+
+
+def draw(view: View) -> Figure:
+    """Its title and note, then its panels one beneath another."""
+    with _our_style(), any_letter():
+        panels = [_panel(panel, MOST_WIDTH) for panel in view.panels]
+        room = max([LEAST_ROOM, *(panel.width for panel in panels)])
+        head = stack([
+            paragraph(view.title, room, TITLE, bold=True),
+            paragraph(view.note, room, TEXT, colour=GREY),
+        ])  # fmt: skip
+        whole = stack([head, *panels], APART)
+        if whole.height > HIGHEST:
+            raise Misuse(
+                f"{view.title!r} would be a picture {whole.height:.0f} inches high ({HIGHEST:.0f} at most): write .html"
+            )
+        return picture(whole)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """To a .png, .svg or .pdf that is the same each time; letters in .svg stay letters."""
+    plain: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    ending = path.suffix.lower()
+    with _our_style(), any_letter(), aside(path) as temporary:
+        figure.savefig(temporary, format=ending[1:], metadata=plain.get(ending), facecolor="white")
+
+
+@contextmanager
+def _our_style() -> Iterator[None]:
+    """Whatever a person's own settings are."""
+    with style.context("default"), rc_context({"svg.fonttype": "none", "svg.hashsalt": "glassformer"}):
+        yield
+
+
+def _panel(panel: Panel, wish: float, size: float = HEADING) -> Block:
+    body = _frames(panel, wish) if isinstance(panel, Frames) else DRAWERS[panel.kind](panel, wish)
+    room = min(max(body.width, LEAST_ROOM), wish)
+    title = paragraph(panel.title, room, size, bold=True)
+    return stack([title, body, paragraph(panel.note, room, TEXT, colour=GREY)], 0.1)
+
+
+def _frames(panel: Frames, wish: float) -> Block:
+    """Some of the frames, evenly chosen, the first and the last among them."""
+    count = len(panel.frames)
+    chosen: Sequence[int] = range(count)
+    if count > MOST_FRAMES:
+        chosen = [int(place) for place in np.linspace(0, count - 1, MOST_FRAMES).round()]
+    frames = []
+    for place in chosen:
+        said = panel.labels[place] if not panel.name else f"{panel.name} {panel.labels[place]}"
+        label = paragraph(said, FRAME, HEADING, bold=True, colour=BLUE)
+        frames.append(stack([label, *(_panel(one, min(FRAME, wish), TEXT) for one in panel.frames[place])], 0.15))
+    said = f"{len(chosen)} of {count} moments" if len(chosen) < count else ""
+    return stack([rows_of(frames, MOST_WIDTH), paragraph(said, wish, colour=GREY)], 0.15)

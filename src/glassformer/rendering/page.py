@@ -1,0 +1,74 @@
+"""Views as one HTML file that needs nothing else: no server, no network, no other file."""
+
+import html
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from glassformer.rendering.view import View
+
+SCRIPTS = ("core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "start")
+"""Of the folder `viewer`, in the order in which they build on each other."""
+
+RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+"""What the page may load: only what is in it."""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{rules}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+<header><h1>{title}</h1></header>
+<main><noscript><p class="lede">This page draws itself with JavaScript, which is off.</p></noscript></main>
+<footer>{about}</footer>
+<script type="application/json" id="data">{data}</script>
+<script>
+(() => {{
+"use strict";
+{script}}})();
+</script>
+</body>
+</html>
+"""
+
+
+def page(views: Sequence[View], *, title: str, about: str = "") -> str:
+    """All views under one title; with more than one, each under a tab. `about`: what they are of, at the foot."""
+    packed = [
+        {"title": view.title, "note": view.note, "panels": [panel.packed() for panel in view.panels]} for view in views
+    ]
+    style, script = _viewer()
+    return PAGE.format(
+        rules=RULES,
+        title=_escaped(title),
+        about=_escaped(about),
+        style=style,
+        data=_data({"title": title, "views": packed}),
+        script=script,
+    )
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text.encode("utf-8", "replace").decode())
+
+
+@cache
+def _viewer() -> tuple[str, str]:
+    """The page's style and its program."""
+    folder = files("glassformer.rendering") / "viewer"
+    scripts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    return (folder / "page.css").read_text(encoding="utf-8"), "\n".join(scripts)
+
+
+def _data(value: Any) -> str:
+    """JSON that can stand inside a script: nothing in it can end it, and it is plain ASCII."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

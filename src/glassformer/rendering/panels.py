@@ -1,0 +1,268 @@
+"""Panels: what a view is made of. Each holds arrays and words, knows no model, and is drawn in two places alike.
+
+`to_dict` gives all of a panel as plain JSON; `packed` is the same for the page (`page.py`), with arrays as bytes. How
+panels look on a page is told in `viewer/`, how they look in a picture in `drawing/`.
+"""
+
+import base64
+import math
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from numpy.typing import NDArray
+
+from glassformer.config.arrays import Array
+
+MOST_WEIGHTS = 2**20
+"""Of a panel, all heads and moments together: so many go to the page as they are, of more the largest of each row."""
+LARGEST = 16
+"""Weights kept of each row then."""
+
+Rows = list[list[str | float | int | None]]
+"""The cells of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel(ABC):
+    """One thing to look at."""
+
+    kind: ClassVar[str]
+    title: str = ""
+    note: str = ""
+    """In words, beneath it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON takes it."""
+        return {"kind": self.kind, **{one.name: _plain(getattr(self, one.name)) for one in fields(self)}}
+
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        """The same for the page: arrays as base64, and of attention up to so many weights."""
+        return {"kind": self.kind, **{one.name: _packed(getattr(self, one.name), most) for one in fields(self)}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words(Panel):
+    """A few paragraphs, or a command to type."""
+
+    kind = "words"
+    text: str
+    code: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Panel):
+    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, with a bar behind each."""
+
+    kind = "table"
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | int | None]]
+    bars: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid(Panel):
+    """A matrix, the darker the larger; signed: one colour above 0, another below. `numbers`: written into the cells."""
+
+    kind = "grid"
+    values: Float[Array, "R C"]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    row_name: str = ""
+    column_name: str = ""
+    signed: bool = False
+    low: float | None = None
+    """Of the scale; None: 0, or as far below 0 as `high` is above."""
+    high: float | None = None
+    """None: the largest value (signed: the largest without its sign)."""
+    numbers: bool = False
+    formula: str = ""
+    """What the numbers are, written out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads(Panel):
+    """Attention weights of every layer and head: as a heat map, as lines between tokens, and all of them at once."""
+
+    kind = "heads"
+    weights: Float[Array, "L h T S"]
+    rows: Sequence[str]
+    """The tokens that look."""
+    columns: Sequence[str]
+    """The tokens looked at."""
+    row_name: str = ""
+    column_name: str = ""
+    names: Sequence[Sequence[str]] = ()
+    """What each head does, in words, by layer and head; empty: nobody knows."""
+    layer: int | None = None
+    """The one to show first; None: the mean over all."""
+    head: int | None = None
+    mode: str = "heat"
+    """What to show first: heat, lines, or all."""
+
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patches(Panel):
+    """An image, and the attention between its patches, which stand row by row."""
+
+    kind = "patches"
+    pixels: UInt8[Array, "H W C"]
+    weights: Float[Array, "L h P P"]
+    grid: tuple[int, int]
+    """Rows and columns of patches."""
+    layer: int | None = None
+    head: int | None = None
+
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens(Panel):
+    """A text, each token shaded by its value; a line of it for every row of values."""
+
+    kind = "tokens"
+    tokens: Sequence[str]
+    values: Float[Array, "K T"]
+    names: Sequence[str] = ("",)
+    """Of the rows of values."""
+    signed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses(Panel):
+    """After every layer and at each token, the likeliest next tokens (`at`: the likeliest there) with their
+    probabilities, likeliest first.
+    """
+
+    kind = "guesses"
+    tokens: Sequence[str]
+    layers: Sequence[str]
+    guesses: Sequence[Sequence[Sequence[str]]]
+    """L×T×k"""
+    probabilities: Float[Array, "L T k"]
+    answers: Sequence[str] | None = None
+    """What did follow each token, where it is known ("": nobody knows)."""
+    at: bool = False
+    """The tokens themselves are guessed, as a model that reads both ways does, not what follows them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(Panel):
+    """A map: points with names; those of one group in one colour."""
+
+    kind = "points"
+    points: Float[Array, "N 2"]
+    labels: Sequence[str]
+    groups: Sequence[str] = ()
+    x_name: str = ""
+    y_name: str = ""
+    log_x: bool = False
+    low: Sequence[float] = ()
+    """With `high`: how far each point reaches down and up, as a bar through it."""
+    high: Sequence[float] = ()
+    levels: Sequence[tuple[str, float]] = ()
+    """Lines from side to side: their names and heights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A series of `Lines`; with `low` and `high` a band around it."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    dots: bool = False
+    """Marked at each of its points."""
+    faint: bool = False
+    """Thin and pale: the noise behind another line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines(Panel):
+    """Series over one axis."""
+
+    kind = "lines"
+    series: Sequence[Line]
+    x_name: str = ""
+    y_name: str = ""
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gallery(Panel):
+    """Small images with a line beneath each."""
+
+    kind = "gallery"
+    images: Sequence[UInt8[Array, "H W C"]]
+    captions: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frames(Panel):
+    """The same panels at several moments, or layer by layer, with a slider."""
+
+    kind = "frames"
+    name: str
+    """What the slider runs over: updates, layer."""
+    labels: Sequence[str]
+    frames: Sequence[Sequence[Panel]]
+
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        """What all of them may hold is divided among those that hold attention."""
+        sharing = sum(isinstance(panel, Heads | Patches) for frame in self.frames for panel in frame)
+        return super().packed(most // max(sharing, 1))
+
+
+def pack_weights(weights: NDArray[Any], most: int = MOST_WEIGHTS) -> dict[str, Any]:
+    """Weights from 0 to 1 as bytes: all of them, or of each row the largest and their places."""
+    shape = list(weights.shape)
+    bytes_ = np.rint(np.clip(weights, 0, 1) * 255).astype(np.uint8)
+    if weights.size <= most or shape[-1] <= LARGEST:
+        return {"shape": shape, "u8": _base64(bytes_)}
+    places = np.argpartition(weights, -LARGEST, -1)[..., -LARGEST:]
+    order = np.argsort(-np.take_along_axis(weights, places, -1), -1, kind="stable")
+    places = np.take_along_axis(places, order, -1)
+    largest = np.take_along_axis(bytes_, places, -1)
+    return {"shape": shape, "places": _base64(places.astype("<u2")), "u8": _base64(largest), "kept": LARGEST}
+
+
+def _packed(value: Any, most: int) -> Any:
+    if isinstance(value, np.ndarray):
+        kind, name = ("u1", "u8") if value.dtype == np.uint8 else ("<f4", "f32")
+        return {"shape": list(value.shape), name: _base64(value.astype(kind))}
+    if isinstance(value, Panel):
+        return value.packed(most)
+    return _inside(value, partial(_packed, most=most))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, Panel):
+        return value.to_dict()
+    return _inside(value, _plain)
+
+
+def _inside(value: Any, turned: Any) -> Any:
+    if isinstance(value, Line):
+        return {one.name: turned(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [turned(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no infinity
+
+
+def _base64(array: NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")

@@ -1,0 +1,93 @@
+"""Two models judged on the same examples: whether one is better, or the other had luck."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from glassformer.config.arrays import Array
+from glassformer.statistics.beta import incomplete_beta
+from glassformer.statistics.intervals import around, weighted_mean
+from glassformer.statistics.student import t_tail
+
+ROUNDING = 1e-14
+"""Of scores: what varies by less does not vary."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """By how much the first is better than the second."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    """How often chance alone would show a difference at least as large."""
+    seeds: bool
+    """Whether the chance of training is in it (both trained at least twice), not only that of the examples."""
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Where two models are right, and how often chance alone would set them apart so unevenly."""
+
+    only_first: int
+    only_second: int
+    both: int
+    neither: int
+    p: float
+
+
+def difference(
+    a: Float[Array, "S N"], b: Float[Array, "R N"], weights: Float[Array, " N"] | None = None, level: float = 0.95
+) -> Difference:
+    """The mean score of a less that of b on the same N examples, each trained S (R) times.
+
+    Other examples would have given another difference, and so would other seeds; both kinds of chance add up, and
+    Welch and Satterthwaite's formula says how well the sum is known. What never varies (a floor) may be given twice.
+    """
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise ValueError(f"scores on the same examples, a row for each seed, are compared; not {a.shape} and {b.shape}")
+    count = a.shape[1]
+    value, examples = weighted_mean(a.mean(0) - b.mean(0), weights)
+    seeds = len(a) > 1 and len(b) > 1
+    if math.isinf(examples):
+        return Difference(value, -math.inf, math.inf, 1.0, seeds)
+    parts = [(examples, count - 1), *_of_seeds(a, weights), *_of_seeds(b, weights)]
+    variance = sum(part for part, _ in parts)
+    least = ROUNDING * max(np.abs(a).max(), np.abs(b).max())
+    if variance <= least**2:
+        # Every example differs by the same: what remains to ask is how often all signs would agree.
+        return Difference(value, value, value, 1.0 if abs(value) <= least else 2.0 ** (1 - count), seeds)
+    # A sum is known at least as well as the part of it that is known least; what is taken off could hide that.
+    fewest = min(free for part, free in parts if part > 0)
+    df = max(fewest, variance**2 / sum(part**2 / free for part, free in parts))
+    interval = around(value, variance, df, level)
+    return Difference(value, interval.low, interval.high, t_tail(value / math.sqrt(variance), df), seeds)
+
+
+def _of_seeds(scores: Float[Array, "S N"], weights: Float[Array, " N"] | None) -> list[tuple[float, int]]:
+    """The variance that seeds add to the mean over them, in parts with their degrees of freedom.
+
+    That seeds do better on some examples and worse on others is in the examples' variance already, and taken off.
+    """
+    seeds, count = scores.shape
+    if seeds < 2:
+        return []
+    shares = np.full(count, 1 / count) if weights is None else weights / weights.sum()
+    means = scores @ shares
+    rest = scores - scores.mean(0) - (means - means.mean())[:, None]
+    there = float(np.square(rest * shares).sum()) * count / ((count - 1) * (seeds - 1) * seeds)
+    whole = float(means.var(ddof=1)) / seeds
+    return [(whole, seeds - 1), (-there, (seeds - 1) * (count - 1))] if whole > there else []
+
+
+def mcnemar(first: Bool[Array, " N"], second: Bool[Array, " N"]) -> McNemar:
+    """Only examples on which they differ tell them apart; by chance each is a coin's throw (exact, two-sided)."""
+    if first.shape != second.shape:
+        raise ValueError(f"answers to the same examples are compared; not {len(first)} and {len(second)} of them")
+    only_first, only_second = int((first & ~second).sum()), int((~first & second).sum())
+    fewer, apart = min(only_first, only_second), only_first + only_second
+    p = min(1.0, 2 * incomplete_beta(0.5, apart - fewer, fewer + 1)) if apart else 1.0
+    return McNemar(only_first, only_second, int((first & second).sum()), int((~first & ~second).sum()), p)

@@ -1,0 +1,113 @@
+"""A model made elsewhere becomes a run, which every verb can use."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from glassformer.config.errors import Misuse
+from glassformer.config.resolve import Config
+from glassformer.config.say import Say, silent
+from glassformer.config.version import VERSION
+from glassformer.exchange.external_model import Found
+from glassformer.exchange.importing import Imported, import_found
+from glassformer.exchange.source import find
+from glassformer.families.card import use_of
+from glassformer.models.build import parameter_count
+from glassformer.models.weights import take_weights
+from glassformer.runs.files import write_text, writing
+from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, RUNS, Run, environment, tokenizer_card
+
+
+def import_model(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+    command: str | None = None,
+    say: Say = silent,
+) -> Run:
+    """A Hugging Face folder, a GGUF file or a name on the hub as a run; unset, `out` is runs/<name>-N."""
+    place = _place(str(source)) if out is None else Path(out)
+    if Path(source).exists() and Path(source).resolve().is_relative_to(place.resolve()):
+        raise Misuse(f"--out {place} is or holds {source}, which is imported: name another folder")
+    Run.check_free(place, overwrite=overwrite, goes_on=False)
+    found = find(str(source), say)
+    imported = import_found(found, say)
+    run = Run.create(place, overwrite=overwrite)
+    run.write_weights(take_weights(imported.model))
+    with writing(run.path):
+        found.tokenizer.save(run.path / "tokenizer.json")
+        if found.target_tokenizer is not None:
+            found.target_tokenizer.save(run.path / "target_tokenizer.json")
+        if found.files:
+            (run.path / ORIGINAL).mkdir()
+        for file in found.files:
+            shutil.copyfile(file, run.path / ORIGINAL / file.name)
+    if found.chat_template is not None:
+        write_text(run.path / CHAT_TEMPLATE, found.chat_template)
+    card = _card(found, imported, command)
+    write_text(run.path / "README.md", _readme(run.path, imported.config, card))
+    run.write_card(card)  # last: what has a card is whole
+    say(f"{run.path}: {card['parameters']:,} parameters, {imported.config.task}")
+    return run
+
+
+def _place(source: str) -> Path:
+    name = Path(source).resolve().name if Path(source).exists() else source.split("/")[-1]
+    stem = re.sub(r"[^A-Za-z0-9_.]+", "-", name.removesuffix(".gguf")).strip("-.") or "model"
+    number = 1
+    while (path := RUNS / f"{stem}-{number}").exists():
+        number += 1
+    return path
+
+
+def _card(found: Found, imported: Imported, command: str | None) -> dict[str, Any]:
+    target = found.target_tokenizer
+    return {
+        "glassformer": VERSION,
+        "status": "imported",
+        "task": imported.config.task,
+        "labels": None if imported.answers is None else imported.answers.to_json(),
+        "parameters": parameter_count(imported.model),
+        "imported": {
+            "from": Path(found.name).name,
+            "format": found.format,
+            "architecture": imported.architecture,
+            "dtype": found.weights.kind,
+        },
+        "data": {"name": "", "fingerprint": "", "report": "not known here: the model was imported"},
+        "tokenizer": tokenizer_card(found.tokenizer),
+        "target_tokenizer": None if target is None else tokenizer_card(target),
+        "specials": found.specials,
+        "command": command,
+        "environment": environment(),
+        "config": imported.config.to_dict(),
+    }
+
+
+def _readme(run: Path, config: Config, card: dict[str, Any]) -> str:
+    came = card["imported"]
+    model, tokens = config.model, card["tokenizer"]
+    lines = [
+        f"# {run.name}",
+        "",
+        f"{came['architecture']} ({config.task}; {card['parameters']:,} parameters), imported with glassformer "
+        f"{card['glassformer']} from {came['from']}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| body | {model.layers} blocks, width {model.width}, {model.heads} heads, {model.context} tokens at once |",
+        f"| tokens | vocabulary of {tokens['vocab_size']:,} |",
+        f"| weights | {came['format']}, {came['dtype']}; here in single precision |",
+        *([f"| classes | {', '.join(card['labels'])} |"] if isinstance(card["labels"], list) else []),
+        "",
+        "Whoever made the model decides how it may be used: its licence is where it came from.",
+        "",
+        "```sh",
+        use_of(run, config),
+        "```",
+        "",
+    ]
+    return "\n".join(lines)

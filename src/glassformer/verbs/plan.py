@@ -1,0 +1,63 @@
+"""`glassformer plan`: before a training, what it will take. `gf.plan` in Python."""
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.say import Say, silent
+from glassformer.planning.here import here
+from glassformer.planning.on_paper import on_paper
+from glassformer.planning.plan import Plan
+from glassformer.planning.setup import flags_of, from_data, from_tokens
+
+GPU_MEMORY = 80.0
+"""GiB of a GPU on paper, unless said."""
+GPU_SPEED = 400.0
+"""TFLOP/s that it is taken to reach: about 40 % of what an H100 can do in bf16."""
+
+
+def plan(
+    data: str | Path | None = None,
+    *,
+    gpus: int | None = None,
+    memory: float | None = None,
+    tokens: float | None = None,
+    flops: float | None = None,
+    probe: bool = True,
+    config: str | Path | None = None,
+    say: Say = silent,
+    **settings: Any,
+) -> Plan:
+    """What a training with these settings, those of `train`, will take.
+
+    `probe`: with the speed of a few seconds of it. `memory`: so many GiB instead of what this machine has. `gpus`: on
+    paper, for so many GPUs that need not be here; then `memory` is that of each, and `flops` the TFLOP/s that each
+    reaches. `tokens`: a language model on so many tokens, instead of data, also on paper.
+    """
+    _check(data, gpus, memory, tokens, flops)
+    flags = flags_of(data, settings)
+    if tokens is not None:
+        planned = from_tokens(flags, config, int(tokens), gpus=gpus or 1)
+    else:
+        planned = from_data(flags, config, say, gpus=gpus)
+    if gpus is not None or tokens is not None:
+        return on_paper(planned, gpus or 1, memory or GPU_MEMORY, flops or GPU_SPEED)
+    return here(planned, memory, probe, say)
+
+
+def _check(
+    data: str | Path | None, gpus: int | None, memory: float | None, tokens: float | None, flops: float | None
+) -> None:
+    if data is not None and not isinstance(data, str | os.PathLike):
+        raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
+    if data is not None and tokens is not None:
+        raise Misuse("DATA is read and its tokens counted, --tokens stands for data that nobody has read: give one")
+    for flag, value in (("--gpus", gpus), ("--memory", memory), ("--tokens", tokens), ("--flops", flops)):
+        if value is not None and not 0 < value < math.inf:
+            raise Misuse(f"{flag} is {value:g}, but must be above 0 and finite")
+    if tokens is not None and tokens < 1:
+        raise Misuse(f"--tokens is {tokens:g}, but must be 1 or more")
+    if flops is not None and gpus is None and tokens is None:
+        raise Misuse("--flops goes with --gpus or --tokens: here the speed is measured")

@@ -1,0 +1,127 @@
+"""`glassformer scaling`: how time, memory, gradients and what is learned change as texts get longer."""
+
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.config.say import Say, silent
+from glassformer.experiments.clock import REPEATS
+from glassformer.experiments.growth import growth_view
+from glassformer.experiments.parts import Found, attention_part, beyond_part, gradient_part, recall_part, time_part
+from glassformer.experiments.plan import (
+    CHOSEN,
+    LAYERS,
+    LENGTHS,
+    MINUTES,
+    PARTS,
+    WIDTH,
+    Plan,
+    lengths_of,
+    names_of,
+)
+from glassformer.rendering.view import View
+from glassformer.training.device import choose_device
+
+MEASURES: dict[str, Callable[[Plan, torch.device, Say], Found]] = {
+    "time": time_part,
+    "gradient": gradient_part,
+    "recall": recall_part,
+    "beyond": beyond_part,
+    "attention": attention_part,
+}
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What was found, part by part. In a notebook it shows itself."""
+
+    plan: Plan
+    device: str
+    threads: int
+    parts: dict[str, Found]
+
+    @property
+    def findings(self) -> list[str]:
+        """A sentence or two of each part."""
+        return [found.section.finding for found in self.parts.values()]
+
+    @property
+    def how(self) -> str:
+        """On what it was measured, and how often."""
+        machine = f"{platform.machine()}, {self.threads} thread{'s' * (self.threads != 1)}, torch {torch.__version__}"
+        held = " Memory is the most that a step held at once." if self.device.startswith("cuda") else ""
+        return (
+            f"Measured on {self.device} ({machine}), one text at a time; times are medians of {REPEATS} repeats or "
+            f"more; one seed ({self.plan.seed}): another gives other numbers.{held}"
+        )
+
+    def view(self) -> View:
+        return growth_view([found.section for found in self.parts.values()], self.how)
+
+    def save(self, path: str | Path) -> None:
+        """To .html, .png, .svg, .pdf, or all numbers to .json."""
+        if Path(path).suffix.lower() == ".json":
+            from glassformer.runs.files import write_json
+
+            write_json(Path(path), self.to_dict())
+        else:
+            self.view().save(path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers, for programs."""
+        return {
+            "how": self.how,
+            "settings": asdict(self.plan),
+            "device": self.device,
+            "threads": self.threads,
+            "repeats": REPEATS,
+            "findings": self.findings,
+            **{name: found.numbers for name, found in self.parts.items()},
+        }
+
+    def _repr_html_(self) -> str:
+        return self.view()._repr_html_()
+
+
+def _name(device: torch.device) -> str:
+    """With what a GPU calls itself."""
+    return f"{device}, {torch.cuda.get_device_name(device)}" if device.type == "cuda" else str(device)
+
+
+def scaling(
+    *,
+    models: str | Iterable[str] = CHOSEN,
+    lengths: str | Iterable[int] = LENGTHS,
+    parts: str | Iterable[str] = tuple(PARTS),
+    width: int = WIDTH,
+    layers: int = LAYERS,
+    minutes: float = MINUTES,
+    seed: int = 0,
+    device: str = "auto",
+    say: Say = silent,
+) -> Growth:
+    """Models of like size on longer and longer texts.
+
+    `width` and `layers` are the Transformer's. `minutes`: about so long for all parts on two cores; trainings are as
+    much longer or shorter.
+    """
+    plan = Plan(
+        models=names_of(models),
+        lengths=lengths_of(lengths),
+        parts=names_of(parts),
+        width=width,
+        layers=layers,
+        minutes=minutes,
+        seed=seed,
+        device=device,
+    )
+    where = choose_device(device)
+    found = {}
+    for name in (part for part in PARTS if part in plan.parts):
+        say(f"{name}: {PARTS[name]}")
+        found[name] = MEASURES[name](plan, where, say)
+    return Growth(plan, _name(where), torch.get_num_threads(), found)

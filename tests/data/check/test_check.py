@@ -1,0 +1,147 @@
+import json
+
+import pytest
+
+from glassformer.data.check.tables import Amounts, Checked, Class, Contradiction, Spread, check_table
+from glassformer.data.columns.inference import Columns
+from glassformer.data.io.table import Table
+
+CLASSES = Columns("text", "label", "classification", "")
+AMOUNTS = Columns("text", "label", "regression", "")
+
+
+def table(texts: list[str], labels: list[str]) -> Table:
+    return Table("a.csv", {"text": texts, "label": labels}, [2 * number + 2 for number in range(len(texts))])
+
+
+def numbered(count: int) -> list[str]:
+    return [f"text {number}" for number in range(count)]
+
+
+def findings(texts: list[str], labels: list[str], columns: Columns = CLASSES) -> list[str]:
+    return check_table(table(texts, labels), columns).findings
+
+
+def test_nothing_to_find() -> None:
+    found = check_table(table(numbered(6), ["x", "y", "x"] * 2), CLASSES)
+    assert found == Checked(
+        rows=6,
+        empty_texts=0,
+        missing_labels=0,
+        repeated_texts=0,
+        contradicting_texts=0,
+        contradictions=[],
+        classes=[Class("x", 4, 4 / 6), Class("y", 2, 2 / 6)],
+        imbalance=2.0,
+        single_example_classes=[],
+        words=Spread(2, 2, 2, 2, 2),
+        tokens=None,
+        cut=None,
+        shortest_line=2,
+        longest_line=2,
+        amounts=None,
+        findings=[],
+    )
+
+
+def test_repeated_and_contradicting_texts() -> None:
+    texts = ["a b", "c", " a b", "", "c", "a b ", "d" * 100, "d" * 100]
+    labels = ["x", "y", "y", "x", "y", " x", "y", "x"]
+    found = check_table(table(texts, labels), CLASSES)
+    assert found.empty_texts == 1
+    assert found.repeated_texts == 4
+    assert found.contradicting_texts == 2
+    assert found.contradictions == [
+        Contradiction("a b", ["x", "y"], [2, 6]),
+        Contradiction("d" * 60, ["y", "x"], [14, 16]),
+    ]
+    assert found.findings == [
+        "2 texts occur with different labels: lines 2 and 6; lines 14 and 16",
+        "1 text is empty and would be left out: line 8",
+        "4 rows repeat an earlier text: lines 6, 10, 12, 16",
+    ]
+
+
+def test_a_few_examples_stand_for_many() -> None:
+    found = check_table(table(numbered(7) * 2, ["x"] * 7 + ["y"] * 7), CLASSES)
+    assert found.contradicting_texts == 7
+    assert len(found.contradictions) == 5
+    assert found.findings[0].startswith("7 texts occur with different labels: lines 2 and 16; lines 4 and 18; ")
+    assert found.findings[0].endswith("lines 10 and 24, …")
+    assert found.findings[1] == "7 rows repeat an earlier text: lines 16, 18, 20, 22, 24, …"
+    assert findings(["a", "a"], ["x", "y"])[0].startswith("1 text occurs with different labels: lines 2 and 4")
+    assert "1 row repeats an earlier text: line 4" in findings(["a", "a"], ["x", "y"])
+
+
+def test_classes() -> None:
+    found = check_table(table(numbered(24), ["x"] * 20 + ["y", "y"] + ["z", "w"]), CLASSES)
+    assert [item.name for item in found.classes] == ["x", "y", "w", "z"]
+    assert found.classes[0].share == pytest.approx(20 / 24)
+    assert found.imbalance == 20
+    assert found.single_example_classes == ["w", "z"]
+    assert found.findings == [
+        "2 classes have a single example: w, z",
+        "classes are uneven: 'x' has 20 rows, 20 times as many as 'z' (1)",
+    ]
+    assert findings(numbered(11), ["x"] * 9 + ["y"] * 2) == []
+    assert findings(numbered(5), ["x"] * 5) == ["all rows have the label 'x': there is nothing to tell apart (--label)"]
+    assert findings(numbered(6), ["Spam", "ham", "spam"] * 2) == [
+        "labels that differ only in their letters' case: Spam, spam"
+    ]
+
+
+def test_lengths() -> None:
+    texts = [" ".join("w" * size) for size in range(100, 0, -1)]
+    data = table(texts, ["x", "y"] * 50)
+    found = check_table(data, CLASSES, lambda texts: [2 * len(text.split()) for text in texts], context=150)
+    assert found.words == Spread(1, 50, 90, 99, 100)
+    assert found.tokens == Spread(2, 100, 180, 198, 200)
+    assert found.cut == 25
+    assert found.longest_line == 2
+    assert found.shortest_line == 200
+    assert found.findings == ["25 texts are longer than 150 tokens and would be cut there: raise --model.context"]
+    assert check_table(data, CLASSES, lambda texts: [7] * len(texts)).cut is None
+    short = check_table(data, CLASSES, lambda texts: [7] * len(texts), context=7)
+    assert short.cut == 0
+    assert short.findings == []
+
+
+def test_numbers() -> None:
+    found = check_table(table(["a", "b", "", "a"], ["1", "2.5", "100", "4"]), AMOUNTS)
+    assert found.amounts == Amounts(1, 2.5, 4)
+    assert found.classes == []
+    assert found.imbalance is None
+    assert found.findings[0] == "1 text occurs with different labels: lines 2 and 8"
+    assert findings(["a", "b"], ["3", "3.0"], AMOUNTS) == [
+        "every row has the number 3: there is nothing to learn (--label)"
+    ]
+
+
+def test_a_language_models_table() -> None:
+    found = check_table(table(["a", "a", " "], ["x", "y", "z"]), Columns("text", None, "language-model", ""))
+    assert found.findings == [
+        "1 text is empty and would be left out: line 6",
+        "1 row repeats an earlier text: line 4",
+    ]
+    assert found.classes == []
+
+
+def test_no_text_at_all() -> None:
+    found = check_table(table(["", " "], ["x", "y"]), CLASSES, lambda texts: [0 * len(text) for text in texts], 5)
+    assert (found.words, found.tokens, found.cut, found.shortest_line, found.imbalance) == (None,) * 5
+    assert found.findings == ["2 texts are empty and would be left out: lines 2, 4"]
+
+
+def test_as_plain_values() -> None:
+    plain = check_table(table(["a", "a"], ["x", "y"]), CLASSES).to_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["classes"][0] == {"name": "x", "count": 1, "share": 0.5}
+    assert plain["contradictions"] == [{"text": "a", "labels": ["x", "y"], "lines": [2, 4]}]
+
+
+@pytest.mark.parametrize("written", ["N/A", "none", "?", "nil", "Unknown", "missing"])
+def test_labels_that_may_stand_for_none(written: str) -> None:
+    assert findings(numbered(6), ["x", "y", written] * 2) == [
+        f"labels that may stand for a missing one, and count as classes: {written}"
+    ]
+    assert findings(numbered(6), ["x", "y", f"{written} of them"] * 2) == []

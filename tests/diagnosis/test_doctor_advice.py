@@ -1,0 +1,156 @@
+"""What the doctor advises: from where the settings stand, and in flags that there are."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from glassformer.cli.train import parser
+from glassformer.config.resolve import ALIASES, keys, resolve
+from glassformer.diagnosis.advice import Advice, usual_rate
+from glassformer.diagnosis.broken import not_finite
+from glassformer.diagnosis.classes import collapse, imbalance
+from glassformer.diagnosis.first_loss import first_loss, reads_its_answer, too_good
+from glassformer.diagnosis.flat import flat
+from glassformer.diagnosis.gap import gap, rising, still_falling
+from glassformer.diagnosis.gradients import clipped, vanishing
+from glassformer.diagnosis.held_out import too_small
+from glassformer.diagnosis.no_better import no_better
+from glassformer.diagnosis.outputs import one_output, unread
+from glassformer.diagnosis.rate import too_high, too_low
+from glassformer.diagnosis.reading import cut_off, memorised, repeated, unknown
+from glassformer.diagnosis.units import dead_units, heads, stuck
+from glassformer.training.events import Broke
+from glassformer.training.finding import Finding
+
+LABELS = {"task": "classification"}
+RUNS: dict[str, dict[str, Any]] = {
+    "writer": {},
+    "bare": {
+        "model.residual": False,
+        "model.norm": "none",
+        "model.qk_norm": False,
+        "model.mask": False,
+        "model.style": "classic",
+        "training.clip": None,
+        "training.weight_decay": 0.0,
+        "size": "small",
+        "minutes": 3,
+    },
+    "rnn": {"model": "rnn", "lr": 5.0},
+    "bag": {**LABELS, "model": "bag", "epochs": 5, "tokenizer.vocab_size": 500},
+    "lstm": {**LABELS, "model": "lstm", "lr": 1e-9, "optimizer": "sgd", "data.validation": "held.csv"},
+    "cnn": {**LABELS, "model": "cnn", "data.folds": 5, "tokenizer.kind": "char"},
+    "table": {"task": "regression", "data.kind": "table", "model": "mlp", "data.validation_fraction": 0.3},
+    "linear": {"task": "multilabel", "data.kind": "table", "model": "linear"},
+    "own": {**LABELS, "model": "own"},
+    "translator": {"task": "translation", "model": "lstm", "model.attention": "none"},
+    "full": {**LABELS, "model": "average", "model.dropout": 0.5, "training.patience": 2, "size": "nano"},
+}
+
+
+def advice_of(name: str) -> Advice:
+    return Advice(resolve({}, RUNS[name]))
+
+
+def every_finding(advise: Advice) -> Iterator[Finding | None]:
+    """Each check on numbers that it must find something in."""
+    still, moving = ({"gradient": gradient, "weight": 1.0, "update": 1e-9} for gradient in (1e-10, 1.0))
+    layers, upside = {"b.0": still, "b.1": moving}, {"b.0": moving, "b.1": still}
+    validated = [{"step": step, "loss": loss} for step, loss in ((1, 5.0), (2, 1.0), (3, 4.0), (4, 5.0))]
+    for rows in ((1,), ()):
+        yield not_finite(Broke(7, "the loss became nan", "output of head", 8, rows, "soup", 16, 0.01), advise)
+    yield imbalance("ab", [99, 1], advise)
+    yield from collapse("ab", [[20, 0], [9, 0]], advise, 9)
+    yield from collapse("abc", [[20, 0, 0], [9, 0, 0], [0, 0, 7]], advise, 9)
+    yield first_loss(9.0, 1.0, "evenly", advise)
+    yield first_loss(0.1, 1.0, "evenly", advise)
+    yield reads_its_answer(1)
+    yield too_good(0.01, advise, 9)
+    yield flat([1.0] * 40, 0.4, advise)
+    yield rising(validated, "loss", advise, lower=True, guessing=2.0, step=4)
+    yield gap(0.01, 3.0, 1.0, advise, 9)
+    yield still_falling(validated[:2], 2.0, advise, 2)
+    yield vanishing([layers] * 8, advise, 9)
+    yield vanishing([upside] * 8, advise, 9)
+    yield vanishing([{"a": still, "b": moving}] * 8, advise, 9)
+    yield clipped([99.0] * 50, 1.0, advise, 50)
+    for count in (100, 5000):
+        yield too_small([{"label": "a", "predicted": "ab"[n % 2]} for n in range(100)], "text", advise, 9, count)
+    yield no_better({"loss": 9.0}, [], 1.0, advise, 9)
+    yield one_output([{"source": str(n), "target": str(n), "output": "x"} for n in range(20)], advise, 9)
+    yield unread([{"target": f"right {n}", "output": "x"} for n in range(20)], advise, 9)
+    yield too_high([1.0] * 20 + [9.0] * 30, advise, 50)
+    yield too_low([layers] * 8, advise, 9)
+    yield unknown({"train": 0.1, "validation": 0.3}, advise)
+    yield cut_off(9, 10, 64)
+    yield memorised(10, 1000, 20.0, advise)
+    yield repeated(["warning: 3 rows also in training"])
+    yield dead_units({"a": 0.9}, advise, 9)
+    yield stuck({"a": 0.9}, advise, 9)
+    for share in (0.0, 1.0):
+        yield from heads({"0.0": share}, advise, 9)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_flag_is_one_of_train(name: str) -> None:
+    """And it can be given to this very run: the settings it makes are whole ones, and not those that it has."""
+    advise, known = advice_of(name), parser()
+    flags = {option for action in known._actions for option in action.option_strings}
+    for number, finding in enumerate(every_finding(advise)):
+        assert finding is not None, number
+        assert finding.advice.strip()
+        assert "None" not in finding.advice
+        advice = re.sub(r"glassformer look RUN --view \w+", "", finding.advice)
+        for flag, value in re.findall(r"(--[\w.-]*\w)(?: ([\w.+-]*\w))?", advice):
+            assert flag in flags, finding.advice
+            key = flag.removeprefix("--")
+            key = ALIASES.get(key, key)
+            if key not in keys() or not value or finding.kind in ("leak", "cut", "not-finite", "repeated"):
+                continue
+            changed = resolve({}, {**RUNS[name], key: value})  # refuses what does nothing here
+            assert changed != advise.config, finding.advice
+
+
+def test_steps_start_from_what_is_set() -> None:
+    assert Advice(resolve({}, {"model.dropout": 0.3})).dropout() == "--model.dropout 0.5"
+    assert Advice(resolve({}, {})).dropout() == "--model.dropout 0.1"
+    full = advice_of("full")
+    assert (full.dropout(), full.patience(), full.clip(), full.decay(), full.smaller()) == (None,) * 5
+    assert advice_of("linear").dropout() is None  # it has none
+    bare = advice_of("bare")
+    assert (bare.clip(), bare.decay()) == ("--training.clip 1", "--training.weight_decay 0.1")
+    assert (bare.smaller(), bare.longer(), bare.shorter()) == ("--size tiny", "--minutes 6", "--minutes 1.5")
+    assert "--training.patience 3" in advice_of("writer").by_heart()
+
+
+def test_even_classes_are_given_no_weights() -> None:
+    bag = advice_of("bag")
+    assert bag.balanced([50, 50]) is None
+    assert bag.balanced([90, 10]) == "--training.class_weights balanced"
+    (found,) = collapse("ab", [[20, 0], [20, 0]], bag, 9)
+    assert "class_weights" not in found.advice
+
+
+@pytest.mark.parametrize(
+    ("settings", "lower", "other"),
+    [
+        ({**LABELS, "model": "lstm", "lr": 5.0}, "--lr 0.002", "the usual rate (--lr 0.002)"),
+        ({"lr": 1e12}, "--lr 0.003", "the usual rate (--lr 0.003)"),
+        ({"lr": 1e12, "optimizer": "sgd"}, "--lr 0.5", "the usual rate (--lr 0.5)"),
+        ({**LABELS, "model": "bag", "lr": 0.06}, "--lr 0.02", "--lr 0.006, --lr 0.6)"),
+    ],
+)
+def test_a_rate_far_off_comes_back_to_the_usual_one(settings: dict[str, Any], lower: str, other: str) -> None:
+    advise = Advice(resolve({}, settings))
+    assert advise.lower_rate() == lower
+    assert other in advise.another_rate()
+    assert Advice(resolve({}, {**settings, "lr": 1e-9})).higher_rate() == f"--lr {usual_rate(advise.config):g}"
+
+
+def test_few_rows_are_folded() -> None:
+    assert "train --folds 5" in advice_of("bag").more_held_out(300)
+    assert "--data.validation_fraction 0.2" in advice_of("bag").more_held_out(20_000)
+    assert "larger file" in advice_of("lstm").more_held_out(300)
+    assert "--data.validation_fraction" not in advice_of("table").more_held_out(20_000)

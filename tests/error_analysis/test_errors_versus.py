@@ -1,0 +1,117 @@
+"""Two runs side by side, from records made by hand."""
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from glassformer.error_analysis.two_runs import largest_differences, only_one_gets, paired, right_and_wrong
+from glassformer.rendering.panels import Panel, Table, Words
+
+NAMES = ("bag", "gru")
+
+
+def table(panel: Panel) -> Table:
+    assert isinstance(panel, Table)
+    return panel
+
+
+def answers(both: int, first: int, second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:
+    counts = [both, first, second, neither]
+    return np.repeat([True, True, False, False], counts), np.repeat([True, False, True, False], counts)
+
+
+def test_the_table_of_two_by_two_and_mcnemars_test() -> None:
+    found = right_and_wrong(*answers(20, 14, 3, 5), NAMES, "text")
+    rows = table(found.panels[0]).rows
+    assert rows == [
+        ["bag right", 20, 14, 34, 34 / 42],
+        ["bag wrong", 3, 5, 8, 8 / 42],
+        ["in all", 23, 19, 42, 1.0],
+    ]
+    p = stats.binomtest(3, 17).pvalue
+    assert found.said == (
+        "bag is right on 81 % of 42 texts, gru on 55 %: 14 only the first gets, 3 only the second; that is more than "
+        f"chance (McNemar, p = {p:.3g})."
+    )
+    assert "that may be chance" in right_and_wrong(*answers(20, 9, 5, 5), NAMES, "text").said
+
+
+def test_two_runs_that_never_differ() -> None:
+    found = right_and_wrong(*answers(3, 0, 0, 1), NAMES, "text")
+    assert found.said == "Both runs are right and wrong on the very same texts: 75 % right."
+    assert right_and_wrong(*answers(0, 0, 0, 1), NAMES, "text").said.endswith("0 % right.")
+
+
+def record(text: str, label: str, said: str, probability: float) -> dict[str, Any]:
+    return {"text": text, "label": label, "predicted": said, "probability": probability, "loss": 1.0}
+
+
+def test_examples_that_only_one_gets() -> None:
+    one = [
+        record("a", "x", "x", 0.9),
+        record("b", "x", "x", 0.6),
+        record("c", "x", "y", 0.8),
+        record("d", "x", "x", 0.7),
+    ]
+    two = [
+        record("a", "x", "y", 0.7),
+        record("b", "x", "x", 0.9),
+        record("c", "x", "y", 0.9),
+        record("d", "x", "z", 0.95),
+    ]
+    mine, theirs = only_one_gets(one, two, NAMES, "text")
+    assert table(mine).title == "Only bag gets"
+    assert table(mine).rows == [["d", "x", 0.7, "z", 0.95], ["a", "x", 0.9, "y", 0.7]]
+    assert isinstance(theirs, Words)
+    assert theirs.text == "There is no text that only gru gets."
+    back = only_one_gets(two, one, NAMES, "text")[1]
+    assert table(back).rows == table(mine).rows
+
+
+def test_no_more_than_a_dozen_each_way() -> None:
+    one = [record(str(n), "x", "x", 0.5) for n in range(30)]
+    two = [record(str(n), "x", "y", n / 30) for n in range(30)]
+    assert [row[0] for row in table(only_one_gets(one, two, NAMES, "text")[0]).rows] == [str(29 - n) for n in range(12)]
+
+
+def test_sets_of_labels() -> None:
+    one = [{"text": "a", "labels": ["x", "y"], "predicted": ["x", "y"], "loss": 0.1}]
+    two = [{"text": "a", "labels": ["x", "y"], "predicted": ["x"], "loss": 0.9}]
+    assert table(only_one_gets(one, two, NAMES, "text")[0]).rows == [["a", "x; y", "x"]]
+
+
+def test_a_paired_difference() -> None:
+    random = np.random.default_rng(0)
+    first = random.normal(5, 1, 60)
+    second = first + 0.5 + random.normal(0, 0.2, 60)
+    found = paired(first, second, NAMES, what="mean error", noun="example", better="lower")
+    test = stats.ttest_rel(first, second)
+    interval = test.confidence_interval()
+    assert found.said == (
+        f"bag is better: mean error {first.mean():.4g} against {second.mean():.4g}, a difference of "
+        f"{(first - second).mean():.3g} ({interval.low:.3g} to {interval.high:.3g}), more than the chance of the "
+        "examples."
+    )
+    assert paired(first, second, NAMES, what="chrF", noun="pair", better="higher").said.startswith("gru is better:")
+    near = first + random.normal(0, 1, 60)
+    assert "which may be chance" in paired(first, near, NAMES, what="mean error", noun="example", better="lower").said
+    same = paired(first, first, NAMES, what="mean error", noun="example", better="lower")
+    assert same.said.startswith("Both runs have the same mean error")
+    alone = paired(first[:1], second[:1], NAMES, what="mean error", noun="example", better="lower")
+    assert "unknown, for there is only one" in alone.said
+
+
+def test_the_largest_differences_each_way() -> None:
+    first, second = np.array([1.0, 5.0, 2.0, 3.0]), np.array([4.0, 1.0, 2.0, 2.5])
+    rows = [["a"], ["b"], ["c"], ["d"]]
+    lower = largest_differences(first, second, NAMES, columns=["text"], rows=rows, what="error", better="lower")
+    assert [table(panel).rows for panel in lower] == [
+        [["a", 1.0, 4.0]],
+        [["b", 5.0, 1.0], ["d", 3.0, 2.5]],
+    ]
+    assert table(lower[0]).title == "bag is better by most"
+    higher = largest_differences(first, second, NAMES, columns=["text"], rows=rows, what="chrF", better="higher")
+    assert [row[0] for row in table(higher[0]).rows] == ["b", "d"]
+    none = largest_differences(first, first, NAMES, columns=["text"], rows=rows, what="chrF", better="higher")
+    assert all(isinstance(panel, Words) for panel in none)

@@ -1,0 +1,155 @@
+"""Numbers by length as panels: fitted, listed and told."""
+
+import math
+
+import pytest
+
+from glassformer.experiments.growth import (
+    MEASURED,
+    Counted,
+    Curve,
+    Section,
+    attention_section,
+    beyond_section,
+    doubling,
+    gradient_section,
+    growth_view,
+    power,
+    recall_section,
+    time_section,
+)
+from glassformer.rendering.panels import Line, Lines, Table, Words
+
+LENGTHS = [64.0, 128.0, 256.0, 512.0]
+
+
+def charts_of(section: Section) -> list[Lines]:
+    return [panel for panel in section.panels if isinstance(panel, Lines)]
+
+
+def tables_of(section: Section) -> list[Table]:
+    return [panel for panel in section.panels if isinstance(panel, Table)]
+
+
+def line(chart: Lines, name: str) -> Line:
+    return next(one for one in chart.series if one.name == name)
+
+
+# --- fitting ---
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0])
+def test_a_power_is_found(p: float) -> None:
+    assert power(Curve(LENGTHS, [3 * x**p for x in LENGTHS])) == pytest.approx(p)
+
+
+def test_only_the_larger_half_is_fitted() -> None:
+    assert power(Curve([1.0, 8.0, 64.0, 512.0, 4096.0], [9.0, 7.0, 1.0, 8.0, 64.0])) == pytest.approx(1)
+    longer = [*LENGTHS, 1024.0, 2048.0]
+    assert power(Curve(longer, [9.0, 7.0, 1.0, 4.0, 16.0, 64.0])) == pytest.approx(2)  # three span but a factor 4
+
+
+@pytest.mark.parametrize("lengths", [[64.0], [64.0, 512.0], [64.0, 128.0, 256.0], [64.0, 100.0, 200.0, 500.0]])
+def test_what_is_too_short_to_fit(lengths: list[float]) -> None:
+    assert math.isnan(power(Curve(lengths, lengths)))
+    assert power(Curve([*lengths, 1000.0, 2000.0], [*lengths, 1000.0, 2000.0])) == pytest.approx(1)
+
+
+def test_growth_in_words() -> None:
+    assert doubling(Curve(LENGTHS, [2.1**k for k in range(4)])) == "×2.10 (~ T^1.07)"
+    assert doubling(Curve(LENGTHS, [2.1**k for k in range(4)]), law=False) == "×2.10"
+    assert doubling(Curve(LENGTHS, [0.9999**k for k in range(4)])) == "×1.00 (~ T^0.00)"
+    assert doubling(Curve([512, 1024], [1.0, 0.65])) == "×0.65 (512 → 1,024)"
+    assert doubling(Curve([64], [1.0])) == "–"
+
+
+# --- the parts ---
+
+
+def test_time() -> None:
+    powers = {"rnn": 1.0, "transformer": 2.0}
+    curves = {
+        what: {model: Curve(LENGTHS, [(number + 1) * x**p for x in LENGTHS]) for model, p in powers.items()}
+        for number, what in enumerate(MEASURED)
+    }
+    counted = {"rnn": Counted(700, 513, 512, None), "transformer": Counted(701, 2, None, 5)}
+    section = time_section(curves, counted, {"rnn": "stopped after T = 512"})
+    charts, (fitted, table) = charts_of(section), tables_of(section)
+    assert [chart.title for chart in charts] == [title for title, _ in MEASURED.values()]
+    assert [what for what, (title, _) in MEASURED.items() if title.startswith("Counted: ")] == [
+        "state",
+        "multiplications",
+    ]
+    assert all(chart.log_x and chart.log_y for chart in charts)
+    assert "T×T weights" in charts[list(MEASURED).index("kept")].note
+    assert line(charts[1], "Transformer").y == [2 * x**2 for x in LENGTHS]
+    assert fitted.rows == [["RNN", *["×2.00 (~ T^1.00)"] * 6], ["Transformer", *["×4.00 (~ T^2.00)"] * 6]]
+    assert table.rows == [["RNN", 700, 513, 512, "all"], ["Transformer", 701, 2, "no way", "5 tokens"]]
+    assert table.title == "Counted, at T = 512"
+    assert "gradients take: RNN ×2.00 (~ T^1.00); Transformer ×4.00 (~ T^2.00)." in section.finding
+    assert "token takes: RNN ×2.00; Transformer ×4.00. RNN: stopped after T = 512." in section.finding
+    short = {
+        what: {model: Curve(one.x[:2], one.y[:2]) for model, one in found.items()} for what, found in curves.items()
+    }
+    section = time_section(short, counted, {})
+    assert "gradients take: RNN ×2.00 (64 → 128); Transformer ×4.00 (64 → 128)." in section.finding
+    assert section.finding.endswith("there are too few to fit a power of T.")
+    assert "T^" not in section.finding
+
+
+def test_a_gradient_that_does_not_arrive_is_not_drawn() -> None:
+    back = [float(k) for k in range(6)]
+    curves = {"lstm": Curve(back, [1, 0.5, 0.25, 0.125, 0.1, 0.02]), "cnn": Curve(back, [1, 0.5, 0.3, 0, 0, 0])}
+    section = gradient_section(curves, {"lstm": None, "cnn": 2})
+    (chart,), (table,) = charts_of(section), tables_of(section)
+    assert chart.log_y
+    assert (line(chart, "CNN").x, line(chart, "CNN").y) == ([0, 1, 2], [1, 0.5, 0.3])
+    assert len(line(chart, "LSTM").x) == 6
+    assert table.columns == ["model", "k = 1", "k = 4", "k = 5"]
+    assert table.rows == [["LSTM", "0.5", "0.1", "0.02"], ["CNN", "0.5", "nothing", "nothing"]]
+    assert section.finding.endswith("5 tokens back arrive: LSTM 0.02; CNN nothing (it reads 2 tokens back).")
+
+
+def test_recall() -> None:
+    curves = {"rnn": Curve([1, 8], [1.0, 0.25]), "transformer": Curve([1, 8], [1.0, 0.75])}
+    section = recall_section(curves, updates=30, asked=20, chance=0.1)
+    (chart,), (table,) = charts_of(section), tables_of(section)
+    assert line(chart, "chance").y == [0.1, 0.1]
+    assert line(chart, "RNN").y == [1.0, 0.25]
+    assert "30 updates" in chart.note
+    assert "20 new rows" in chart.note
+    assert table.rows == [["RNN", 1.0, 0.25], ["Transformer", 1.0, 0.75]]
+    assert list(table.bars) == list(table.columns[1:]) == ["1", "8"]
+    assert (
+        "8 other pairs in between, so much is remembered: RNN 0.25; Transformer 0.75; chance is 0.10" in section.finding
+    )
+
+
+def test_positions_end_where_they_have_no_vector() -> None:
+    losses = {"learned": [4.0, 3, 2, 2, 1, 1, 2, 4], "rotary": [float(k) for k in range(32)]}
+    section = beyond_section(losses, context=8, updates=30)
+    (chart,), (table,) = charts_of(section), tables_of(section)
+    assert (line(chart, "learned").x, line(chart, "learned").y) == ([1, 3, 5, 7], [3.5, 2, 1, 3])
+    assert len(line(chart, "rotary").x) == 16
+    border = line(chart, "length of training")
+    assert (border.x, border.y) == ([8, 8], [0.5, 30.5])
+    assert table.columns == ["positions", "positions 4 to 8", "the last 4 of 32"]
+    assert table.rows == [["learned", 2.0, "has no vector there"], ["rotary", 5.5, 29.5]]
+    assert section.finding.endswith("at 4× of it: learned 2.00 → has no vector there; rotary 5.50 → 29.50.")
+
+
+def test_attention() -> None:
+    letters = {"with attention": Curve([2, 3], [1.0, 0.9]), "without": Curve([2, 3], [0.5, 0.4])}
+    exact = {"with attention": Curve([2, 3], [1.0, 0.8]), "without": Curve([2, 3], [0.3, 0.0])}
+    section = attention_section(letters, exact, updates=30)
+    first, second = charts_of(section)
+    assert line(first, "without").y == [0.5, 0.4]
+    assert line(second, "without").y == [0.3, 0.0]
+    assert section.finding == "Of 3 letters to write backwards, in their place are: with attention 0.90, without 0.40."
+
+
+def test_findings_stand_before_everything() -> None:
+    sections = [Section([Words(text="a")], "One."), Section([Words(text="b"), Words(text="c")], "Two.")]
+    view = growth_view(sections, "on a machine")
+    assert view.note == "on a machine"
+    assert [panel.text for panel in view.panels if isinstance(panel, Words)] == ["One.\n\nTwo.", "a", "b", "c"]

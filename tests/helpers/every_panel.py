@@ -1,0 +1,89 @@
+"""One panel of every kind, for the tests that draw them."""
+
+from typing import Any
+
+import numpy as np
+
+from glassformer.rendering.panels import (
+    Frames,
+    Gallery,
+    Grid,
+    Guesses,
+    Heads,
+    Line,
+    Lines,
+    Panel,
+    Patches,
+    Points,
+    Table,
+    Tokens,
+    Words,
+)
+
+ROWS, COLUMNS = ["uno", "dos", "tres"], ["one", "two", "three", "four", "five"]
+L, H = 2, 3
+
+
+def rows_of_one(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).dirichlet(np.ones(shape[-1]), shape[:-1]).astype(np.float32)
+
+
+def weights() -> Any:
+    """Head 1 of layer 1 looks at one token only; the others here and there."""
+    out = rows_of_one(L, H, 3, 5)
+    out[1, 1] = 0
+    out[1, 1, [0, 1, 2], [4, 2, 0]] = 1
+    return out
+
+
+WEIGHTS = weights()
+NAMES = [["a", "b", "c"], ["d", "looks one ahead", "f"]]
+GREY = np.arange(64, dtype=np.uint8).reshape(8, 8, 1) * 4
+RED = np.broadcast_to(np.array([200, 30, 10], np.uint8), (8, 8, 3))
+PANELS: dict[str, Panel] = {
+    "words": Words(text="First.\n\nSecond.", title="Said", note="beneath"),
+    "table": Table(
+        columns=["name", "share", "count"], rows=[["b", 0.25, 30], ["a", 0.75, 4], ["c", None, 12]], bars=["share"]
+    ),
+    "grid": Grid(
+        values=np.array([[-2.0, 1.0], [0.0, -np.inf], [0.5, 2.0]]),
+        rows=ROWS,
+        columns=COLUMNS[:2],
+        signed=True,
+        numbers=True,
+        formula="scores = Q Kᵀ / √d",
+    ),
+    "heads": Heads(weights=WEIGHTS, rows=ROWS, columns=COLUMNS, names=NAMES, layer=1, head=1),
+    "patches": Patches(pixels=GREY, weights=rows_of_one(2, 2, 16, 16), grid=(4, 4)),
+    "tokens": Tokens(
+        tokens=["good", " and", " bad"],
+        values=np.array([[1.0, 0.02, -0.8], [0.5, 0.3, -0.4]]),
+        names=["first", "second"],
+        signed=True,
+    ),
+    "guesses": Guesses(
+        tokens=["the", "cat"],
+        layers=["layer 0", "layer 1"],
+        guesses=[[["dog", "cat"], ["sat", "is"]], [["cat", "dog"], ["is", "sat"]]],
+        probabilities=np.array([[[0.6, 0.2], [0.9, 0.05]], [[0.5, 0.4], [0.31, 0.3]]]),
+        answers=["cat", "sat"],
+    ),
+    "points": Points(
+        points=np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.5]]), labels=["pear", "Rome", "plum"], groups=["f", "c", "f"]
+    ),
+    "lines": Lines(
+        series=[
+            Line(name="train", x=[1, 10, 100, 1000], y=[8, 4, 2, 1], dots=True),
+            Line(name="valid", x=[1, 10, 100], y=[9, float("nan"), 3], low=[8, 4, 2], high=[10, 6, 4], faint=True),
+        ],
+        x_name="updates",
+        log_x=True,
+        log_y=True,
+    ),
+    "gallery": Gallery(images=[GREY, RED], captions=["seven", "red"]),
+    "frames": Frames(
+        name="updates",
+        labels=["0", "100", "200"],
+        frames=[[Heads(weights=rows_of_one(L, H, 3, 5, seed=s), rows=ROWS, columns=COLUMNS)] for s in (1, 2, 3)],
+    ),
+}

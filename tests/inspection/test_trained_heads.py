@@ -1,0 +1,129 @@
+"""Heads trained on what only attention can do: they learn to look where they must, and are called by what they do."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.config.resolve import resolve
+from glassformer.data.datasets import pronouns
+from glassformer.data.datasets.embedded import open_dataset
+from glassformer.families.load import AnyLoaded, load
+from glassformer.families.model_input import given
+from glassformer.inspection.attention import attention_of
+from glassformer.inspection.head_ablation import worth_of_heads
+from glassformer.inspection.links import Linked, link_scores, links_view, read_links
+from glassformer.inspection.roles import Looked, head_roles
+from glassformer.models.build import build_language_model
+from glassformer.verbs.train import train
+
+SMALL = {"model.layers": 1, "training.samples": False, "training.threads": 1}
+
+
+def trained(data: str, folder: Path, **settings: Any) -> AnyLoaded:
+    return load(train(data, out=folder / "run", **SMALL, **settings).run, "cpu")
+
+
+def as_seen(loaded: AnyLoaded, text: str) -> Looked:
+    seen = given(loaded, text)
+    return attention_of(loaded.model, seen.inputs)["self"], seen.ids
+
+
+@pytest.mark.slow
+def test_a_head_that_copies_continues_what_was_seen_before(tmp_path: Path) -> None:
+    size = 6
+    spec = f"copy:shortest={size},longest={size}"
+    how = {"tokenizer.kind": "char", "model.heads": 1, "model.width": 32, "model.context": 32}
+    loaded = trained(spec, tmp_path, **how, steps=200, lr=0.01)
+    looked = [as_seen(loaded, text) for (text,) in open_dataset(f"{spec},rows=60,seed=9").rows()]
+    for weights, ids in looked:
+        second = range(size + 2, len(ids) - 1)  # after START, the letters and >; after the last, nothing is copied
+        assert len(second) == size - 1
+        assert [int(weights[0, 0, at].argmax()) for at in second] == [at - size for at in second]
+    [[role]] = head_roles(looked)
+    assert role.role == "continues"
+    assert role.own.shares["continues"] > 0.6 > 5 * role.even.shares["continues"]
+
+
+def test_a_head_that_must_say_what_came_before_looks_at_the_previous_token() -> None:
+    vocab, length = 13, 12
+    how = {"layers": 1, "heads": 1, "width": 32, "context": 16, "positions": "learned", "dropout": 0.0}
+    settings = resolve({}, {f"model.{name}": value for name, value in how.items()})
+    model = build_language_model(settings.model, vocab=vocab)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01)
+    model.train()
+    for _ in range(75):
+        ids = torch.randint(vocab, (32, length))
+        logits = model(ids)[:, 1:]
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, :-1].flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.eval()
+    texts = torch.randint(vocab, (20, 1, length))
+    looked = [(attention_of(model, (ids,))["self"], ids[0].tolist()) for ids in texts]
+    [[role]] = head_roles(looked)
+    assert loss < 0.1
+    assert role.role == "previous"
+    assert role.own.shares["previous"] > 0.8 > 3 * role.even.shares["previous"]
+
+
+@pytest.mark.slow
+def test_a_head_that_reverses_looks_at_the_mirror_image(tmp_path: Path) -> None:
+    spec = "reverse-pairs:shortest=4,longest=6"
+    how = {"model.heads": 2, "model.width": 48, "model.positions": "learned", "model.dropout": 0.0, "model.context": 16}
+    loaded = trained(spec, tmp_path, **how, steps=250, lr=0.01, **{"training.batch_tokens": 1024})
+    on_mirror = []
+    for source, target in open_dataset(f"{spec},rows=40,seed=9").rows():
+        weights = attention_of(loaded.model, given(loaded, source, target=target).inputs)["cross"][0]
+        for step in range(len(source)):  # before letter `step` is written
+            mirror = len(source) - 1 - step
+            on_mirror.append([row[mirror] == row.max() for row in weights[:, step]])
+    assert np.mean(on_mirror, 0).max() > 0.9
+
+
+@pytest.fixture
+def few_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stories that are learned in a few seconds; with still fewer people, a head can do by looking at the other one."""
+    for name, kept in (("WOMEN", 8), ("MEN", 8), ("TELLINGS", 4), ("BETWEEN", 2)):
+        whole = getattr(pronouns, name)
+        monkeypatch.setattr(
+            pronouns, name, dict(list(whole.items())[:kept]) if name in ("WOMEN", "MEN") else whole[:kept]
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_people")
+def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
+    how = {"tokenizer.kind": "word", "model.heads": 2, "model.width": 64, "model.context": 48}
+    loaded = trained("pronouns:rows=2000", tmp_path, **how, steps=400, lr=0.008)
+    assert loaded.tokenizer is not None
+    linked = read_links("pronouns:rows=600")
+
+    def looked() -> Iterator[tuple[Linked, Looked]]:
+        return ((one, as_seen(loaded, one.text)) for one in linked)
+
+    scores = link_scores(looked(), loaded.tokenizer)
+    assert scores.found.shape == (1, 2)
+    assert scores.found.max() > 0.8
+    assert scores.weight[scores.best] > 0.5
+    assert scores.previous == 0
+    assert scores.first < 0.25
+    assert (scores.turned, scores.left_out) == (0, 0)
+    assert links_view(scores).note.startswith(f"Head {scores.best[0]}.{scores.best[1]} finds ")
+
+    def mistakes() -> float:
+        """The part of the deeds that the model does not guess."""
+        wrong = []
+        for one in linked[:20]:
+            seen = given(loaded, one.text)
+            guesses = loaded.model(*seen.inputs)[0].argmax(-1).tolist()
+            wrong += [guesses[source + 1] != seen.ids[source + 2] for source, _ in one.links]
+        return float(np.mean(wrong))
+
+    worth = worth_of_heads(mistakes, loaded.model)
+    assert worth.whole < 0.2
+    assert worth.cost(("self", *scores.best)) > 0.5

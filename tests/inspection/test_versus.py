@@ -1,0 +1,265 @@
+"""Two texts side by side: what differs, and models that cannot tell one order of words from another."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer.inspection.two_texts import (
+    ROUNDING,
+    Side,
+    compare_sides,
+    side_of,
+    verdict,
+    versus_runs_view,
+    versus_view,
+)
+from glassformer.rendering.panels import Heads, Lines, Table, Tokens
+from helpers.small_readers import VOCAB, reader_of, writer_of
+from helpers.support import ready, tokens
+from helpers.translators import SOURCE_VOCAB, TARGET_VOCAB, translator
+
+BITES = torch.tensor([[7, 3, 5, 2, 9]])
+BITTEN = torch.tensor([[5, 3, 7, 9, 2]])
+
+
+def words_of(ids: Tensor) -> list[str]:
+    return [f"w{one}" for one in ids[0].tolist()]
+
+
+def side(model: nn.Module, ids: Tensor, text: str = "", **answers: float) -> Side:
+    words = words_of(ids)
+    return side_of(
+        model,
+        (ids,),
+        text=text or " ".join(words),
+        tokens=words,
+        answers=answers or {"no": 0.3, "yes": 0.7},
+        said="yes (0.700)",
+        ids=ids[0].tolist(),
+    )
+
+
+def by_hand(scores: list[float], text: str = "a b", **more: Any) -> Side:
+    layers = [("input", np.array([3.0, 4.0], np.float32)), ("layer 0", np.array(scores[:2], np.float32))]
+    ids = [sum(map(ord, word)) for word in text.split()]
+    given: dict[str, Any] = {"answers": {"no": 0.25, "yes": 0.75}, "said": "yes", "layers": layers, "ids": ids, **more}
+    return Side(text, text.split(), scores=np.array(scores, np.float32), **given)
+
+
+def judged(a: Side, b: Side) -> str:
+    return verdict(a, b, compare_sides(a, b))
+
+
+# --- order ---
+
+
+@pytest.mark.parametrize("pool", ["mean", "max", "attention", "sum"])
+def test_without_positions_a_transformer_cannot_tell_one_order_from_another(pool: str) -> None:
+    model = reader_of("transformer", positions="none", pool=pool)
+    a, b = side(model, BITES), side(model, BITTEN)
+    found = compare_sides(a, b)
+    assert found.difference <= 1e-5
+    assert not found.apart
+    np.testing.assert_allclose(found.cosines, 1, atol=1e-5)
+    np.testing.assert_allclose(found.distances, 0, atol=1e-5)
+    view = versus_view(a, b)
+    assert "hold the same words, in another order" in view.note
+    assert "it cannot tell them apart" in view.note
+    assert f"{found.difference:.3g}" in view.note
+
+
+@pytest.mark.parametrize(("name", "flags"), [
+    ("transformer", {"positions": "rotary"}),
+    ("transformer", {"positions": "sine"}),
+    ("lstm", {}),
+    ("cnn", {}),
+    ("bag", {"ngrams": 2, "buckets": 101, "weighting": "counts"}),
+], ids=str)  # fmt: skip
+def test_with_positions_it_can(name: str, flags: dict[str, Any]) -> None:
+    model = reader_of(name, **flags)
+    a, b = side(model, BITES), side(model, BITTEN)
+    found = compare_sides(a, b)
+    assert found.apart
+    assert "tells them apart" in versus_view(a, b).note
+
+
+@pytest.mark.parametrize("name", ["bag", "average"])
+def test_bags_cannot(name: str) -> None:
+    model = reader_of(name)
+    assert not compare_sides(side(model, BITES), side(model, BITTEN)).apart
+    assert compare_sides(side(model, BITES), side(model, BITES + 1)).apart
+
+
+# --- one side ---
+
+
+def test_what_a_side_holds() -> None:
+    model = reader_of("transformer", positions="rotary")
+    found = side(model, BITES, "a text")
+    with torch.no_grad():
+        np.testing.assert_allclose(found.scores, model(BITES)[0], atol=1e-6)
+        np.testing.assert_allclose(found.layers[-1][1], model.features(BITES)[0], atol=1e-6)
+        np.testing.assert_allclose(found.layers[0][1], model.embed(BITES)[0].mean(0), atol=1e-6)
+    assert [name for name, _ in found.layers] == ["input", "layer 0", "layer 1", "pooled"]
+    assert found.attention is not None
+    assert found.attention.shape == (2, 2, 5, 5)
+    assert (found.said, found.answers, found.ids) == ("yes (0.700)", {"no": 0.3, "yes": 0.7}, BITES[0].tolist())
+
+
+def test_of_a_bag_a_language_model_and_a_translator() -> None:
+    bag = side(reader_of("bag"), BITES)
+    assert ([name for name, _ in bag.layers], bag.attention) == (["pooled"], None)
+    writer = writer_of("gru")
+    with torch.no_grad():
+        np.testing.assert_allclose(side(writer, BITES).scores, writer(BITES)[0, -1], atol=1e-6)
+        model, source = ready(translator()), tokens(1, 6, vocab=SOURCE_VOCAB)
+        inputs = (source, None, tokens(1, 4, vocab=TARGET_VOCAB))
+        found = side_of(model, inputs, text="", tokens=words_of(source), answers={}, said="x")
+        np.testing.assert_allclose(found.scores, model(*inputs)[0, 0], atol=1e-6)
+    assert found.attention is not None
+    assert found.attention.shape[2:] == (6, 6)
+
+
+def test_of_a_model_of_ones_own() -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(VOCAB, 4)
+            self.pool = nn.Identity()
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.pool(self.words(ids)).sum(1)
+
+    model = Own()
+    a, b = side(model, BITES), side(model, BITTEN)
+    assert not a.layers
+    assert not compare_sides(a, b).apart
+    assert {type(panel) for panel in versus_view(a, b).panels} == {Table, Tokens}
+
+
+# --- compared, by hand ---
+
+
+def test_differences_by_hand() -> None:
+    found = compare_sides(by_hand([1.0, 0.0, 2.0]), by_hand([0.0, 1.0, -1.0], "b a"))
+    assert found.difference == 3.0
+    assert found.rounding == pytest.approx(2 * ROUNDING)
+    assert found.layers == ["input", "layer 0"]
+    assert found.cosines == pytest.approx([1.0, 0.0])
+    assert found.distances == pytest.approx([0.0, 2**0.5])
+    assert compare_sides(by_hand([0.0, 0.0]), by_hand([0.0, 0.0])).distances == [0.0, 0.0]
+
+
+def test_the_verdict_says_how_much() -> None:
+    one = by_hand([1.0, 0.5])
+    assert judged(one, one) == (
+        "This model gives both the same answer to the last digit (largest difference of its scores: 0): "
+        "it cannot tell them apart."
+    )
+    nearly = by_hand([1.0, 0.5 + 2**-20])
+    assert "but for rounding (largest difference of its scores: 9.54e-07)" in judged(one, nearly)
+    other = by_hand([1.0, 0.0], said="no (0.625)")
+    assert judged(one, other) == (
+        "This model tells them apart (largest difference of its scores: 0.5): "
+        "it says yes of the first, no (0.625) of the second."
+    )
+    assert judged(one, by_hand([1.0, 0.0])).endswith(": it says yes of both.")
+    assert "tells them apart" in judged(by_hand([0.01, 0.0]), by_hand([0.01, 2e-5]))
+
+
+def test_the_view_of_two_texts() -> None:
+    a = by_hand([1.0, 0.0], "dog bites man", attention=np.full((2, 1, 3, 3), 1 / 3, np.float32))
+    b = by_hand([0.0, 1.0], "man bites dog now", answers={"never": 0.125, "no": 0.375, "maybe": 0.5})
+    view = versus_view(a, b, title="order")
+    answers, first, second, lines, layers, heads = view.panels
+    assert isinstance(answers, Table)
+    assert answers.rows == [("yes", 0.75, None), ("no", 0.25, 0.375), ("maybe", None, 0.5), ("never", None, 0.125)]
+    assert list(answers.bars) == ["first text", "second text"]
+    assert isinstance(first, Tokens)
+    assert isinstance(second, Tokens)
+    assert (first.values.tolist(), second.values.tolist()) == ([[1, 0, 1]], [[1, 0, 1, 1]])
+    assert (list(first.tokens), list(second.tokens)) == (["dog", "bites", "man"], ["man", "bites", "dog", "now"])
+    assert isinstance(lines, Lines)
+    assert list(lines.series[0].y) == pytest.approx([0.0, 2**0.5])
+    assert isinstance(layers, Table)
+    assert [row[0] for row in layers.rows] == ["input", "layer 0"]
+    assert [row[1] for row in layers.rows] == pytest.approx([1, 0])
+    assert isinstance(heads, Heads)
+    assert heads.title == "attention in the first text"
+    assert heads.weights.shape == (2, 1, 3, 3)
+    assert view.title == "order"
+    assert view.note.startswith("'dog bites man' beside 'man bites dog now'. This model")
+
+
+def test_texts_are_compared_by_their_words_and_only_where_there_is_nothing_else() -> None:
+    a = by_hand([1.0, 0.0], "dog bites man", ids=[3, 5, 7])
+
+    def said(**more: Any) -> str:
+        return versus_view(a, replace(a, text="other", **more)).note.partition(".")[0]
+
+    assert said() == "'dog bites man' and 'other' are the same to a model"
+    assert said(ids=[7, 5, 3]) == "'dog bites man' and 'other' hold the same words, in another order"
+    assert said(ids=[7, 5, 4]) == "'dog bites man' beside 'other'"  # though the names of the tokens are the same
+    a = replace(a, tokens=["age", "dog", "bites", "man"])  # a column, too
+    assert said() == "'dog bites man' beside 'other'"
+    a = replace(a, tokens=["age", "size"], ids=())
+    assert said() == "'dog bites man' beside 'other'"
+    assert not [panel for panel in versus_view(a, a).panels if isinstance(panel, Tokens)]
+
+
+def test_what_is_no_choice_among_few_is_said_in_words() -> None:
+    a, b = (by_hand([1.0], answers={}, said=said, layers=[]) for said in ("12.5", "13"))
+    table = versus_view(a, b).panels[0]
+    assert isinstance(table, Table)
+    assert (table.rows, table.bars) == ([("12.5", "13")], ())
+
+
+def test_two_runs_beside_each_other() -> None:
+    runs = []
+    for name, positions in (("with", "rotary"), ("without", "none")):
+        model = reader_of("transformer", positions=positions)
+        runs.append((name, side(model, BITES, "x y"), side(model, BITTEN, "y x")))
+    view = versus_runs_view(runs)
+    table, first, second, lines, *heads = view.panels
+    assert isinstance(table, Table)
+    assert [(row[0], row[4]) for row in table.rows] == [("with", "yes"), ("without", "no")]
+    assert [row[1] for row in table.rows] == ["yes (0.700)"] * 2
+    assert table.rows[0][3] == compare_sides(*runs[0][1:]).difference
+    assert isinstance(lines, Lines)
+    assert [line.name for line in lines.series] == ["with", "without"]
+    assert lines.series[0].y[-1] > 1e-3 > 1e-5 > lines.series[1].y[-1]
+    assert view.note.startswith(
+        "'x y' and 'y x' hold the same words, in another order. with: This model tells them apart"
+    )
+    assert "without: This model gives both the same answer" in view.note
+    assert isinstance(first, Tokens)
+    assert isinstance(second, Tokens)
+    assert (first.title, second.title) == ("the first text", "the second text")
+    assert (first.tokens, second.tokens) == (words_of(BITES), words_of(BITTEN))
+    assert second.values.tolist() == [[1, 0, 1, 1, 1]]
+    expected = [
+        (f"{run}: attention in the {name} text", side)
+        for run, *sides in runs
+        for name, side in zip(("first", "second"), sides, strict=True)
+    ]
+    for panel, (name, side_shown) in zip(heads, expected, strict=True):
+        assert isinstance(panel, Heads)
+        assert panel.title == name
+        assert side_shown.attention is not None
+        np.testing.assert_array_equal(panel.weights, side_shown.attention)
+        assert panel.rows == panel.columns == side_shown.tokens
+
+
+def test_runs_that_cut_a_text_otherwise_each_show_it() -> None:
+    one, other = by_hand([1.0, 0.0], "dog bites"), by_hand([1.0, 0.0], "d og bites")
+    view = versus_runs_view([("words", one, one), ("pieces", other, other)])
+    shown = [panel for panel in view.panels if isinstance(panel, Tokens)]
+    assert [panel.title for panel in shown] == [
+        f"{run}: the {name} text" for run in ("words", "pieces") for name in ("first", "second")
+    ]
+    assert shown[2].tokens == ["d", "og", "bites"]
+    assert not [panel for panel in view.panels if isinstance(panel, Heads)]

@@ -1,0 +1,156 @@
+"""Parameters that others have published, and trainings on GPUs that nobody has."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.config.errors import SettingError
+from glassformer.config.resolve import flatten
+from glassformer.config.say import silent
+from glassformer.planning.on_paper import _border
+from glassformer.planning.paper import ALL, COPIED, GRADIENTS, OPTIMISER, Paper, Scaled, ways
+from glassformer.planning.setup import from_data
+from glassformer.planning.step import Where
+from glassformer.verbs.plan import plan
+
+GPT2_SMALL = {
+    "style": "gpt2", "model.layers": 12, "model.heads": 12, "model.width": 768, "model.context": 1024,
+    "vocab_size": 50257,
+}  # fmt: skip
+LLAMA2_7B = {
+    "style": "llama", "model.layers": 32, "model.heads": 32, "model.width": 4096, "model.hidden": 11008,
+    "model.tied": False, "vocab_size": 32000, "model.context": 4096,
+}  # fmt: skip
+LLAMA3_70B = {
+    "style": "llama", "model.layers": 80, "model.heads": 64, "model.kv_heads": 8, "model.width": 8192,
+    "model.hidden": 28672, "model.tied": False, "vocab_size": 128256, "model.context": 8192,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shape", "parameters"),
+    [(GPT2_SMALL, 124_439_808), (LLAMA2_7B, 6_738_415_616)],
+    ids=["gpt2", "llama-2-7b"],
+)
+def test_published_numbers_of_parameters(shape: dict[str, Any], parameters: int) -> None:
+    found = plan(tokens=10**9, optimizer="adamw", gpus=8, **shape)
+    assert found.parameters == sum(found.parts.values()) == parameters
+    copied = found.to_dict()["paper"]["ways"][0]
+    assert copied["weights"] == pytest.approx(4 * parameters, rel=1e-6)
+    states = copied["weights"] + copied["gradients"] // 2 + copied["optimiser"]  # half: buckets hold gradients again
+    assert states == pytest.approx(16 * parameters, rel=1e-6)
+
+
+def test_70_billion_parameters_on_64_gpus() -> None:
+    found = plan(tokens=10**12, optimizer="adamw", gpus=64, memory=80, **LLAMA3_70B)
+    assert found.parameters == sum(found.parts.values()) == 70_553_706_496
+    assert found.paper is not None
+    assert found.paper.least is not None
+    way, again = found.paper.least
+    assert (way.name, again) == (ALL, True)
+    few = plan(tokens=10**12, optimizer="adamw", gpus=8, memory=80, batch_size=8, **LLAMA3_70B)
+    assert few.paper is not None
+    assert few.paper.least is None
+    needed = few.paper.gpus_needed
+    assert needed is not None
+    assert 8 < needed <= 64
+    assert f"It would take {needed} of them" in " ".join(few.words)
+
+
+def test_floating_point_operations_are_six_for_each_weight_and_token() -> None:
+    """And for attention twelve for each layer, width and token before it, as Kaplan et al. 2020 count."""
+    found = plan(tokens=10**9, gpus=8, batch_size=8, **LLAMA2_7B)
+    tables = found.parts["word vectors"]
+    assert found.work.products == found.parameters - tables - found.parts["norms"] + 32 * 2 * 4096 * 4096
+    assert found.work.flops == 6 * found.work.products * 8 * 4096
+    assert found.work.updates == -(-(10**9) // (8 * 4096))
+    assert found.paper is not None
+    assert found.paper.least is not None
+    more = 4 / 3 if found.paper.least[1] else 1
+    assert found.seconds == pytest.approx(more * found.work.updates * found.work.flops / (8 * 400e12))
+
+
+def test_more_examples_take_more_activations_and_no_more_states() -> None:
+    one, two = (plan(tokens=10**9, gpus=4, batch_size=4 * rows, **GPT2_SMALL) for rows in (1, 2))
+    assert one.paper is not None
+    assert two.paper is not None
+    for less, more in zip(one.paper.ways, two.paper.ways, strict=True):
+        assert less.states == more.states
+        assert less.activations < more.activations < 2 * less.activations  # copies of weights do not double
+
+
+SCALED = Scaled(
+    weights=4000,
+    block=300,
+    gradients=4000,
+    optimiser=8000,
+    average=0,
+    rest=50,
+    layer=100,
+    copies=20,
+    border=7,
+    layers=10,
+)
+
+
+def test_what_is_shared_is_divided() -> None:
+    found = {way.name: way for way in ways(SCALED, 8)}
+    assert [found[COPIED].weights, found[COPIED].gradients, found[COPIED].optimiser] == [4000, 8000, 8000]
+    assert [found[OPTIMISER].gradients, found[OPTIMISER].optimiser] == [8000, 1000]
+    assert [found[GRADIENTS].weights, found[GRADIENTS].gradients] == [4000, 500 + 300]
+    assert found[ALL].weights == 500 + 1000 + 2 * 300  # a share, what lies outside the layers, two of these
+    assert found[COPIED].activations == 50 + 10 * 120
+    assert found[ALL].activations == 50 + 10 * 100 + 20
+    assert all(way.again == 50 + 10 * 7 + 120 for way in found.values())
+    (alone, *_) = ways(SCALED, 1)
+    assert alone.gradients == 4000, "one GPU exchanges nothing"
+
+
+def test_the_least_sharing_and_the_fewest_gpus() -> None:
+    def on(gpus: int, room: int) -> Paper:
+        return Paper(gpus, room / 0.9 / 2**30 + 1e-9, 1, SCALED, 400.0)
+
+    assert on(8, 10**6).least == (ways(SCALED, 8)[0], False)
+    assert on(8, 20_300).least == (ways(SCALED, 8)[0], True)
+    assert on(8, 4200).least == (ways(SCALED, 8)[3], True)
+    assert on(8, 20_300).seconds(3e15) == pytest.approx(4 / 3 * on(8, 10**6).seconds(3e15))
+    assert on(8, 3000).least is None
+    needed = on(8, 3000).gpus_needed
+    assert needed is not None
+    assert ways(SCALED, needed)[3].total(again=True) <= 3000 < ways(SCALED, needed - 1)[3].total(again=True)
+    assert on(8, 1500).gpus_needed is None, "a gathered block is as large on any number of GPUs"
+
+
+def test_a_batch_that_cannot_be_shared() -> None:
+    with pytest.raises(SettingError, match=r"batch_size 12 cannot be shared evenly by 8 GPUs .* a multiple of 8 can"):
+        plan(tokens=10**6, gpus=8, batch_size=12)
+
+
+@pytest.mark.parametrize("model", ["lstm", "cnn", "window"])
+def test_models_whose_layers_are_not_alike(model: str) -> None:
+    found = plan(tokens=10**7, gpus=2, model=model)
+    assert found.paper is not None
+    assert found.paper.least is not None
+    assert found.seconds is not None
+
+
+@pytest.mark.parametrize(
+    ("data", "bytes_each", "tokens"),
+    [("digits", 2, 4), ("opinions:rows=80", 4, None), ("reverse-pairs:rows=200", 4, None)],
+    ids=str,
+)
+def test_what_goes_into_a_layer(data: str, bytes_each: int, tokens: int | None) -> None:
+    """Patches of an image, and not its colours; source and target of a translation, and not one of them."""
+    planned = from_data(flatten({"data.path": data, "size": "nano", "model": "transformer"}), None, silent, gpus=1)
+    found = _border(planned, planned.piece, Where(torch.device("cuda"), "bf16", stand_in=True))
+    places = (0, 2) if "pairs" in data else (0,)
+    long = tokens or sum(planned.piece[place].shape[1] for place in places)
+    assert found == bytes_each * planned.batch * long * planned.config.model.width
+
+
+def test_data_on_paper() -> None:
+    found = plan("reverse-pairs:rows=200", gpus=4, memory=1, size="nano")
+    assert found.config.task == "translation"
+    assert found.paper is not None
+    assert found.work.tokens > 1000

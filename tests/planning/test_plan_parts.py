@@ -1,0 +1,280 @@
+"""Parameters by part, multiplications, and pieces of a batch that fit."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from glassformer.config.encoders import ENCODERS
+from glassformer.config.errors import SettingError
+from glassformer.config.resolve import flatten, resolve
+from glassformer.experiments.alike import alike
+from glassformer.experiments.plan import MODELS
+from glassformer.models.build import build_language_model, build_masked_model, learned_count, parameter_count
+from glassformer.models.counting import multiplications
+from glassformer.models.masked_model import MaskedLanguageModel
+from glassformer.planning import here
+from glassformer.planning import probe as probing
+from glassformer.planning.parts import parameters_by_part, tied
+from glassformer.planning.room import Room, _allowed, fit, room_of
+from glassformer.planning.setup import BATCHES, from_data
+from glassformer.planning.step import BACKWARD, FORWARD, UPDATE, Needs, Where, pretending, products
+from glassformer.planning.units import count, duration, size
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.verbs.plan import plan
+
+WRITING = "reverse:rows=300"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "SECONDS", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "encoder"),
+    [
+        *((WRITING, name) for name in MODELS),
+        *(("opinions:rows=80", name) for name, info in ENCODERS.items() if "text" in info.reads),
+        ("reverse-pairs:rows=200", "transformer"),
+        ("reverse-pairs:rows=200", "lstm"),
+        ("iris", "transformer"),
+        ("digits", "cnn"),
+    ],
+)
+def test_parts_sum_up(data: str, encoder: str) -> None:
+    planned = from_data(flatten({"data.path": data, "model": encoder}), None, lambda text: None, gpus=None)
+    with pretending(Where(torch.device("cpu"), "fp32")):
+        model = planned.build(planned.config)
+        found = parameters_by_part(model)
+        assert sum(found.values()) == parameter_count(model) > 0
+    assert "other" not in found
+
+
+def test_the_head_of_a_masked_model_is_counted_with_all_it_has() -> None:
+    asked = {"task": "masked-language-model", "model.style": "bert", "model.layers": 1, "model.width": 24,
+             "model.heads": 2, "model.hidden": 40, "model.context": 16, "model.head_bias": True}  # fmt: skip
+    d, inner, vocab = 24, 40, 99
+    model = build_masked_model(resolve({}, asked).model, vocab=vocab)
+    assert parameters_by_part(model) == {
+        "word vectors": vocab * d,
+        "positions": 16 * d,
+        **{f"attention: {part}": d * d + d for part in ("queries W^Q", "keys W^K", "values W^V", "output W^O")},
+        "feed-forward": 2 * d * inner + inner + d,
+        "norms": 4 * 2 * d,
+        "head": d * d + d + vocab,
+    }
+    assert tied(model)
+
+
+def test_parts_of_a_transformer() -> None:
+    d, inner, vocab, layers = 24, 40, 260, 3
+    found = plan(
+        tokens=10**6, style="gpt2", vocab_size=vocab,
+        **{"model.width": d, "model.heads": 4, "model.hidden": inner, "model.layers": layers, "model.context": 17},
+    )  # fmt: skip
+    square = layers * (d * d + d)
+    assert found.parts == {
+        "word vectors": vocab * d,
+        "positions": 17 * d,
+        **{f"attention: {name}": square for name in ("queries W^Q", "keys W^K", "values W^V", "output W^O")},
+        "feed-forward": layers * (2 * d * inner + inner + d),
+        "norms": (2 * layers + 1) * 2 * d,
+    }
+    assert found.tied
+
+
+def test_weights_that_are_not_learned_and_weights_of_nothing_known() -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.head = nn.Linear(3, 5), nn.Linear(5, 2)
+            self.first.bias.requires_grad_(False)
+
+    assert parameters_by_part(Own()) == {"other": 20, "head": 12}
+    assert (parameter_count(Own()), learned_count(Own())) == (32, 27)
+    assert not tied(Own())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_multiplications_are_those_of_the_formulas(name: str) -> None:
+    """Counted as a model goes through its steps, and from its sizes."""
+    settings = alike([name], width=16, layers=3, vocab=29, context=11)[name]
+    task = LanguageModelling({}, context=11, start=None)
+    ids = torch.zeros(5, 11, dtype=torch.long)
+    counted = products(partial(build_language_model, settings, vocab=29), task, (ids, ids))
+    assert counted == 5 * multiplications(settings, vocab=29, tokens=11)
+
+
+def test_of_a_masked_model_only_guessed_places_are_scored() -> None:
+    flags = {"data.path": WRITING, "task": "masked-language-model", "style": "bert", "model.width": 16,
+             "model.layers": 1, "model.heads": 2, "model.context": 32, "batch_size": 5, "seed": 2}  # fmt: skip
+    planned = from_data(flatten(flags), None, lambda text: None, gpus=None)
+    model, width = planned.build(planned.config), 16
+    assert isinstance(model, MaskedLanguageModel)
+    inputs, places, *_ = planned.piece
+    vocab = model.head.out_features
+    body = multiplications(planned.config.model, vocab=vocab, tokens=32) - 32 * width * vocab
+    counted = products(partial(planned.build, planned.config), planned.task, planned.piece)
+    assert counted == len(inputs) * body + places.numel() * (width * width + width * vocab)
+    assert places.numel() <= inputs.numel() / 2
+    found = [planned.task.batch(step).tensors(torch.device("cpu"))[1].numel() for step in range(BATCHES)]
+    assert places.numel() == max(found) > found[0]
+
+
+# --- what fits ---
+
+
+def needs_of(rows: int, pieces: int) -> Needs:
+    """1000 whatever the batch, and 10 for each example."""
+    held = 1000 + 10 * rows + (300 if pieces > 1 else 0)
+    return Needs(600, 300, 100, 0, 10 * rows, rows, {FORWARD: held, BACKWARD: held, UPDATE: 1100})
+
+
+@pytest.mark.parametrize(
+    ("room", "accumulate", "rows"),
+    [(10_000, 1, 64), (1640, 1, 64), (1639, 2, 32), (1619, 4, 16), (1311, 64, 1), (1309, 0, 1)],
+)
+def test_the_fewest_pieces_that_fit(room: int, accumulate: int, rows: int) -> None:
+    pieces = [1, 2, 4, 8, 16, 32, 64]
+    there = Room(-(-room * 10 // 9), "somewhere")
+    found = fit(needs_of(64, 1), 64, 1, pieces, there, needs_of)
+    assert (found.accumulate, found.rows) == (accumulate, rows)
+    assert found.needs.peak <= there.usable or not accumulate
+
+
+def test_an_update_that_does_not_fit_is_in_no_piece_smaller() -> None:
+    asked, looked = replace(needs_of(64, 1), peaks={FORWARD: 800, BACKWARD: 900, UPDATE: 3000}), list[int]()
+
+    def at(rows: int, pieces: int) -> Needs:
+        looked.append(pieces)
+        return replace(asked, batch=rows)
+
+    found = fit(asked, 64, 1, range(1, 65), Room(2000, "somewhere"), at)
+    assert (found.accumulate, looked) == (0, [2])  # one look, to say what one example takes
+
+
+def test_memory_that_is_given_or_there() -> None:
+    assert room_of(torch.device("cpu"), 1.5).bytes == 1.5 * 2**30
+    assert 2**20 < room_of(torch.device("cpu")).bytes < 2**50
+
+
+def test_a_container_allows_less(tmp_path: Path) -> None:
+    for name, text in {
+        "max": "1000\n",
+        "current": "700\n",
+        "stat": "anon 400\nactive_file 150\ninactive_file 50\n",
+    }.items():
+        (tmp_path / f"memory.{name}").write_text(text)
+    assert _allowed(tmp_path) == 1000 - 700 + 200
+    (tmp_path / "memory.max").write_text("max\n")
+    assert _allowed(tmp_path) == _allowed(tmp_path / "nowhere") == 2**62
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_batch_that_does_not_fit_is_cut() -> None:
+    found = plan(WRITING, memory=0.05, batch_size=32, **{"model.width": 64, "model.layers": 1})
+    assert found.fit is not None
+    assert found.needs is not None
+    assert found.needs.peak > 0.9 * 0.05 * 2**30 >= found.fit.needs.peak
+    assert found.advice == f"--training.accumulate {found.fit.accumulate}"
+    assert found.advice in " ".join(found.words)
+    again = plan(WRITING, memory=0.05, batch_size=32, probe=False,
+                 **{"model.width": 64, "model.layers": 1, "training.accumulate": found.fit.accumulate})  # fmt: skip
+    assert again.advice is None
+    assert again.needs == found.fit.needs
+
+
+@pytest.mark.parametrize(("compile", "said"), [("auto", False), ("on", True)])
+def test_that_a_compiled_step_holds_less_is_said_beside_the_memory(compile: str, said: bool) -> None:
+    found = plan(WRITING, probe=False, **{"model.width": 16, "training.compile": compile})
+    (memory,) = [panel for panel in found.view().panels if panel.title == "Memory of a step"]
+    assert ("a compiled step holds less" in memory.note) == said
+    assert memory.note == " ".join(found.notes)
+
+
+def test_on_a_gpu_long_trainings_are_compiled_and_kernels_need_more() -> None:
+    planned = from_data(flatten({"data.path": WRITING, "steps": 5000}), None, lambda text: None, gpus=None)
+    stepping = here._Stepping(planned, Where(torch.device("cuda"), "bf16"), really=False)
+    first, second = here._notes(stepping, stepping.where)
+    assert "cuBLAS 8 to 32 MiB" in first
+    assert second == here.COMPILED
+
+
+def test_nothing_fits() -> None:
+    found = plan(WRITING, memory=0.001)
+    assert found.fit is not None
+    assert found.fit.accumulate == 0
+    assert found.speed is None
+    assert "weights, gradients and optimiser alone take" in " ".join(found.words)
+
+
+# --- how long ---
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_probe_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    found = plan(WRITING, steps=40, **{"model.width": 16})
+    assert list(tmp_path.iterdir()) == []
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.get_num_threads() == threads
+    assert found.speed is not None
+    assert found.speed.updates >= 1
+    assert found.seconds is not None
+    updates = 40 * found.work.per_update / found.speed.tokens
+    assert updates < found.seconds < updates + 30
+    assert found.work.epochs == pytest.approx(
+        40 * found.work.per_update / found.work.tokens, rel=0.1
+    )  # windows do not quite cover it
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("data", "model"), [("opinions:rows=80", "lstm"), ("reverse-pairs:rows=200", "transformer")])
+def test_minutes_are_turned_into_updates(data: str, model: str) -> None:
+    found = plan(data, model=model, minutes=2, **{"model.width": 16})
+    assert found.speed is not None
+    assert found.work.updates is not None
+    least, most = (share * 120 * found.speed.tokens / found.work.per_update for share in (0.89, 1.0))
+    assert least <= found.work.updates <= most + 1
+    without = plan(data, model=model, minutes=2, probe=False, **{"model.width": 16})
+    assert without.work.updates is None
+    assert "only trying them out can say" in " ".join(without.words)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("data", [WRITING, "reverse-pairs:rows=200", "iris"])
+def test_a_refit_is_judged_on_nothing_on_the_way(data: str) -> None:
+    model = {"model": "linear"} if data == "iris" else {"model.width": 16}
+    found = plan(data, steps=10, **model, **{"data.refit": True})
+    assert found.speed is not None
+    assert found.seconds == pytest.approx(10 * found.work.per_update / found.speed.tokens)
+
+
+def test_a_model_of_ones_own_is_refused() -> None:
+    with pytest.raises(SettingError, match="models by name"):
+        plan(WRITING, model=nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "said"),
+    [
+        (size, 1000, "1.0 KiB"),
+        (size, 3 * 2**20, "3.0 MiB"),
+        (size, 1234 * 2**30, "1,234 GiB"),
+        (duration, 0.0123, "12.3 ms"),
+        (duration, 119, "119 seconds"),
+        (duration, 150, "2.5 minutes"),
+        (duration, 86400 * 3.5, "3.5 days"),
+        (count, 124_439_808, "124,439,808"),
+        (count, 70_553_706_496, "70.6 billion"),
+        (count, 15e12, "15 trillion"),
+    ],
+)
+def test_words(function: Any, value: float, said: str) -> None:
+    assert function(value) == said

@@ -1,0 +1,118 @@
+"""Two models on the same examples: differences by hand, against paired and Welch's tests; McNemar against scipy."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from glassformer.statistics.paired import Difference, McNemar, difference, mcnemar
+
+RANDOM = np.random.default_rng(5)
+
+
+def test_trained_once_it_is_the_paired_t_test() -> None:
+    a, b = RANDOM.normal(1, 1, (1, 53)), RANDOM.normal(0.8, 1, (1, 53))
+    found = difference(a, b)
+    known = stats.ttest_rel(a[0], b[0])
+    low, high = known.confidence_interval(0.95)
+    assert (found.value, found.low, found.high) == pytest.approx((a.mean() - b.mean(), low, high))
+    assert found.p == pytest.approx(known.pvalue)
+    assert not found.seeds
+
+
+def test_where_only_seeds_differ_it_is_welchs_test() -> None:
+    """All examples alike: what varies is what seeds do to all of them."""
+    a, b = np.array([0.71, 0.74, 0.75]), np.array([0.60, 0.75, 0.66, 0.69, 0.61])
+    found = difference(np.repeat(a[:, None], 17, 1), np.repeat(b[:, None], 17, 1))
+    known = stats.ttest_ind(a, b, equal_var=False)
+    low, high = known.confidence_interval(0.95)
+    assert (found.low, found.high, found.p) == pytest.approx((low, high, known.pvalue))
+    assert found.seeds
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_both_kinds_of_chance_written_out(weighted: bool) -> None:
+    seeds, count = 3, 41
+    weights = RANDOM.integers(1, 6, count).astype(float) if weighted else None
+    a = RANDOM.normal(0, 1, count) + RANDOM.normal(0, 2, (seeds, 1)) + RANDOM.normal(0, 0.3, (seeds, count))
+    b = RANDOM.normal(0, 1, (1, count))
+    w = np.ones(count) if weights is None else weights
+    means = [sum(w * row) / sum(w) for row in a]
+    apart = a.mean(0) - b[0]
+    value = sum(w * apart) / sum(w)
+    examples = sum((w * (apart - value) / sum(w)) ** 2) * count / (count - 1)
+    rest = [
+        w[i] / sum(w) * (a[s, i] - a[:, i].mean() - means[s] + np.mean(means))
+        for s in range(seeds)
+        for i in range(count)
+    ]
+    twice = sum(np.square(rest)) * count / (count - 1) / (seeds - 1) / seeds
+    parts = {count - 1: examples, seeds - 1: np.var(means, ddof=1) / seeds, (seeds - 1) * (count - 1): -twice}
+    variance = sum(parts.values())
+    df = variance**2 / sum(part**2 / free for free, part in parts.items())
+    found = difference(a, b, weights)
+    half = stats.t.ppf(0.975, df) * math.sqrt(variance)
+    assert (found.value, found.low, found.high) == pytest.approx((value, value - half, value + half))
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(value) / math.sqrt(variance), df))
+    assert not found.seeds
+    twin = difference(a, np.repeat(b, 2, 0), weights)  # a floor, which no seed changes
+    assert (twin.low, twin.high, twin.seeds) == (pytest.approx(found.low), pytest.approx(found.high), True)
+
+
+def test_the_other_way_round() -> None:
+    a, b = RANDOM.normal(1, 1, (3, 29)), RANDOM.normal(0, 1, (2, 29))
+    one, other = difference(a, b), difference(b, a)
+    assert (one.value, one.low, one.high, one.p) == pytest.approx((-other.value, -other.high, -other.low, other.p))
+
+
+def test_nothing_varies() -> None:
+    same, better = np.zeros((2, 6)), np.ones((2, 6))
+    assert difference(same, same) == Difference(0, 0, 0, 1.0, True)
+    found = difference(better, same)
+    assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1))
+    assert found.p == 2**-5  # as six throws of a coin, all heads or all tails
+    assert difference(better[:1, :1], same[:1, :1]) == Difference(1, -math.inf, math.inf, 1.0, False)
+
+
+def test_rounding_is_no_difference() -> None:
+    seeds = np.repeat([[0.1], [0.2], [0.3]], 40, 1)
+    a, b = seeds, seeds[::-1]
+    assert a.mean(0)[0] != b.mean(0)[0]  # the same numbers, added in another order
+    assert difference(a - a.mean() + 0.7, b - b.mean() + 0.7).p == pytest.approx(1.0)
+    assert difference(np.full((1, 40), 0.1 + 0.2), np.full((1, 40), 0.3)).p == 1.0
+
+
+def test_seeds_that_both_models_share_leave_an_interval_of_use() -> None:
+    """What seeds do to single examples is the same in both, and cancels in the difference; each alone has plenty of it.
+    Taken off, it leaves so little that the plain formula has far less than one degree of freedom.
+    """
+    random = np.random.default_rng(0)
+    found = []
+    for _ in range(300):
+        shared = random.normal(0, 1, (2, 30))
+        a, b = (shared + random.normal(0, 0.01, (2, 30)) for _ in range(2))
+        found.append(difference(a, b))
+    assert max(one.high - one.low for one in found) < 20
+    assert np.mean([one.low <= 0 <= one.high for one in found]) >= 0.95
+
+
+def test_scores_on_other_examples() -> None:
+    with pytest.raises(ValueError, match=r"\(1, 3\) and \(1, 4\)"):
+        difference(np.zeros((1, 3)), np.zeros((1, 4)))
+    with pytest.raises(ValueError, match="a row for each seed"):
+        difference(np.zeros(3), np.zeros(3))
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (0, 9), (3, 11), (7, 7), (120, 171), (5000, 5201)])
+def test_mcnemar_is_the_exact_binomial_test(first: int, second: int) -> None:
+    both, neither = 5, 3
+    a = np.array([True] * first + [False] * second + [True] * both + [False] * neither)
+    b = np.array([False] * first + [True] * second + [True] * both + [False] * neither)
+    p = stats.binomtest(first, first + second).pvalue if first + second else 1.0
+    assert mcnemar(a, b) == McNemar(first, second, both, neither, pytest.approx(p, rel=1e-8))
+
+
+def test_mcnemar_of_other_examples() -> None:
+    with pytest.raises(ValueError, match="not 2 and 3"):
+        mcnemar(np.zeros(2, bool), np.zeros(3, bool))

@@ -1,9 +1,0 @@
-"""Models for tests of `scaling`."""
-
-from glassformer.models.build import build_language_model
-from glassformer.models.language_model import LanguageModel
-from glassformer.verbs.scaling.alike import alike
-
-
-def tiny(name: str) -> LanguageModel:
-    return build_language_model(alike([name], width=16, layers=1, vocab=13, context=64)[name], vocab=13, seed=0)
