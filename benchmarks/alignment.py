@@ -15,7 +15,7 @@ import numpy as np
 
 import glassformer as gf
 from glassformer.data.datasets.dates import date_test_rows, spans
-from glassformer.families.model_input import given
+from glassformer.families.examples import encode_example
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.attention_views import share_on
 
@@ -26,7 +26,7 @@ PARTS = ["year"] * 4 + [""] + ["month"] * 2 + [""] + ["day"] * 2 + [""]
 def measure(loaded, rows):
     found, even, right = [], [], 0
     for source, target in rows:
-        example = given(loaded, source, beam=1)
+        example = encode_example(loaded, source, beam=1)
         if example.output != target:
             continue
         right += 1

@@ -23,7 +23,8 @@ from glassformer.config.say import silent
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import whole_table
-from glassformer.families.prepare import divide, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import split_data
 
 PEER = """
 import json, sys
@@ -39,8 +40,8 @@ print(json.dumps([model.score(features.transform(texts), labels) for texts, labe
 
 def peer(data, also, longest):
     """scikit-learn on glassformer's own split; `longest`: runs of words that count."""
-    config, table = settle({}, {"data.path": data}, silent)
-    parts = divide(config, table).parts
+    config, table = infer_config({}, {"data.path": data}, silent)
+    parts = split_data(config, table).parts
     held = {"train": parts["train"], "held": parts.get("test", parts["validation"])}
     if also:
         other = read_table(also, config.data)

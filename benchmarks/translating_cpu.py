@@ -18,7 +18,7 @@ from transformers import MarianConfig, MarianMTModel
 
 from glassformer.config.resolve import resolve
 from glassformer.decoding.beam import beam_search
-from glassformer.families.load import load_translator
+from glassformer.families.load import load_for
 from glassformer.models.build import build_seq2seq
 
 VOCAB, LAYERS, WIDTH, HEADS = 8000, 4, 192, 4
@@ -100,7 +100,7 @@ def main():
     if options.run:
         with open(options.file, encoding="utf-8") as file:
             texts = [line.strip() for line in file][: options.sentences]
-        loaded = load_translator(options.run, "cpu")
+        loaded = load_for("translate", options.run, "cpu")
         began = time.perf_counter()
         loaded.translate(texts, beam=BEAM)
         print(f"{options.run}: {len(texts) / (time.perf_counter() - began):.1f} sentences/s")

@@ -11,7 +11,6 @@ from glassformer.config.version import VERSION
 if TYPE_CHECKING:
     from glassformer.config.errors import GlassformerError as GlassformerError
     from glassformer.encoders.registry import register_encoder as register_encoder
-    from glassformer.families.evaluate import evaluate as evaluate
     from glassformer.families.load import load as load
     from glassformer.inspection.capture import capture as capture
     from glassformer.reporting.report import report as report
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from glassformer.verbs.check import check as check
     from glassformer.verbs.doctor import doctor as doctor
     from glassformer.verbs.errors import errors as errors
+    from glassformer.verbs.evaluate import evaluate as evaluate
     from glassformer.verbs.export import export as export
     from glassformer.verbs.import_model import import_model as import_model
     from glassformer.verbs.look import look as look
@@ -40,7 +40,7 @@ _PUBLIC = {
     "cross_validate": "glassformer.trials.folds",
     "doctor": "glassformer.verbs.doctor",
     "errors": "glassformer.verbs.errors",
-    "evaluate": "glassformer.families.evaluate",
+    "evaluate": "glassformer.verbs.evaluate",
     "export": "glassformer.verbs.export",
     "import_model": "glassformer.verbs.import_model",
     "load": "glassformer.families.load",

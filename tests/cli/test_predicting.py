@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.families.load import LoadedPredictor
+from glassformer.families.labelling import LoadedPredictor
 from helpers.running import Command
 from helpers.tables import read_csv, write_table
 

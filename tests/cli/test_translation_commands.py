@@ -10,7 +10,7 @@ import pytest
 import sacrebleu
 from matplotlib.image import imread
 
-from glassformer.families.load import load_translator
+from glassformer.families.load import load_for
 from helpers.running import Command, begin, finish
 from helpers.tables import write_table
 from helpers.translating import mirrored, write_aligned, write_tmx
@@ -20,7 +20,7 @@ TEXTS = ["abc", "fed", "a", "", "bcdefa", "   ", "cab"]
 
 @pytest.fixture
 def expected(translators: Path) -> list[str]:
-    found = load_translator(translators / "gru", "cpu").translate(TEXTS)
+    found = load_for("translate", translators / "gru", "cpu").translate(TEXTS)
     return [one.text for one in found]
 
 
@@ -59,7 +59,7 @@ def test_more_lines_than_go_through_at_once(
 
 
 def test_the_best_few_and_json(command: Command, translators: Path) -> None:
-    loaded = load_translator(translators / "gru", "cpu")
+    loaded = load_for("translate", translators / "gru", "cpu")
     found = loaded.translate(["abc", "", "fed"], beam=4, nbest=3, length_penalty=0.5)
     words = ["abc", "", "fed", "--beam", "4", "--nbest", "3", "--length-penalty", "0.5"]
     code, out, _ = command("translate", translators / "gru", *words)
@@ -133,7 +133,7 @@ def test_pictures_of_an_alignment(command: Command, translators: Path, tmp_path:
     assert code == 0, err
     seen = json.loads((tmp_path / "a.json").read_text())
     (heads,) = seen["panels"]
-    written = load_translator(translators / "gru", "cpu").translate("abcd").text
+    written = load_for("translate", translators / "gru", "cpu").translate("abcd").text
     assert heads["columns"] == ["a", "b", "c", "d", "<end>"]
     assert heads["rows"] == [*written, "<end>"]
     assert out.splitlines()[0] == seen["title"] == written

@@ -17,8 +17,8 @@ from glassformer.config.errors import TrainingFailed
 from glassformer.diagnosis.listener import Doctor
 from glassformer.diagnosis.measure import dead_shares, head_entropies, stuck_shares, training_loss
 from glassformer.diagnosis.patient import patient_of
-from glassformer.families.held_out import prepare_again
 from glassformer.families.load import load
+from glassformer.families.prepare import prepare_again
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report_of
 from glassformer.runs.run import Run
@@ -88,12 +88,11 @@ def test_a_rate_without_measure_names_layer_step_and_batch(tmp_path: Path) -> No
 
 
 def _named(run: Path) -> list[tuple[str, object]]:
+    from glassformer.families.base import Processor
     from glassformer.families.build import build_model
 
     config = Run(run).config()
-    model = build_model(
-        config, tokenizer=Run(run).tokenizer(), target_tokenizer=None, features=None, answers=None, own=None
-    )
+    model = build_model(config, Processor(tokenizer=Run(run).tokenizer()))
     return [*model.named_modules(), *model.named_parameters()]
 
 

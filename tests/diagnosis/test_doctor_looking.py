@@ -10,8 +10,8 @@ import glassformer as gf
 from glassformer.config.errors import TrainingFailed
 from glassformer.diagnosis.findings import findings_of, logged_panel
 from glassformer.diagnosis.measure import dead_shares
-from glassformer.families.held_out import prepare_again
 from glassformer.families.load import load
+from glassformer.families.prepare import prepare_again
 from glassformer.runs.run import Run
 from glassformer.verbs.doctor import doctor
 from helpers.kinds import write_rows

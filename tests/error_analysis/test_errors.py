@@ -13,12 +13,14 @@ from glassformer.config.errors import DataError, Misuse, RunError
 from glassformer.data.packing.store import Tokens
 from glassformer.data.split.labelled import Labelled
 from glassformer.error_analysis import comparison as errors_versus
-from glassformer.families.evaluate import Asked, evaluate, judged
+from glassformer.families.evaluate import evaluate_run
 from glassformer.families.load import load
+from glassformer.families.requests import EvaluateOptions
 from glassformer.rendering.panels import Gallery, Lines, Points, Table
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report
 from glassformer.verbs.errors import errors
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.kinds import rows_of, write_bars, write_rows
 from helpers.running import labelled, tiny
@@ -247,7 +249,7 @@ def test_the_loss_of_tokens_sums_up(made: Callable[[str], Path]) -> None:
         arrays = evaluation.arrays
         assert len(arrays["loss"]) == evaluation.metrics["tokens"]
         assert arrays["loss"].mean() == pytest.approx(evaluation.metrics["loss"], rel=1e-4)
-        known = judged(made(name), Asked()).inputs
+        known = evaluate_run(made(name), EvaluateOptions()).inputs
         assert isinstance(known, Tokens)
         start = load(made(name)).tokenizer.start  # type: ignore[union-attr]
         assert sorted(arrays["place"].tolist()) == [one for one in range(1, len(known)) if known.ids[one] != start]
@@ -303,7 +305,7 @@ def test_two_classifiers_side_by_side(made: Callable[[str], Path]) -> None:
 
 
 def test_rows_of_two_files_that_stand_on_one_line(made: Callable[[str], Path]) -> None:
-    one = judged(made("texts"), Asked())
+    one = evaluate_run(made("texts"), EvaluateOptions())
     assert isinstance(one.part, Labelled)
     twice = replace(one, part=replace(one.part, lines=[3] * len(one.part)))
     first, second = errors_versus._matched(twice, twice)
@@ -319,7 +321,7 @@ def test_runs_that_read_other_columns(made: Callable[[str], Path]) -> None:
     """The same rows, read again; each run then says of them what it says alone."""
     view = errors(made("tables"), versus=made("columns"))
     table = panel(view, "tables and columns, side by side")
-    lines = judged(made("tables"), Asked()).part.lines  # type: ignore[union-attr]
+    lines = evaluate_run(made("tables"), EvaluateOptions()).part.lines  # type: ignore[union-attr]
     mine = [one["predicted"] == one["label"] for one in evaluate(made("tables")).records]
     everything = evaluate(made("columns"), str(made("tables").parent / "a.csv")).records
     theirs = [one["predicted"] == one["label"] for one in (everything[line - 2] for line in lines)]

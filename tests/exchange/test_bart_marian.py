@@ -15,7 +15,7 @@ from glassformer.decoding.translate import GREEDY, Search, longest_translation, 
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.importing import import_found
-from glassformer.families.load import LoadedTranslator
+from glassformer.families.translation import LoadedTranslator
 from glassformer.models.seq2seq import Seq2Seq
 from helpers.translator_twins import (
     CONTEXT,

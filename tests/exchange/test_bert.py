@@ -26,7 +26,9 @@ from glassformer.exchange.huggingface.exporting import Exported, export_huggingf
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.registry import written
 from glassformer.exchange.importing import Imported, import_found
-from glassformer.families.load import LoadedMasked, LoadedPredictor, LoadedVectors
+from glassformer.families.embedding import LoadedEmbedder
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.masked import LoadedMasked
 from glassformer.models.build import build_masked_model
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.export import export
@@ -121,7 +123,7 @@ def test_a_model_of_sentences_gives_their_vectors(mode: str, unit: bool, tmp_pat
     run = gf.import_model(tmp_path / "in", tmp_path / "run", say=words.append)
     assert any("pooler is left out" in line for line in words)
     ours = gf.load(run, "cpu")
-    assert isinstance(ours, LoadedVectors)
+    assert isinstance(ours, LoadedEmbedder)
     wanted = pooled(theirs, tmp_path / "in", mode, unit)
     close(torch.tensor([one.vector.tolist() for one in ours.embed(TEXTS)]), wanted)
     close(torch.tensor([ours.embed(text).vector.tolist() for text in TEXTS]), wanted)

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from glassformer.config.errors import DataError
 from glassformer.exchange.gguf.reader import read_gguf
-from glassformer.families.load import load_writer
+from glassformer.families.load import load_for
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.export import export
@@ -174,7 +174,7 @@ def test_a_chat_goes_out_as_it_came_in(tmp_path: Path) -> None:
     run = import_model(tmp_path / "tiny.gguf", tmp_path / "run")
     export(run, to="hf", folder=tmp_path / "hf")
     talk = [{"role": "user", "content": "The quick fox"}]
-    ids = load_writer(run, "cpu").stream_chat(talk).ids
+    ids = load_for("generate", run, "cpu").stream_chat(talk).ids
     assert (ids[0], ids[-1]) == (LEARNED + 1, LEARNED)
     assert AutoTokenizer.from_pretrained(tmp_path / "hf").apply_chat_template(talk, return_dict=False) == ids
     assert "--chat" in (run.path / "README.md").read_text()

@@ -21,7 +21,8 @@ from transformers import (
 )
 
 import glassformer as gf
-from glassformer.families.load import LoadedPredictor, LoadedWriter
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
 from glassformer.rendering.panels import Grid
 from glassformer.rendering.view import View
 from helpers.twins import PROMPTS, VOCAB, blocks_of, close, save_tokens, save_twin
@@ -70,7 +71,9 @@ TWINS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.fixture(scope="module", params=list(TWINS))
-def twin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, LoadedWriter, Path]:
+def twin(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, LoadedLanguageModel, Path]:
     """Theirs, ours, and the folder it came from."""
     kind, config = TWINS[request.param]
     folder = tmp_path_factory.mktemp("twin")
@@ -79,11 +82,11 @@ def twin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     save_tokens(folder)
     run = gf.import_model(folder, tmp_path_factory.mktemp("runs") / "run")
     ours = gf.load(run, "cpu")
-    assert isinstance(ours, LoadedWriter)
+    assert isinstance(ours, LoadedLanguageModel)
     return theirs, ours, folder
 
 
-Twin = tuple[Any, LoadedWriter, Path]
+Twin = tuple[Any, LoadedLanguageModel, Path]
 
 
 def test_each_layer_is_the_same(twin: Twin) -> None:

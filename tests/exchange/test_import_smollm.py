@@ -8,19 +8,19 @@ from transformers import AutoConfig, LlamaForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 import glassformer as gf
-from glassformer.families.load import LoadedWriter
+from glassformer.families.language import LoadedLanguageModel
 
 pytestmark = pytest.mark.weights
 
 
 @pytest.fixture(scope="module")
-def smollm(smollm_file: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedWriter:
+def smollm(smollm_file: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedLanguageModel:
     loaded = gf.load(gf.import_model(smollm_file, tmp_path_factory.mktemp("runs") / "smollm"), "cpu")
-    assert isinstance(loaded, LoadedWriter)
+    assert isinstance(loaded, LoadedLanguageModel)
     return loaded
 
 
-def test_it_goes_on_as_in_transformers(smollm: LoadedWriter, smollm_file: Path) -> None:
+def test_it_goes_on_as_in_transformers(smollm: LoadedLanguageModel, smollm_file: Path) -> None:
     """What transformers reads of the file, in its own model: loading it in one call would need one more package."""
     theirs = LlamaForCausalLM(AutoConfig.from_pretrained(smollm_file.parent, gguf_file=smollm_file.name)).eval()
     tensors = load_gguf_checkpoint(smollm_file, return_tensors=True, model_to_load=theirs)["tensors"]
@@ -34,7 +34,7 @@ def test_it_goes_on_as_in_transformers(smollm: LoadedWriter, smollm_file: Path) 
     assert writing.ids == wanted[0].tolist()
 
 
-def test_it_answers_a_question(smollm: LoadedWriter) -> None:
+def test_it_answers_a_question(smollm: LoadedLanguageModel) -> None:
     assert "Paris" in smollm.chat("What is the capital of France?", greedy=True, tokens=40)
     told = [{"role": "system", "content": "You answer in one word."}, {"role": "user", "content": "What is 1 + 1?"}]
     assert smollm.chat(told, greedy=True, tokens=40)

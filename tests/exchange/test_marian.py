@@ -17,8 +17,8 @@ from glassformer.decoding.translate import GREEDY
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
 from glassformer.exchange.huggingface.registry import written
-from glassformer.families.load import LoadedTranslator
 from glassformer.families.translate import translate_texts
+from glassformer.families.translation import LoadedTranslator
 from glassformer.models.build import build_seq2seq
 from glassformer.text.tokenizer import Tokenizer
 from helpers.translator_twins import SIZES, loud

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
 import glassformer as gf
-from glassformer.families.load import LoadedVectors
+from glassformer.families.embedding import LoadedEmbedder
 from glassformer.rendering.panels import Frames, Grid
 from glassformer.rendering.view import View
 
@@ -38,13 +38,13 @@ MONEY = ["she paid the cheque into the bank", "the bank raised its interest rate
 
 
 @pytest.fixture(scope="module")
-def ours(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedVectors:
+def ours(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedEmbedder:
     loaded = gf.load(gf.import_model(minilm_folder, tmp_path_factory.mktemp("runs") / "minilm"), "cpu")
-    assert isinstance(loaded, LoadedVectors)
+    assert isinstance(loaded, LoadedEmbedder)
     return loaded
 
 
-def test_sentences_have_the_same_vectors(ours: LoadedVectors, minilm_folder: Path) -> None:
+def test_sentences_have_the_same_vectors(ours: LoadedEmbedder, minilm_folder: Path) -> None:
     model, tokenizer = AutoModel.from_pretrained(minilm_folder).eval(), AutoTokenizer.from_pretrained(minilm_folder)
     plain = [text.replace("[CLS]", "CLS").replace("[MASK]", "MASK") for text in TEXTS]  # theirs reads them as marks
     batch = tokenizer(plain, return_tensors="pt", padding=True, truncation=True, max_length=512)
@@ -60,14 +60,14 @@ def test_sentences_have_the_same_vectors(ours: LoadedVectors, minilm_folder: Pat
     assert found[0] @ found[1] > 0.5 > found[0] @ found[11]
 
 
-def test_the_name_of_a_special_token_is_text(ours: LoadedVectors) -> None:
+def test_the_name_of_a_special_token_is_text(ours: LoadedEmbedder) -> None:
     tokens = ours.embed("the [MASK] of the cat", tokens=True).tokens
     assert tokens is not None
     assert "[MASK]" not in tokens
     assert "mask" in tokens
 
 
-def test_the_two_senses_of_bank_are_apart(ours: LoadedVectors) -> None:
+def test_the_two_senses_of_bank_are_apart(ours: LoadedEmbedder) -> None:
     view = gf.look(ours, *RIVER, *MONEY, word="bank")
     assert isinstance(view, View)
     frames = view.panels[0]

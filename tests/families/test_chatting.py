@@ -8,7 +8,8 @@ import pytest
 
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse, RunError
-from glassformer.families.load import LoadedWriter, load_writer
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.families.load import load_for
 from glassformer.runs.run import Run
 from glassformer.text.roles import Roles
 from helpers.running import tiny, train_here
@@ -24,13 +25,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def chatting(run: Path) -> LoadedWriter:
+def chatting(run: Path) -> LoadedLanguageModel:
     (run / "chat_template.jinja").write_text(TEMPLATE)
     Run.open(run).update_card(specials={"eos_token": "<end>"})
-    return load_writer(run, "cpu")
+    return load_for("generate", run, "cpu")
 
 
-def test_messages_go_through_the_template(chatting: LoadedWriter) -> None:
+def test_messages_go_through_the_template(chatting: LoadedLanguageModel) -> None:
     tokenizer = chatting.tokenizer
     talk = [{"role": "system", "content": "ab"}, {"role": "user", "content": "c<end>"}]
     writing = chatting.stream_chat(talk, greedy=True, tokens=3)
@@ -44,12 +45,12 @@ def test_messages_go_through_the_template(chatting: LoadedWriter) -> None:
     assert alone.ids == [*tokenizer.encode("u c"), tokenizer.end, *tokenizer.encode("a ")]
 
 
-def test_the_names_of_special_tokens_may_follow_from_their_roles(run: Path, chatting: LoadedWriter) -> None:
+def test_the_names_of_special_tokens_may_follow_from_their_roles(run: Path, chatting: LoadedLanguageModel) -> None:
     Run.open(run).update_card(specials={})
-    assert load_writer(run, "cpu").stream_chat("c").ids == chatting.stream_chat("c").ids
+    assert load_for("generate", run, "cpu").stream_chat("c").ids == chatting.stream_chat("c").ids
 
 
-def test_an_answer_ends_at_each_of_several(chatting: LoadedWriter) -> None:
+def test_an_answer_ends_at_each_of_several(chatting: LoadedLanguageModel) -> None:
     written = chatting.stream("", greedy=True, tokens=6)
     text = "".join(written)
     second = written.ids[2]
@@ -60,7 +61,7 @@ def test_an_answer_ends_at_each_of_several(chatting: LoadedWriter) -> None:
     assert second not in stopping.tokenizer.never(stopping.tokenizer.vocab_size)
 
 
-def test_nothing_to_go_on_from_is_the_end_of_the_text_before(chatting: LoadedWriter) -> None:
+def test_nothing_to_go_on_from_is_the_end_of_the_text_before(chatting: LoadedLanguageModel) -> None:
     """As GPT-2 has it: no START, so that a text begins after the END of another."""
     end = chatting.tokenizer.end
     plain = dataclasses.replace(chatting, tokenizer=chatting.tokenizer.with_roles(Roles(end=end)))
@@ -70,7 +71,7 @@ def test_nothing_to_go_on_from_is_the_end_of_the_text_before(chatting: LoadedWri
     assert dataclasses.replace(chatting, tokenizer=framed).stream("").ids == [end, 1]
 
 
-def test_the_command(chatting: LoadedWriter, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(chatting: LoadedLanguageModel, capsys: pytest.CaptureFixture[str]) -> None:
     path = chatting.run.path
     asked = ["generate", str(path), "--tokens", "4", "--greedy", "--chat", "--device", "cpu"]
     assert main([*asked, "c", "--system", "ab", "--json"]) == 0
@@ -85,17 +86,17 @@ def test_the_command(chatting: LoadedWriter, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_run_that_was_not_taught_to_chat(
-    run: Path, chatting: LoadedWriter, capsys: pytest.CaptureFixture[str]
+    run: Path, chatting: LoadedLanguageModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (run / "chat_template.jinja").write_bytes(b"\xff")
     with pytest.raises(RunError, match=r"chat_template.jinja is damaged"):
-        load_writer(run, "cpu")
+        load_for("generate", run, "cpu")
     (run / "chat_template.jinja").unlink()
     with pytest.raises(Misuse, match="no chat template"):
-        load_writer(run, "cpu").chat("c")
+        load_for("generate", run, "cpu").chat("c")
     assert main(["generate", str(run), "c", "--chat"]) == 2
     assert "was not taught to chat" in capsys.readouterr().err
     (run / "chat_template.jinja").write_text(TEMPLATE)
     Run.open(run).update_card(specials=[1])
     with pytest.raises(RunError, match="its specials are no names"):
-        load_writer(run, "cpu")
+        load_for("generate", run, "cpu")

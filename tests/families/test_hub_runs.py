@@ -11,11 +11,14 @@ from glassformer.config.say import silent
 from glassformer.data.io import source as source_module
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.shards import Shards
-from glassformer.families.evaluate import Asked, evaluate, judged
-from glassformer.families.prepare import prepare, settle
+from glassformer.families.evaluate import evaluate_run
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import prepare
+from glassformer.families.requests import EvaluateOptions
 from glassformer.runs.run import Run
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.trials.baselines.language import judge_unigrams
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import labelled, tiny
 
@@ -67,13 +70,13 @@ def test_labels_and_what_is_held_out(tmp_path: Path) -> None:
     run = Run.open(train(spec, out=tmp_path / "run", **labelled("bag", training__steps=2)).run)
     card = run.card()
     assert card["labels"] == ["no", "yes"]
-    found = judged(run, Asked())
+    found = evaluate_run(run, EvaluateOptions())
     assert (found.part.name, len(found.evaluation.records)) == ("test", 10)
     assert len(evaluate(run, part="validation").records) == 12
     train(out=tmp_path / "run", resume=True, **{"training.steps": 3})
     assert run.card()["data"]["fingerprint"] == card["data"]["fingerprint"]
     settings = {"data.path": spec, "data.validation_fraction": 0.5}
-    config, _ = settle({}, settings, silent)
+    config, _ = infer_config({}, settings, silent)
     assert (config.data.validation, config.data.test) == (None, f"{spec}#test")
 
 
@@ -86,9 +89,9 @@ def test_pairs_by_language(tmp_path: Path) -> None:
         for name, count in {"train": 20, "validation": 5}.items()
     }
     datasets.DatasetDict(splits).save_to_disk(tmp_path / "set")
-    config, table = settle({}, {"data.path": f"hf:{tmp_path / 'set'}"}, silent)
+    config, table = infer_config({}, {"data.path": f"hf:{tmp_path / 'set'}"}, silent)
     assert (config.task, config.data.source, config.data.target) == ("translation", "en", "de")
-    parts = prepare(config, silent, table=table).corpus.parts
+    parts = prepare(config, silent, rows=table).corpus.parts
     assert {name: len(part) for name, part in parts.items()} == {"train": 20, "validation": 5}  # type: ignore[arg-type]
     assert parts["validation"].targets == [text[::-1] for text in texts(5, 5)]  # type: ignore[union-attr]
 
@@ -101,8 +104,8 @@ def test_shards_are_learned_from_and_judged_as_one_file(tmp_path: Path, monkeypa
 
     def one(name: str) -> tuple[Any, Any, Any, LanguageModelling]:
         trained = train(file, out=tmp_path / name, **tiny(training__steps=3))
-        config, table = settle({}, {"data.path": str(file), **tiny()}, silent)
-        task = prepare(config, silent, table=table).task
+        config, table = infer_config({}, {"data.path": str(file), **tiny()}, silent)
+        task = prepare(config, silent, rows=table).task
         assert isinstance(task, LanguageModelling)
         batches = [task.batch(step).ids.tolist() for step in range(50)]
         floor = judge_unigrams(task, "validation", 64)[0]

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import DataError, Misuse, RunError, SettingError
-from glassformer.families.evaluate import evaluate
-from glassformer.families.load import LoadedPredictor, load
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.load import load
 from glassformer.models.shape import Shape
 from glassformer.runs.run import Run
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.predict_file import predict_file
 from glassformer.verbs.train import Trained, train
 from helpers.kinds import rows_of, write_bars, write_rows

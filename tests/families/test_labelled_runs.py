@@ -12,7 +12,8 @@ import glassformer as gf
 from glassformer.config.encoders import ENCODERS, model_name
 from glassformer.config.presets import TEXT
 from glassformer.data.features.build import read_features
-from glassformer.families.load import LoadedPredictor, LoadedWriter
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
 from glassformer.models.reader import BagReader
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers, Classes
@@ -245,7 +246,7 @@ def test_a_table_as_plain_text(table: Path, tmp_path: Path) -> None:
                 **{"model.context": 8, "tokenizer.kind": "word"})  # fmt: skip
     assert run.task == "language-model"
     model = gf.load(run, "cpu")
-    assert isinstance(model, LoadedWriter)
+    assert isinstance(model, LoadedLanguageModel)
     assert "60 documents" in Run.open(run).card()["data"]["report"]
     vectors = model.embed(["the soup", ""], tokens=True)
     assert vectors[0].vector.tolist() == pytest.approx(vectors[0].vectors.mean(0).tolist(), abs=1e-6)

@@ -16,8 +16,10 @@ from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
 from glassformer.families.fill import masked_ids
-from glassformer.families.load import LoadedMasked, load
-from glassformer.families.prepare import prepare, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.load import load
+from glassformer.families.masked import LoadedMasked
+from glassformer.families.prepare import prepare
 from glassformer.inspection.views.registry import views_of
 from glassformer.rendering.panels import Guesses, Lines
 from glassformer.rendering.view import View
@@ -69,8 +71,8 @@ def loaded(run: Path) -> LoadedMasked:
 
 def test_a_rule_is_learned_beyond_counting(run: Path, corpus: str) -> None:
     found = gf.evaluate(run)
-    config, table = settle({}, {"data.path": corpus, **WORDS}, lambda line: None)
-    prepared = prepare(config, lambda line: None, table=table)
+    config, table = infer_config({}, {"data.path": corpus, **WORDS}, lambda line: None)
+    prepared = prepare(config, lambda line: None, rows=table)
     assert isinstance(prepared.task, MaskedModelling)
     counting, _ = judge_hidden(prepared.task, "validation")
     assert found.metrics["tokens"] == counting.metrics["tokens"]

@@ -11,11 +11,12 @@ from glassformer.cli.main import main
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT
-from glassformer.families.evaluate import evaluate
-from glassformer.families.load import LoadedPredictor, load
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.load import load
 from glassformer.rendering.panels import Table
 from glassformer.reporting.report import report
 from glassformer.runs.run import Run
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.look import look
 from glassformer.verbs.train import train
 from helpers.running import Command, labelled

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.families.load import LoadedPredictor
+from glassformer.families.labelling import LoadedPredictor
 from glassformer.runs.run import Run
 from glassformer.verbs.train import train
 from helpers.loading import TEXTS, loaded

@@ -10,8 +10,8 @@ import glassformer as gf
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.data.check.tables import Checked
 from glassformer.diagnosis.advice import Advice
-from glassformer.families.load import AnyLoaded
-from glassformer.families.prepare import settle
+from glassformer.families.base import Loaded
+from glassformer.families.infer import infer_config
 from glassformer.rendering.panels import Table
 from glassformer.runs.run import Run
 from glassformer.verbs.data import check
@@ -24,7 +24,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def runs(data: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, AnyLoaded]:
+def runs(data: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
     folder, char = tmp_path_factory.mktemp("runs"), {"tokenizer.kind": "char", **BODY}
     masked = {"task": "masked-language-model", **char}
     made = {
@@ -45,7 +45,7 @@ def runs(data: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict
         ("writer", "predict", "is a run of language-model, which has no predict; it has chat, embed, generate, "),
     ],
 )
-def test_what_only_others_can_do(name: str, method: str, says: str, runs: dict[str, AnyLoaded]) -> None:
+def test_what_only_others_can_do(name: str, method: str, says: str, runs: dict[str, Loaded]) -> None:
     loaded = runs[name]
     assert not hasattr(loaded, method)
     with pytest.raises(Misuse) as refused:
@@ -54,13 +54,13 @@ def test_what_only_others_can_do(name: str, method: str, says: str, runs: dict[s
     assert says in str(refused.value)
 
 
-def test_what_nobody_has_is_no_attribute(runs: dict[str, AnyLoaded]) -> None:
+def test_what_nobody_has_is_no_attribute(runs: dict[str, Loaded]) -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'") as refused:
         runs["writer"].nonsense  # type: ignore[union-attr]  # noqa: B018
     assert not isinstance(refused.value, GlassformerError)
 
 
-def test_what_knows_its_folder_names_a_run(runs: dict[str, AnyLoaded], data: dict[str, str], tmp_path: Path) -> None:
+def test_what_knows_its_folder_names_a_run(runs: dict[str, Loaded], data: dict[str, str], tmp_path: Path) -> None:
     writer = runs["writer"]
     few: dict[str, Any] = {"steps": 1, "draft": True}
     trained = gf.train(data["labels"], out=tmp_path / "one", from_run=writer, **few)
@@ -90,7 +90,7 @@ def test_what_names_no_run(given: Any, says: str, data: dict[str, str], tmp_path
     assert not (tmp_path / "run").exists()
 
 
-def test_a_comparison_begins_from_what_knows_its_folder(runs: dict[str, AnyLoaded], data: dict[str, str]) -> None:
+def test_a_comparison_begins_from_what_knows_its_folder(runs: dict[str, Loaded], data: dict[str, str]) -> None:
     with pytest.raises(Misuse, match="no run at nowhere"):  # the second of the two: the first is one
         gf.compare(data["labels"], from_run=[runs["writer"], "nowhere"], steps=1)
     for given in (5, None):
@@ -110,7 +110,7 @@ def test_a_model_of_others_is_imported_first(name: str, data: dict[str, str], tm
 
 
 def test_what_is_said_of_a_run_that_began_from_another(
-    runs: dict[str, AnyLoaded], data: dict[str, str], tmp_path: Path
+    runs: dict[str, Loaded], data: dict[str, str], tmp_path: Path
 ) -> None:
     few = {"steps": 2, "training.last_blocks": 0, "data.validation_fraction": 0.3}
     run = tmp_path / "head"
@@ -128,8 +128,8 @@ def test_what_is_said_of_a_run_that_began_from_another(
     assert Advice(runs["writer"].config).more_blocks() is None
 
 
-def test_data_is_measured_in_the_tokens_of_the_run(runs: dict[str, AnyLoaded], data: dict[str, str]) -> None:
-    config, table = settle({}, {"data.path": data["labels"], "from": str(runs["writer"].run.path)}, print)
+def test_data_is_measured_in_the_tokens_of_the_run(runs: dict[str, Loaded], data: dict[str, str]) -> None:
+    config, table = infer_config({}, {"data.path": data["labels"], "from": str(runs["writer"].run.path)}, print)
     found = check(config, table, print)
     assert isinstance(found, Checked)
     longest = max(len(text) for text, _ in labelled_texts())

@@ -13,8 +13,8 @@ from torch import nn
 import glassformer as gf
 from glassformer.config.errors import DataError, Misuse, SettingError
 from glassformer.decoding import translate as translate_room
-from glassformer.families.load import LoadedTranslator
 from glassformer.families.translate import source_ids
+from glassformer.families.translation import LoadedTranslator
 from glassformer.rendering.panels import Heads
 from glassformer.rendering.view import View, Views
 from glassformer.runs.run import Run

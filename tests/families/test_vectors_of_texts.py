@@ -10,7 +10,7 @@ from transformers import BertModel
 import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.families.load import LoadedVectors
+from glassformer.families.embedding import LoadedEmbedder
 from glassformer.inspection.views.registry import views_of
 from glassformer.rendering.panels import Table, Tokens
 from glassformer.rendering.view import View, Views
@@ -18,16 +18,16 @@ from helpers.bert_twins import TEXTS, save_bert, sentence_folder
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> LoadedVectors:
+def ours(tmp_path_factory: pytest.TempPathFactory) -> LoadedEmbedder:
     folder = tmp_path_factory.mktemp("vectors")
     save_bert(folder / "in", BertModel)
     sentence_folder(folder / "in", mean_tokens=True)
     loaded = gf.load(gf.import_model(folder / "in", folder / "run"), "cpu")
-    assert isinstance(loaded, LoadedVectors)
+    assert isinstance(loaded, LoadedEmbedder)
     return loaded
 
 
-def test_a_vector_is_of_length_one_and_does_not_mind_its_neighbours(ours: LoadedVectors) -> None:
+def test_a_vector_is_of_length_one_and_does_not_mind_its_neighbours(ours: LoadedEmbedder) -> None:
     together = ours.embed(TEXTS)
     for text, one in zip(TEXTS, together, strict=True):
         assert np.linalg.norm(one.vector) == pytest.approx(1, abs=1e-5)
@@ -35,14 +35,14 @@ def test_a_vector_is_of_length_one_and_does_not_mind_its_neighbours(ours: Loaded
     assert np.abs(together[0].vector - together[1].vector).max() > 1e-3
 
 
-def test_tokens_have_vectors_too_but_not_those_around_a_text(ours: LoadedVectors) -> None:
+def test_tokens_have_vectors_too_but_not_those_around_a_text(ours: LoadedEmbedder) -> None:
     found = ours.embed("the banking", tokens=True)
     assert found.tokens == ["the", "bank", "##ing"]
     assert found.vectors is not None
     assert found.vectors.shape == (3, 33)
 
 
-def test_the_command_embeds(ours: LoadedVectors, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_embeds(ours: LoadedEmbedder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["embed", str(ours.run.path), "the river", "money"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["text"] for line in lines] == ["the river", "money"]
@@ -62,7 +62,7 @@ def test_the_command_embeds(ours: LoadedVectors, tmp_path: Path, capsys: pytest.
     ],
 )
 def test_other_verbs_name_the_right_one(
-    words: list[str], says: str, ours: LoadedVectors, capsys: pytest.CaptureFixture[str]
+    words: list[str], says: str, ours: LoadedEmbedder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(ours.run.path)
     assert main([word.replace("RUN", run) for word in words]) == 2
@@ -76,7 +76,7 @@ def test_vectors_are_nothing_to_train(tmp_path: Path) -> None:
         gf.train(str(tmp_path / "a.txt"), task="vectors")
 
 
-def test_looking_inside(ours: LoadedVectors) -> None:
+def test_looking_inside(ours: LoadedEmbedder) -> None:
     names = views_of(ours)
     assert {"attention", "pooling", "roles", "word", "nearest", "versus", "positions"} <= set(names)
     assert not {"lens", "next", "decided", "numbers", "step", "worth", "learning", "report"} & set(names)
@@ -92,7 +92,7 @@ def test_looking_inside(ours: LoadedVectors) -> None:
     assert isinstance(near, View)
 
 
-def test_a_word_in_several_texts(ours: LoadedVectors) -> None:
+def test_a_word_in_several_texts(ours: LoadedEmbedder) -> None:
     view = gf.look(ours, "the river bank", "money in the bank", word="bank")
     assert isinstance(view, View)
     assert "bank" in view.title
@@ -100,18 +100,18 @@ def test_a_word_in_several_texts(ours: LoadedVectors) -> None:
         gf.look(ours, "the river", "money", word="bank")
 
 
-def test_checks_hold(ours: LoadedVectors) -> None:
+def test_checks_hold(ours: LoadedEmbedder) -> None:
     checks = gf.check(ours.run, only="cached,batched,padded,looked-at,saved,resumed")
     held = {one.name: one.passed for one in checks.checked}
     assert list(held.values()) == [None, True, True, True, True, None], held
 
 
-def test_its_card_says_how_to_use_it(ours: LoadedVectors) -> None:
+def test_its_card_says_how_to_use_it(ours: LoadedEmbedder) -> None:
     assert f"glassformer embed {ours.run.path} 'A text'" in (ours.run.path / "README.md").read_text()
     assert repr(ours).startswith(f"{ours.run.path}: vectors, transformer")
 
 
-def test_two_texts_are_compared_by_their_vectors(ours: LoadedVectors) -> None:
+def test_two_texts_are_compared_by_their_vectors(ours: LoadedEmbedder) -> None:
     view = gf.look(ours, "the river", versus="money")
     assert isinstance(view, View)
     one, other = (found.vector for found in ours.embed(["the river", "money"]))
@@ -122,7 +122,7 @@ def test_two_texts_are_compared_by_their_vectors(ours: LoadedVectors) -> None:
     assert float(str(table.rows[0][0])) == pytest.approx(float(one @ other), abs=1e-5)
 
 
-def test_what_it_was_trained_on_is_not_known(ours: LoadedVectors) -> None:
+def test_what_it_was_trained_on_is_not_known(ours: LoadedEmbedder) -> None:
     assert "report" not in views_of(ours)
     for use in (lambda: gf.look(ours, view="roles"), lambda: gf.report(ours)):
         with pytest.raises(Misuse, match="was imported: what it was trained on is not known here"):

@@ -54,7 +54,7 @@ def opened(browser: Browser, html: str, folder: Path, *, width: int = 1200, heig
     page.on("request", lambda request: wrong.append(request.url) if _outside(request.url) else None)
     page.route("**/*", lambda route: route.abort() if _outside(route.request.url) else route.continue_())
     page.goto(path.as_uri())
-    settle(page)
+    infer_config(page)
     yield page
     context.close()
     assert not wrong, wrong
@@ -64,7 +64,7 @@ def _outside(url: str) -> bool:
     return not url.startswith(("file:", "data:", "about:"))
 
 
-def settle(page: Page) -> None:
+def infer_config(page: Page) -> None:
     """Until what was asked for is drawn: sizes are told in one frame, and drawn in the next."""
     page.evaluate(
         "() => new Promise(done => { let left = 4; const next = () => left-- ? requestAnimationFrame(next) : done();"
@@ -142,7 +142,7 @@ class Open(Protocol):
 
 def choose(there: Page, label: str, value: str) -> None:
     there.get_by_label(label, exact=True).select_option(value)
-    settle(there)
+    infer_config(there)
 
 
 def as_table(there: Page) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import glassformer as gf
-from glassformer.families.load import LoadedPredictor
+from glassformer.families.labelling import LoadedPredictor
 from glassformer.verbs.train import Trained
 
 TEXTS = ["the soup was good and lovely", "", "the film 3 was awful", "a plain word that nobody knows " * 9]

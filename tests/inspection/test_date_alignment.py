@@ -7,7 +7,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.data.datasets.dates import date_test_rows, spans
-from glassformer.families.model_input import given
+from glassformer.families.examples import encode_example
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.attention_views import share_on
 
@@ -43,7 +43,7 @@ def test_most_weight_lies_on_the_right_span(model: str, least: float, tmp_path: 
     rows = list(date_test_rows(rows=400, seed=0, languages=30))
     shares = []
     for source, target in rows:
-        example = given(loaded, source, beam=1)
+        example = encode_example(loaded, source, beam=1)
         if example.output == target:
             weights = attention_of(loaded.model, example.inputs)["cross"]
             where = {**spans(source), "": []}

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse
-from glassformer.families.load import AnyLoaded, load
-from glassformer.families.model_input import given
+from glassformer.families.base import Loaded
+from glassformer.families.examples import encode_example
+from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.views.learning import learning
 from glassformer.models.weights import put_weights, take_weights
@@ -37,11 +38,11 @@ def frames_of(view: View) -> Frames:
     return moments
 
 
-def watched(loaded: AnyLoaded, text: str) -> View:
-    return learning(loaded, text, given(loaded, text))
+def watched(loaded: Loaded, text: str) -> View:
+    return learning(loaded, text, encode_example(loaded, text))
 
 
-def written(tmp_path: Path, **more: Any) -> AnyLoaded:
+def written(tmp_path: Path, **more: Any) -> Loaded:
     train(DATA, out=tmp_path / "run", **{**tiny(), **KEEPING, **more})
     return load(tmp_path / "run", "cpu")
 
@@ -55,7 +56,7 @@ def test_a_language_model(tmp_path: Path) -> None:
     assert moments.labels == ["0", "1", "2", "3", "4", "5"]
     for name, value in take_weights(loaded.model).items():
         assert torch.equal(value, before[name])  # it is a copy that learned again
-    example = given(loaded, "abc")
+    example = encode_example(loaded, "abc")
     for step, frame in zip(steps_of(loaded.run), moments.frames, strict=True):
         heads, guesses, said = frame
         put_weights(loaded.model, weights_at(loaded.run, step), "the test")
@@ -99,7 +100,7 @@ def test_a_translator_writes_the_same_at_every_moment(tmp_path: Path) -> None:
     table = write_table(tmp_path / "a.csv", mirrored(60), ("source", "target"))
     train(table, out=tmp_path / "run", **{**translating(), **KEEPING})
     loaded = load(tmp_path / "run", "cpu")
-    example = given(loaded, "abcd")
+    example = encode_example(loaded, "abcd")
     for frame in frames_of(watched(loaded, "abcd")).frames:
         source, target, cross = (one for one in frame if isinstance(one, Heads))
         assert source.rows == example.tokens

@@ -10,7 +10,10 @@ import pytest
 import glassformer as gf
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.config.views import ALL, VIEWS
-from glassformer.families.load import AnyLoaded, LoadedPredictor, LoadedTranslator, load
+from glassformer.families.base import Loaded
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.load import load
+from glassformer.families.translation import LoadedTranslator
 from glassformer.inspection.views.registry import MAKERS, NEEDS, views_of
 from glassformer.rendering.panels import Frames, Guesses, Heads, Panel, Patches, Table, Tokens
 from glassformer.rendering.view import View, Views
@@ -42,12 +45,12 @@ ALWAYS = {"decided", "step", "versus", "report"}
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[AnyLoaded, str]]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Loaded, str]]:
     """Trained when first asked for."""
     folder = tmp_path_factory.mktemp("runs")
 
-    class Once(dict[str, tuple[AnyLoaded, str]]):
-        def __missing__(self, name: str) -> tuple[AnyLoaded, str]:
+    class Once(dict[str, tuple[Loaded, str]]):
+        def __missing__(self, name: str) -> tuple[Loaded, str]:
             (folder / name).mkdir()
             run, example = train_kind(name, folder / name)
             self[name] = load(run), example
@@ -57,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[AnyLoad
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_which_views_a_run_has(name: str, trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_which_views_a_run_has(name: str, trained: dict[str, tuple[Loaded, str]]) -> None:
     assert set(views_of(trained[name][0])) == HAS[name] | ALWAYS | {"numbers"}
 
 
@@ -67,7 +70,7 @@ def test_every_view_has_a_maker() -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_all_at_once(name: str, trained: dict[str, tuple[AnyLoaded, str]], tmp_path: Path) -> None:
+def test_all_at_once(name: str, trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
     loaded, example = trained[name]
     seen = look(loaded, example, view=ALL)
     assert isinstance(seen, Views)
@@ -81,7 +84,7 @@ def test_all_at_once(name: str, trained: dict[str, tuple[AnyLoaded, str]], tmp_p
 
 @pytest.mark.parametrize("view", [view for view in VIEWS if view not in ("word", "links", "versus", "step", "nearest")])
 @pytest.mark.parametrize("name", RUNS)
-def test_views_of_one_example(name: str, view: str, trained: dict[str, tuple[AnyLoaded, str]], tmp_path: Path) -> None:
+def test_views_of_one_example(name: str, view: str, trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
     loaded, example = trained[name]
     if view not in views_of(loaded):
         with pytest.raises(Misuse, match=r"it has|--keep-checkpoints"):
@@ -104,7 +107,7 @@ def panels(seen: View | Views, kind: type[Panel]) -> list[Any]:
     return [panel for panel in seen.panels if isinstance(panel, kind)]
 
 
-def test_attention_is_the_models_own(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_attention_is_the_models_own(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["writer"]
     (heads,) = panels(look(loaded, example, layer=1, head=0, mode="lines"), Heads)
     assert heads.weights.shape == (2, 2, 8, 8)
@@ -113,7 +116,7 @@ def test_attention_is_the_models_own(trained: dict[str, tuple[AnyLoaded, str]]) 
     assert (heads.weights[:, :, np.triu_indices(8, 1)[0], np.triu_indices(8, 1)[1]] == 0).all()
 
 
-def test_a_translators_stacks(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_a_translators_stacks(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["translator"]
     source, target, cross = panels(look(loaded, example, view="attention", target="edcba"), Heads)
     assert source.rows == [*example, "<end>"]
@@ -124,7 +127,7 @@ def test_a_translators_stacks(trained: dict[str, tuple[AnyLoaded, str]]) -> None
     assert np.array_equal(aligned.weights, cross.weights)
 
 
-def test_patches_of_an_image(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_patches_of_an_image(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["patches"]
     (patches,) = panels(look(loaded, example, view="patches"), Patches)
     assert patches.grid == (3, 2)
@@ -132,7 +135,7 @@ def test_patches_of_an_image(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
     assert patches.pixels.shape == (12, 8, 1)
 
 
-def test_the_lens_of_a_translator_has_a_row_for_each_token_written(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_the_lens_of_a_translator_has_a_row_for_each_token_written(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["lstm-translator"]
     (guesses,) = panels(look(loaded, example, view="lens", target="ab"), Guesses)
     assert guesses.tokens == ["<start>", "a", "b"]
@@ -140,7 +143,7 @@ def test_the_lens_of_a_translator_has_a_row_for_each_token_written(trained: dict
 
 
 @pytest.mark.parametrize("name", ["writer", "classifier", "translator", "lstm-translator", "table", "regressor", "bag"])
-def test_a_training_step(name: str, trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_a_training_step(name: str, trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained[name]
     more = {"classifier": "positive", "bag": "positive", "table": "L", "regressor": "-150"}
     seen = look(loaded, example, view="step", answer=more.get(name), target="edcba" if name in TRANSLATE else None)
@@ -148,7 +151,7 @@ def test_a_training_step(name: str, trained: dict[str, tuple[AnyLoaded, str]]) -
     assert seen.panels
 
 
-def test_a_word_in_two_texts(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_a_word_in_two_texts(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, _ = trained["classifier"]
     seen = look(loaded, "the soup was good", "the soup was not good", word="soup")
     assert panels(seen, Frames)[0].labels[0] == "input"
@@ -162,14 +165,14 @@ def test_a_word_in_two_texts(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
         look(loaded, "the soup was good", "the meal was good", word="meal")
 
 
-def test_nearest_words(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_nearest_words(trained: dict[str, tuple[Loaded, str]]) -> None:
     seen = look(trained["classifier"][0], "good", "bad", view="nearest")
     assert len(panels(seen, Table)) == 2
     with pytest.raises(Misuse, match="needs words"):
         look(trained["classifier"][0], view="nearest")
 
 
-def test_two_texts_in_two_runs(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_two_texts_in_two_runs(trained: dict[str, tuple[Loaded, str]]) -> None:
     first, second = trained["classifier"][0], trained["bag"][0]
     texts = "the food was good, not bad", "the food was bad, not good"
     alone = look(second, texts[0], versus=texts[1])
@@ -180,7 +183,7 @@ def test_two_texts_in_two_runs(trained: dict[str, tuple[AnyLoaded, str]]) -> Non
 
 
 @pytest.mark.parametrize("name", ["classifier", "gru-classifier", "bag"])
-def test_what_versus_says_is_what_predict_says(name: str, trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_what_versus_says_is_what_predict_says(name: str, trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained[name]
     assert isinstance(loaded, LoadedPredictor)
     seen = look(loaded, example, versus="awful soup")
@@ -190,14 +193,14 @@ def test_what_versus_says_is_what_predict_says(name: str, trained: dict[str, tup
         assert f"{said.label} ({said.probability:.3f})" in seen.note
 
 
-def test_versus_of_a_translator_says_its_translation(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_versus_of_a_translator_says_its_translation(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["lstm-translator"]
     assert isinstance(loaded, LoadedTranslator)
     seen = look(loaded, example, versus="edcba")
     assert loaded.translate(example).text in json.dumps(seen.to_dict(), ensure_ascii=False)
 
 
-def test_the_numbers_of_two_classes_end_in_what_predict_says(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_the_numbers_of_two_classes_end_in_what_predict_says(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["classifier"]
     assert isinstance(loaded, LoadedPredictor)
     seen = json.dumps(look(loaded, example, view="numbers").to_dict(), ensure_ascii=False)
@@ -206,7 +209,7 @@ def test_the_numbers_of_two_classes_end_in_what_predict_says(trained: dict[str, 
     assert f"{probability:.4f}"[:5] in seen or f"{probability:.4g}"[:5] in seen
 
 
-def test_a_head_of_a_classifier_is_worth_something_on_a_text(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_a_head_of_a_classifier_is_worth_something_on_a_text(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["classifier"]
     assert isinstance(loaded, LoadedPredictor)
     for answer in (None, "negative"):
@@ -216,7 +219,7 @@ def test_a_head_of_a_classifier_is_worth_something_on_a_text(trained: dict[str, 
         assert table.rows[0][1] - table.rows[0][2] == pytest.approx(whole, abs=1e-4)
 
 
-def test_links(trained: dict[str, tuple[AnyLoaded, str]], tmp_path: Path) -> None:
+def test_links(trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
     file = tmp_path / "links.jsonl"
     file.write_text('{"text": "the soup was good and it was hot", "links": [[5, 1]]}\n')
     seen = look(trained["classifier"][0], links=file)
@@ -224,7 +227,7 @@ def test_links(trained: dict[str, tuple[AnyLoaded, str]], tmp_path: Path) -> Non
     assert "1 link" in seen.note
 
 
-def test_what_heads_are_worth(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_what_heads_are_worth(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["writer"]
     some = look(loaded, example, without="0.1,1.0")
     assert len(panels(some, Table)[0].rows) == 2
@@ -234,14 +237,14 @@ def test_what_heads_are_worth(trained: dict[str, tuple[AnyLoaded, str]]) -> None
         look(loaded, example, without="2.7")
 
 
-def test_roles_over_the_validation_part(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_roles_over_the_validation_part(trained: dict[str, tuple[Loaded, str]]) -> None:
     said: list[str] = []
     seen = look(trained["translator"][0], view="roles", say=said.append)
     assert len(panels(seen, Table)) == 2  # within the source, within the translation
     assert any("validation part" in line for line in said)
 
 
-def test_moments_of_a_training(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_moments_of_a_training(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["writer"]
     (frames,) = panels(look(loaded, example, view="learning"), Frames)
     assert list(frames.labels) == ["0", "1", "2", "3"]
@@ -249,7 +252,7 @@ def test_moments_of_a_training(trained: dict[str, tuple[AnyLoaded, str]]) -> Non
     assert not np.allclose(first.weights, last.weights)
 
 
-def test_pictures_of_words(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_pictures_of_words(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["classifier"]
     (tokens,) = panels(look(loaded, example, view="pooling"), Tokens)
     assert tokens.values.sum() == pytest.approx(1, abs=1e-5)
@@ -288,14 +291,14 @@ def test_pictures_of_words(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
     ],
 )  # fmt: skip
 def test_what_is_refused(
-    name: str, texts: list[str], options: dict[str, Any], words: str, trained: dict[str, tuple[AnyLoaded, str]]
+    name: str, texts: list[str], options: dict[str, Any], words: str, trained: dict[str, tuple[Loaded, str]]
 ) -> None:
     with pytest.raises(GlassformerError, match=words) as refused:
         look(trained[name][0], *texts, **options)
     assert "\n" not in str(refused.value)
 
 
-def test_a_text_that_is_too_long_is_cut_and_said(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_a_text_that_is_too_long_is_cut_and_said(trained: dict[str, tuple[Loaded, str]]) -> None:
     said: list[str] = []
     for name in ("writer", "translator", "classifier"):
         look(
@@ -309,7 +312,7 @@ def test_a_text_that_is_too_long_is_cut_and_said(trained: dict[str, tuple[AnyLoa
         said.clear()
 
 
-def test_endings(trained: dict[str, tuple[AnyLoaded, str]], tmp_path: Path) -> None:
+def test_endings(trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
     seen = look(*trained["writer"])
     with pytest.raises(Misuse, match=r"must end in \.html"):
         seen.save(tmp_path / "view.gif")
@@ -318,7 +321,7 @@ def test_endings(trained: dict[str, tuple[AnyLoaded, str]], tmp_path: Path) -> N
     assert "<iframe" in seen._repr_html_()
 
 
-def test_from_the_package(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
+def test_from_the_package(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["writer"]
     assert gf.look(loaded, example).title == look(loaded, example).title
     with gf.capture(loaded.model, ["logits"]) as seen:
@@ -326,7 +329,7 @@ def test_from_the_package(trained: dict[str, tuple[AnyLoaded, str]]) -> None:
     assert list(seen) == ["logits"]
 
 
-def gf_inputs(loaded: AnyLoaded, example: str) -> Any:
-    from glassformer.families.model_input import given
+def gf_inputs(loaded: Loaded, example: str) -> Any:
+    from glassformer.families.examples import encode_example
 
-    return given(loaded, example).inputs
+    return encode_example(loaded, example).inputs

@@ -11,8 +11,9 @@ import torch
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets import pronouns
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.families.load import AnyLoaded, load
-from glassformer.families.model_input import given
+from glassformer.families.base import Loaded
+from glassformer.families.examples import encode_example
+from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.head_ablation import worth_of_heads
 from glassformer.inspection.links import Linked, link_scores, links_view, read_links
@@ -23,12 +24,12 @@ from glassformer.verbs.train import train
 SMALL = {"model.layers": 1, "training.samples": False, "training.threads": 1}
 
 
-def trained(data: str, folder: Path, **settings: Any) -> AnyLoaded:
+def trained(data: str, folder: Path, **settings: Any) -> Loaded:
     return load(train(data, out=folder / "run", **SMALL, **settings).run, "cpu")
 
 
-def as_seen(loaded: AnyLoaded, text: str) -> Looked:
-    seen = given(loaded, text)
+def as_seen(loaded: Loaded, text: str) -> Looked:
+    seen = encode_example(loaded, text)
     return attention_of(loaded.model, seen.inputs)["self"], seen.ids
 
 
@@ -78,7 +79,7 @@ def test_a_head_that_reverses_looks_at_the_mirror_image(tmp_path: Path) -> None:
     loaded = trained(spec, tmp_path, **how, steps=250, lr=0.01, **{"training.batch_tokens": 1024})
     on_mirror = []
     for source, target in open_dataset(f"{spec},rows=40,seed=9").rows():
-        weights = attention_of(loaded.model, given(loaded, source, target=target).inputs)["cross"][0]
+        weights = attention_of(loaded.model, encode_example(loaded, source, target=target).inputs)["cross"][0]
         for step in range(len(source)):  # before letter `step` is written
             mirror = len(source) - 1 - step
             on_mirror.append([row[mirror] == row.max() for row in weights[:, step]])
@@ -119,7 +120,7 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
         """The part of the deeds that the model does not guess."""
         wrong = []
         for one in linked[:20]:
-            seen = given(loaded, one.text)
+            seen = encode_example(loaded, one.text)
             guesses = loaded.model(*seen.inputs)[0].argmax(-1).tolist()
             wrong += [guesses[source + 1] != seen.ids[source + 2] for source, _ in one.links]
         return float(np.mean(wrong))

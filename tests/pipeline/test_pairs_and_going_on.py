@@ -8,7 +8,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import DataError
-from glassformer.families.prepare import settle
+from glassformer.families.infer import infer_config
 from glassformer.verbs.data import check, describe, show_batch
 from glassformer.verbs.train import train
 from helpers.running import StopAfter, begin, finish, flags, log_of, losses_of, same_run, steps_saved, tensors_of
@@ -81,7 +81,7 @@ def test_two_processes_are_one(pairs: Path, tmp_path: Path) -> None:
 
 
 def said_of(path: Path | str, **more: Any) -> tuple[Any, Any]:
-    return settle({}, {"data.path": str(path), **more}, lambda line: None)
+    return infer_config({}, {"data.path": str(path), **more}, lambda line: None)
 
 
 def test_data_is_described_and_checked(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from glassformer.config.errors import DataError, Misuse, SettingError
-from glassformer.families.evaluate import evaluate
-from glassformer.families.held_out import examples_of
+from glassformer.families.examples import validation_examples
 from glassformer.families.load import load
 from glassformer.rendering.panels import Table, Words
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Stepped
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import StopAfter, labelled, tiny
 from helpers.tables import opinions, write_table
@@ -80,7 +80,7 @@ def test_scores_are_those_from_before_and_are_called_so(texts: str, tmp_path: Pa
     assert evaluate(out, texts).metrics["texts"] == 60
     assert load(out).run.path == out
     with pytest.raises(DataError, match="nothing of them is held out; give a text"):
-        examples_of(load(out), 2, print)  # type: ignore[arg-type]
+        validation_examples(load(out), 2, print)  # type: ignore[arg-type]
 
 
 def test_a_test_part_is_judged_by_both(texts: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from glassformer.rendering.panels import Heads
-from helpers.browser import Open, as_table, find, pixels, reading, settle, share_of
+from helpers.browser import Open, as_table, find, infer_config, pixels, reading, share_of
 from helpers.every_panel import COLUMNS, NAMES, PANELS, ROWS, WEIGHTS, H, L
 
 QUICK = 3000
@@ -15,7 +15,7 @@ QUICK = 3000
 def test_lines_between_tokens(show: Open) -> None:
     with show(PANELS["heads"]) as there:
         there.get_by_role("button", name="lines").click()
-        settle(there)
+        infer_config(there)
         canvas, line = there.locator(".stage canvas"), there.locator(".reading")
         orange, green = (213, 94, 0), (0, 158, 115)
         swatches = there.locator(".swatches button")
@@ -56,7 +56,7 @@ def test_the_table_beneath_lines_follows_the_heads_that_are_lit(show: Open) -> N
 def test_arrow_keys_move_over_lines(show: Open) -> None:
     with show(PANELS["heads"]) as there:
         there.get_by_role("button", name="lines").click()
-        settle(there)
+        infer_config(there)
         there.locator(".stage canvas").focus()
         said = []
         for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter", "Enter", "Escape"):
@@ -75,7 +75,7 @@ def test_all_heads_at_once(show: Open) -> None:
         assert dots.argmin(1).tolist() == [4, 2, 0]
         assert there.get_by_label("layer", exact=True).is_hidden()
         small.nth(4).click()
-        settle(there)
+        infer_config(there)
         assert there.get_by_label("layer", exact=True).input_value() == "1"
         assert there.get_by_label("head", exact=True).input_value() == "1"
         assert there.get_by_role("button", name="heat").get_attribute("aria-pressed") == "true"
@@ -129,9 +129,9 @@ def test_512_tokens_and_144_heads_are_quick(show: Open) -> None:
         assert reading(there) == "t7 → t12: not among the 16 largest"
         there.keyboard.press("End")
         assert reading(there).startswith("t7 → t511:")
-        settle(there)
+        infer_config(there)
         assert there.locator(".stage").evaluate("one => one.scrollLeft") > 3000
         assert canvas.evaluate("one => one.width") < 1300  # what is out of sight is not drawn
         there.get_by_role("button", name="whole").click()
-        settle(there)
+        infer_config(there)
         assert there.locator(".stage").evaluate("one => one.scrollWidth - one.clientWidth") <= 1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from glassformer.rendering.panels import Patches
-from helpers.browser import PATIENCE, Open, as_table, choose, colour, pixels, reading, settle
+from helpers.browser import PATIENCE, Open, as_table, choose, colour, infer_config, pixels, reading
 from helpers.every_panel import GREY, PANELS
 
 
@@ -64,7 +64,7 @@ def test_frames_keep_what_was_chosen(show: Open) -> None:
         slider = there.get_by_role("slider")
         slider.focus()
         there.keyboard.press("ArrowRight")
-        settle(there)
+        infer_config(there)
         assert said.inner_text() == "updates 100"
         assert slider.get_attribute("aria-valuetext") == "100"
         assert there.get_by_label("layer", exact=True).input_value() == "1"
@@ -74,7 +74,7 @@ def test_frames_keep_what_was_chosen(show: Open) -> None:
         there.get_by_role("button", name="lines").click()
         slider.focus()
         there.keyboard.press("ArrowRight")
-        settle(there)
+        infer_config(there)
         assert there.get_by_role("button", name="lines").get_attribute("aria-pressed") == "true"
         assert there.locator(".swatches button").nth(2).get_attribute("aria-pressed") == "true"
         there.get_by_role("button", name="play").click()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.rendering.panels import Guesses, Tokens, Words
-from helpers.browser import Open, contrasts, darkness, pixels, reading, settle
+from helpers.browser import Open, contrasts, darkness, infer_config, pixels, reading
 from helpers.every_panel import PANELS, RED
 
 
@@ -125,7 +125,7 @@ def test_shaded_words_can_be_read(show: Open, scheme: Any) -> None:
     shaded = Tokens(tokens=[f"w{i}" for i in range(41)], values=values, signed=True)
     with show(shaded, PANELS["guesses"]) as there:
         there.emulate_media(color_scheme=scheme)
-        settle(there)
+        infer_config(there)
         assert min(contrasts(there.locator(".shaded span, .guesses td[tabindex]"))) >= 4.5
 
 

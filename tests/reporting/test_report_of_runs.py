@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from glassformer.cli.options import settings_of
 from glassformer.cli.train import parser
-from glassformer.families.evaluate import evaluate
-from glassformer.families.load import LoadedPredictor, load
-from glassformer.families.prepare import prepare, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.load import load
+from glassformer.families.prepare import prepare, tokenizers_of
 from glassformer.inspection.attention import attention_of
 from glassformer.rendering.panels import Gallery, Heads, Panel, Patches, Table, Tokens, Words
 from glassformer.rendering.view import View
@@ -24,6 +25,7 @@ from glassformer.reporting.command import command_of
 from glassformer.reporting.report import leave_report, report
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import Trained, train
 from helpers.kinds import bars, rows_of, write_bars, write_rows
 from helpers.running import DATA, StopAfter, labelled, tiny
@@ -311,7 +313,7 @@ def test_attention_is_that_of_the_model_on_held_out_texts(made: Callable[[str], 
     run = made("texts")
     loaded = load(run, "cpu")
     assert isinstance(loaded, LoadedPredictor)
-    prepared = prepare(loaded.config, lambda _: None, loaded.tokenizer)
+    prepared = prepare(loaded.config, lambda _: None, tokenizers_of(loaded.run))
     examples = prepared.task.parts["validation"]  # type: ignore[attr-defined]
     first = looks(run)[0]
     assert isinstance(first, Heads)
@@ -418,7 +420,7 @@ def test_a_command_that_asks_for_the_same(made: Callable[[str], Path], name: str
     assert (program, verb) == ("glassformer", "train")
     options = parser().read(words)
     flags = {**settings_of(options), "task": options.task, "data.path": options.data}
-    assert settle({}, flags, lambda _: None)[0] == config
+    assert infer_config({}, flags, lambda _: None)[0] == config
 
 
 def test_a_model_of_ones_own_is_trained_from_python(made: Callable[[str], Path]) -> None:

@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 from glassformer.cli.main import main
 from glassformer.config.errors import DataError, GlassformerError, Misuse, NotARun, RunError, SettingError
 from glassformer.config.resolve import resolve
-from glassformer.families.evaluate import evaluate
 from glassformer.families.load import load
 from glassformer.models.build import build_language_model
 from glassformer.runs.run import Run
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import (
     CAUSAL,

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 from glassformer.config.errors import Misuse
-from glassformer.families.evaluate import evaluate
 from glassformer.runs.checkpoints import load_checkpoint, save_checkpoint
 from glassformer.training.events import Checkpointed, Event, Noted, Sampled, Started, Stepped, Validated
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import CAUSAL, StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
 

@@ -11,13 +11,13 @@ import pytest
 
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
-from glassformer.families.evaluate import evaluate
 from glassformer.runs.files import write_json
 from glassformer.runs.run import Run
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell, Outcome
 from glassformer.trials.running.ablate import UNMASKED
 from glassformer.trials.running.folder import CELL, OUTCOME
 from glassformer.trials.running.work import work
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import StopAfter, labelled, tiny
 from helpers.tables import opinions, write_table

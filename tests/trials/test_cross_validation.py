@@ -12,13 +12,13 @@ from torch import nn
 
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.families.evaluate import evaluate
 from glassformer.runs.run import Run
 from glassformer.statistics.intervals import mean_interval
 from glassformer.training.events import Event, Noted, Stepped
 from glassformer.trials.crossed import CrossValidated, Fold
 from glassformer.trials.folds import cross_validate
 from glassformer.trials.results.metrics import within
+from glassformer.verbs.evaluate import evaluate
 from helpers.running import Command, StopAfter, flags, labelled, one_line, tiny
 from helpers.tables import opinions, write_table
 from helpers.tagged import write_cells

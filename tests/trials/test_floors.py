@@ -11,7 +11,9 @@ from glassformer.config.errors import GlassformerError, SettingError
 from glassformer.config.presets import IMAGE, KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.say import silent
-from glassformer.families.prepare import Prepared, prepare, settle
+from glassformer.families.base import Prepared
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import prepare
 from glassformer.trials.baselines.judge import judge_floor, judge_reference
 from glassformer.trials.baselines.names import (
     BOOSTING,
@@ -39,8 +41,8 @@ def made(data: str, **more: Any) -> Made:
         "data.test_fraction": 0.2,
         **{key.replace("__", "."): value for key, value in more.items()},
     }
-    config, table = settle({}, settings, silent)
-    return config, prepare(config, silent, table=table)
+    config, table = infer_config({}, settings, silent)
+    return config, prepare(config, silent, rows=table)
 
 
 @pytest.fixture(scope="module")

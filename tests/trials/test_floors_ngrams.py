@@ -9,7 +9,8 @@ import pytest
 from glassformer.config.resolve import resolve
 from glassformer.config.say import silent
 from glassformer.data.packing.store import Tokens
-from glassformer.families.prepare import prepare, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import prepare
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.trials.baselines.judge import judge_floor
@@ -196,7 +197,7 @@ def test_the_length_is_chosen_in_validation(text: tuple[list[list[int]], list[li
 
 def test_on_a_real_text() -> None:
     settings = {"data.path": "docstrings", "data.test_fraction": 0.05, "data.validation_fraction": 0.05}
-    config, _ = settle({}, {**settings, "data.train_fraction": 0.1, "tokenizer.kind": "char"}, silent)
+    config, _ = infer_config({}, {**settings, "data.train_fraction": 0.1, "tokenizer.kind": "char"}, silent)
     prepared = prepare(config, silent)
     single, _ = judge_floor(UNIGRAM, config, prepared, "test")
     several, counted = judge_floor(NGRAM, config, prepared, "test")

@@ -9,7 +9,8 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import resolve
 from glassformer.data.split.labelled import LabelledCorpus
 from glassformer.families.build import build_model
-from glassformer.families.prepare import divide, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import split_data
 from glassformer.models.build import parameter_count
 from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell
 from glassformer.trials.running.folder import id_of
@@ -109,7 +110,7 @@ def test_a_table_with_texts_is_read_for_its_columns_by_what_reads_no_texts(tmp_p
     data.write_text("\n".join(["text,price,size,label", *rows]) + "\n")
     linear = asking(str(data), seeds=1, models=("linear",))
     assert linear.shared.config.data.kind == "table"
-    assert settle({}, linear.cells[0].settings, [].append)[0].data.kind == "table"  # so does the floor beside it
+    assert infer_config({}, linear.cells[0].settings, [].append)[0].data.kind == "table"  # so does the floor beside it
     both = asking(str(data), seeds=1, models=("linear", "lstm"))
     assert both.shared.config.data.kind == "text"
     with pytest.raises(SettingError, match="bag does not read tables"):
@@ -126,8 +127,8 @@ def test_folds_each_hold_out_other_rows() -> None:
     assert question.shared.part == "validation"
     held = []
     for cell in trained(question):
-        config, table = settle({}, cell.settings, [].append)
-        corpus = divide(config, table)
+        config, table = infer_config({}, cell.settings, [].append)
+        corpus = split_data(config, table)
         assert isinstance(corpus, LabelledCorpus)
         assert "test" not in corpus.parts
         held += corpus.parts["validation"].lines
@@ -189,13 +190,7 @@ def test_models_of_like_size(data: str, models: tuple[str, ...]) -> None:
     for cell in trained(question):
         kind = {"data.kind": question.shared.config.data.kind}
         config = resolve({}, {**cell.settings, "task": question.shared.config.task, **kind}, strict=False)
-        model = build_model(
-            config,
-            tokenizer=prepared.tokenizer,
-            target_tokenizer=prepared.target_tokenizer,
-            features=prepared.features,
-            answers=prepared.answers,
-        )
+        model = build_model(config, prepared)
         count = parameter_count(model)  # of real weights, not of shapes
         told = next(line for line in heard if line.startswith(f"{cell.name}: "))
         assert f"{count:,} parameters" in told

@@ -11,7 +11,7 @@ from glassformer.checks.subject import Subject, apart, share_of
 from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import Sampling
 from glassformer.decoding.translate import GREEDY, marks_of, translate
-from glassformer.families.load import LoadedTranslator
+from glassformer.families.translation import LoadedTranslator
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.seq2seq import Seq2Seq
 

@@ -3,10 +3,13 @@
 import torch
 from torch import Tensor
 
-from glassformer.families.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedVectors
+from glassformer.families.base import Loaded
+from glassformer.families.embedding import LoadedEmbedder
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.translation import LoadedTranslator
 
 
-def made_up(loaded: AnyLoaded, count: int, most: int, device: torch.device) -> list[tuple[Tensor | None, ...]]:
+def made_up(loaded: Loaded, count: int, most: int, device: torch.device) -> list[tuple[Tensor | None, ...]]:
     """What a model is called with, as so many batches of one; of up to so many tokens."""
     random = torch.Generator().manual_seed(0)
     longest = min(most, loaded.config.model.context)
@@ -20,7 +23,7 @@ def made_up(loaded: AnyLoaded, count: int, most: int, device: torch.device) -> l
         if isinstance(loaded, LoadedTranslator):
             assert tokenizer is not None
             return tokens(tokenizer.vocab_size), None, tokens(loaded.target_tokenizer.vocab_size), None
-        if not isinstance(loaded, LoadedPredictor | LoadedVectors):
+        if not isinstance(loaded, LoadedPredictor | LoadedEmbedder):
             assert tokenizer is not None
             return tokens(tokenizer.vocab_size), None
         shape, made = loaded.features.shape, list[Tensor]()

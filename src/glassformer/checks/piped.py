@@ -20,7 +20,10 @@ from glassformer.config.errors import RunError
 from glassformer.config.presets import IMAGE, TEXT
 from glassformer.data.features.build import MixedFeatures
 from glassformer.data.split.labelled import LabelledCorpus
-from glassformer.families.load import LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedVectors
+from glassformer.families.embedding import LoadedEmbedder
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.masked import LoadedMasked
+from glassformer.families.translation import LoadedTranslator
 from glassformer.text.pipelines import MASK
 
 COUNT, WRITTEN, PATIENCE = 4, 12, 600
@@ -41,7 +44,7 @@ def piped(subject: Subject) -> Found:
         elif isinstance(loaded, LoadedMasked):
             texts = [f"{MASK} {text}" for text in texts]
             words, stdin = ["predict", "RUN", "--json"], "".join(f"{text}\n" for text in texts)
-        elif isinstance(loaded, LoadedVectors):
+        elif isinstance(loaded, LoadedEmbedder):
             words, stdin = ["embed", "RUN"], "".join(f"{text}\n" for text in texts)
         else:
             texts = texts[:1]

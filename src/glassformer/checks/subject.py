@@ -12,21 +12,18 @@ from torch import Tensor, nn
 from glassformer.checks.made_up import made_up
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.say import Say, silent
-from glassformer.families.build import OwnModel
-from glassformer.families.held_out import MOST_PATCHES, examples_held_out
-from glassformer.families.load import (
-    AnyLoaded,
-    LoadedMasked,
-    LoadedPredictor,
-    LoadedTranslator,
-    LoadedVectors,
-    LoadedWriter,
-    load,
-)
-from glassformer.families.model_input import Given
-from glassformer.families.prepare import Prepared, prepare
-from glassformer.families.resume import resumed_config, same_data
+from glassformer.families.base import Loaded, OwnModel, Prepared
+from glassformer.families.embedding import LoadedEmbedder
+from glassformer.families.examples import held_out_examples
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.families.load import load
+from glassformer.families.masked import LoadedMasked
+from glassformer.families.model_input import ModelInput
+from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
+from glassformer.families.resume import resumed_config
 from glassformer.families.settings import whole_path
+from glassformer.families.translation import LoadedTranslator
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of
 
@@ -39,13 +36,13 @@ Example = tuple[Tensor | None, ...]
 
 @dataclass(frozen=True)
 class Subject:
-    loaded: AnyLoaded
+    loaded: Loaded
     own: OwnModel | None
     """The person's own model, where it is one."""
     prepared: Prepared | None
     missing: str
     """Why there is no data, where there is none."""
-    given: Sequence[Given]
+    given: Sequence[ModelInput]
     """Examples of the held-out part."""
     examples: Sequence[Example]
     """The same, or made-up ones."""
@@ -68,7 +65,7 @@ class Subject:
     @property
     def writes(self) -> bool:
         """Whether there are scores for each token, and not for the example."""
-        return not isinstance(self.loaded, LoadedPredictor | LoadedVectors)
+        return not isinstance(self.loaded, LoadedPredictor | LoadedEmbedder)
 
     def lengths(self, example: Example) -> list[int]:
         """Tokens that stand at each place."""
@@ -165,11 +162,11 @@ def subject_of(
         if "imported" in loaded.run.card():
             missing = "an imported run comes without the data that it was trained on"
         say(f"{missing}: made-up examples are used instead (--data: where it is now)")
-    given: list[Given] = []
+    given: list[ModelInput] = []
     if prepared is not None:
         given = _held_out(loaded, prepared, say)
     mask = (
-        (None,) if isinstance(loaded, LoadedWriter | LoadedMasked) else ()
+        (None,) if isinstance(loaded, LoadedLanguageModel | LoadedMasked) else ()
     )  # a language model's tokens come without one
     examples = [(*one.inputs, *mask) for one in given]
     subject = Subject(loaded, model, prepared, missing, given, examples)
@@ -179,12 +176,10 @@ def subject_of(
     return replace(subject, examples=[subject.cut(example, most_tokens) for example in subject.examples])
 
 
-def _held_out(loaded: AnyLoaded, prepared: Prepared, say: Say) -> list[Given]:
+def _held_out(loaded: Loaded, prepared: Prepared, say: Say) -> list[ModelInput]:
     """Some examples; none of a refit, which has learned from everything."""
     most = min(MOST, loaded.config.model.context)
-    found = examples_held_out(
-        loaded.run, loaded.config, prepared, loaded.model, count=COUNT, most=most, room=MOST_PATCHES
-    )
+    found = held_out_examples(loaded, prepared, count=COUNT, max_tokens=most)
     try:
         return list(found)
     except DataError:
@@ -192,9 +187,9 @@ def _held_out(loaded: AnyLoaded, prepared: Prepared, say: Say) -> list[Given]:
         return []
 
 
-def _prepared(loaded: AnyLoaded, data: str | None) -> Prepared:
+def _prepared(loaded: Loaded, data: str | None) -> Prepared:
     run = loaded.run
     config = loaded.config if data is None else resumed_config(run, {"data.path": whole_path("data.path", data)})
-    prepared = prepare(config, silent, run.tokenizer(), target_tokenizer=run.target_tokenizer())
-    same_data(run, prepared)
+    prepared = prepare(config, silent, tokenizers_of(run))
+    check_same_data(run, prepared)
     return prepared

@@ -77,12 +77,12 @@ def _parser(action: str, summary: str, example: str, sections: tuple[str, ...]) 
 
 def _settled(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | None]":
     from glassformer.cli.show import say
-    from glassformer.families.prepare import settle
+    from glassformer.families.infer import infer_config
 
     settings = settings_of(options)
     if options.data is None and not PAIR_FILES.intersection(settings):
         raise Misuse("DATA is missing (see glassformer data --help)")
-    return settle({}, {**settings, "data.path": options.data, "task": options.task}, say)
+    return infer_config({}, {**settings, "data.path": options.data, "task": options.task}, say)
 
 
 def describe(words: list[str]) -> int:

@@ -100,7 +100,8 @@ def _compare(out: Path, minutes: float) -> "View":
     from glassformer.cli.show import results, say, table
     from glassformer.cli.show_view import show_view
     from glassformer.data.datasets.opinions import ORDER_PAIRS
-    from glassformer.families.load import LoadedPredictor, load
+    from glassformer.families.labelling import LoadedPredictor
+    from glassformer.families.load import load
     from glassformer.trials.compare import compare
 
     say("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer side by side")
@@ -140,13 +141,13 @@ def _write(out: Path, minutes: float) -> "View":
     from rich.text import Text
 
     from glassformer.cli.show import results, say
-    from glassformer.families.load import load_writer
+    from glassformer.families.load import load_for
     from glassformer.rendering.panels import Words
     from glassformer.rendering.view import View
 
     say(f"a Transformer, {minutes:g} minutes, on the docstrings of this Python's library")
     trained = _train("docstrings", out / "writer", **WRITING, model="transformer", minutes=minutes)
-    text = f"{PROMPT}{load_writer(trained.run).generate(PROMPT, tokens=60, temperature=0.7)}".strip()
+    text = f"{PROMPT}{load_for('generate', trained.run).generate(PROMPT, tokens=60, temperature=0.7)}".strip()
     note = f"{trained.parameters:,} parameters, {trained.steps:,} updates; on the modules held out: {trained.words}."
     results.print(Text("\nA language model of docstrings", style="bold"))
     results.print(Text(f"{note}\nIt goes on from “{PROMPT}”:"))
@@ -159,7 +160,7 @@ def _translate(out: Path, minutes: float) -> "list[View]":
     from rich.text import Text
 
     from glassformer.cli.show import results, say, table
-    from glassformer.families.load import load_translator
+    from glassformer.families.load import load_for
     from glassformer.rendering.panels import Table
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
@@ -167,7 +168,7 @@ def _translate(out: Path, minutes: float) -> "list[View]":
     say("an LSTM with attention on dates in thirty languages")
     trained = _train("dates", out / "dates", model="lstm", steps=max(1, round(DATE_UPDATES * minutes)))
     assert trained.test is not None
-    loaded = load_translator(trained.run)
+    loaded = load_for("translate", trained.run)
     exact = f"{trained.test['exact_match']:.1%} exact"
     results.print(Text("\nDates of years that were held out, written as people write them:", style="bold"))
     results.print(f"{trained.parameters:,} parameters, {trained.steps:,} updates; {exact}")
@@ -198,14 +199,14 @@ def _look_inside(out: Path, minutes: float) -> "View":
     from rich.text import Text
 
     from glassformer.cli.show import results, say
-    from glassformer.families.load import load_writer
+    from glassformer.families.load import load_for
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
     say("a Transformer on stories in which she and he mean somebody")
     steps = max(1, round(STORY_UPDATES * minutes))
     trained = _train("pronouns", out / "pronouns", steps=steps, keep_checkpoints=True)
-    loaded = load_writer(trained.run)
+    loaded = load_for("generate", trained.run)
     found = look(loaded, links="pronouns")
     assert isinstance(found, View)
     found = replace(found, title="Whom a pronoun means: what each head looks at")

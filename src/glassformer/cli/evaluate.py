@@ -11,7 +11,7 @@ from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
 
 if TYPE_CHECKING:
-    from glassformer.families.evaluate import Asked
+    from glassformer.families.requests import EvaluateOptions
     from glassformer.tasks.base import Evaluation
 
 EXAMPLE = "glassformer evaluate last test.csv --errors --out errors.html"
@@ -61,9 +61,10 @@ def run(words: list[str]) -> int:
     check_out(options.out, ENDINGS if looked_for else (".png", ".svg", ".pdf"))
 
     from glassformer.cli.show import print_json, say, say_next
-    from glassformer.families.evaluate import Asked, judged
+    from glassformer.families.evaluate import evaluate_run
+    from glassformer.families.requests import EvaluateOptions
 
-    asked = Asked(
+    asked = EvaluateOptions(
         data=options.data,
         part=options.part,
         stride=options.stride,
@@ -74,7 +75,7 @@ def run(words: list[str]) -> int:
     )
     if looked_for:
         return _errors(options, asked)
-    evaluation = judged(options.run, asked, options.device, say).evaluation
+    evaluation = evaluate_run(options.run, asked, options.device, say).evaluation
     if options.out is not None:
         _draw(evaluation.details, options.out, say)
     if options.json:
@@ -85,15 +86,15 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def _errors(options: argparse.Namespace, asked: "Asked") -> int:
+def _errors(options: argparse.Namespace, asked: "EvaluateOptions") -> int:
     """The metrics as ever, and where the run is wrong."""
     from glassformer.cli.show import print_json, results, say
     from glassformer.cli.show_view import show_view
-    from glassformer.families.evaluate import judged
+    from glassformer.families.evaluate import evaluate_run
     from glassformer.verbs.errors import check, errors_in
 
     check(options.run, options.versus, options.accuracy)
-    one = judged(options.run, asked, options.device, say)
+    one = evaluate_run(options.run, asked, options.device, say)
     view = errors_in(one, asked, versus=options.versus, accuracy=options.accuracy, device=options.device, say=say)
     if options.out is not None:
         view.save(options.out)

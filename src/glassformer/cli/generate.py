@@ -2,7 +2,7 @@
 
 import itertools
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.inputs import lines_of
 from glassformer.cli.options import Parser
@@ -51,9 +51,9 @@ def run(words: list[str]) -> int:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
 
     from glassformer.cli.show import print_json, printable, say
-    from glassformer.families.load import load_writer
+    from glassformer.families.load import load_for
 
-    loaded = load_writer(options.run, options.device)
+    loaded: Any = load_for("generate", options.run, options.device)
     if not loaded.model.encoder.causal:
         say(
             "this model was trained without its mask (model.mask false): it learned to read the answer, not to guess it"

@@ -8,7 +8,8 @@ from glassformer.cli.options import Parser
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.families.load import AnyLoaded, LoadedWriter
+    from glassformer.families.base import Loaded
+    from glassformer.families.language import LoadedLanguageModel
 
 EXAMPLE = 'glassformer predict last "the food was good, not bad at all"'
 MOST_SHOWN = 5
@@ -47,10 +48,14 @@ def run(words: list[str]) -> int:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
     from glassformer.cli.show import print_json, say
-    from glassformer.families.load import LoadedMasked, LoadedTranslator, LoadedVectors, LoadedWriter, load
+    from glassformer.families.embedding import LoadedEmbedder
+    from glassformer.families.language import LoadedLanguageModel
+    from glassformer.families.load import load
+    from glassformer.families.masked import LoadedMasked
+    from glassformer.families.translation import LoadedTranslator
 
     loaded = load(options.run, options.device)
-    if isinstance(loaded, LoadedVectors):
+    if isinstance(loaded, LoadedEmbedder):
         raise Misuse(
             f"{loaded.run.path} gives a vector for each text and predicts nothing: glassformer embed {options.run} TEXT"
         )
@@ -67,7 +72,7 @@ def run(words: list[str]) -> int:
         if not text.strip():  # a blank line has no answer, and stays one
             print('{"text": ""}' if options.json else "", flush=True)
             continue
-        if isinstance(loaded, LoadedWriter):
+        if isinstance(loaded, LoadedLanguageModel):
             found = _next_token(loaded, text)
         elif isinstance(loaded, LoadedMasked):
             found = loaded.fill(text, most=MOST_SHOWN if options.top is None else options.top, say=say).to_dict()
@@ -82,7 +87,7 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def _next_token(loaded: "LoadedWriter", text: str) -> dict[str, Any]:
+def _next_token(loaded: "LoadedLanguageModel", text: str) -> dict[str, Any]:
     expected = loaded.probabilities(text)[-1].expected
     return {"text": text, "label": expected[0][0], "probability": expected[0][1], "probabilities": dict(expected)}
 
@@ -115,9 +120,9 @@ def _likely(probabilities: dict[str, float], most: int = MOST_SHOWN) -> str:
     return f"{shown}{', …' if len(best) > most else ''}"
 
 
-def _file(options: Any, loaded: "AnyLoaded") -> int:
+def _file(options: Any, loaded: "Loaded") -> int:
     from glassformer.cli.show import say
-    from glassformer.families.load import LoadedPredictor
+    from glassformer.families.labelling import LoadedPredictor
     from glassformer.verbs.predict_file import predict_file
 
     if not isinstance(loaded, LoadedPredictor):

@@ -36,11 +36,11 @@ def say(text: str) -> None:
 
 def say_next(where: str) -> None:
     """What to do with a run."""
-    from glassformer.families.card import use_of
+    from glassformer.families.base import FAMILIES
     from glassformer.runs.run import Run
 
     run = Run.open(where)
-    say(f"next: {use_of(run.path, run.config())}")
+    say(f"next: {FAMILIES[run.config().task].command(run.path, run.config())}")
 
 
 CONTROL = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}

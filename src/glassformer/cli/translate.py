@@ -43,11 +43,11 @@ def run(words: list[str]) -> int:
 
     from glassformer.cli.show import say
     from glassformer.decoding.translate import Search
-    from glassformer.families.load import load_translator
+    from glassformer.families.load import load_for
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
     blocks = blocks_of(options.texts, options.file)
-    loaded = load_translator(options.run, options.device)
+    loaded = load_for("translate", options.run, options.device)
     to = sys.stdout if options.out is None else open(options.out, "w", encoding="utf-8")  # noqa: SIM115
     line = 0
     try:

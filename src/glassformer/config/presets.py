@@ -14,6 +14,23 @@ PACKED = (LANGUAGE_MODEL, MASKED)
 LABELLING = (CLASSIFICATION, MULTILABEL, REGRESSION)
 """The tasks that say something of a whole example."""
 
+OWN_TASKS: dict[str, str] = {}
+"""Tasks of one's own, and the task of ours whose settings each has."""
+
+
+def add_task(name: str, like: str) -> None:
+    if like not in TASKS:
+        raise SettingError(unknown("task", like, TASKS))
+    OWN_TASKS[name] = like
+
+
+def settings_task(name: str) -> str:
+    """The task of ours whose settings a task has: itself, unless it is a person's own."""
+    if name not in (*TASKS, *OWN_TASKS):
+        raise SettingError(unknown("task", name, (*TASKS, *OWN_TASKS)))
+    return OWN_TASKS.get(name, name)
+
+
 TEXT, TABLE, IMAGE, MIXED = "text", "table", "image", "mixed"
 KINDS = (TEXT, TABLE, IMAGE, MIXED)
 """What an example is: a text, a row of numbers and categories, an image, or several of these at once."""

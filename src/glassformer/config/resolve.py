@@ -21,9 +21,9 @@ from glassformer.config.presets import (
     MOST_EPOCHS,
     MOST_EPOCHS_OF_NUMBERS,
     TABLE,
-    TASKS,
     TEXT,
     TRANSLATION,
+    settings_task,
 )
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
 from glassformer.config.setting import check_value, parse
@@ -81,9 +81,9 @@ class Config:
     training: TrainingSettings
 
     def get(self, key: str) -> Any:
-        """A setting by its dotted key, or the task."""
+        """A setting by its dotted key, or the task whose settings these are."""
         if key == "task":
-            return self.task
+            return settings_task(self.task)
         section, name = key.split(".")
         return getattr(getattr(self, section), name)
 
@@ -91,7 +91,7 @@ class Config:
         """Why a setting does nothing here, if so."""
         section, name = key.split(".")
         encoder, decoder = self.model.encoder, self.model.decoder
-        writes = self.task == TRANSLATION and decoder is not None and name not in ENCODER_KEYS
+        writes = self.get("task") == TRANSLATION and decoder is not None and name not in ENCODER_KEYS
         if section == "model" and not any(name in used_keys(user) for user in (encoder, *([decoder] * writes)) if user):
             users = ", ".join(other for other in ENCODERS if name in used_keys(other))
             return f"{key} is not used by {encoder}; it belongs to {users}"
@@ -101,7 +101,7 @@ class Config:
             return "data.fold does nothing without data.folds"
         if key in ("training.last_blocks", "training.layer_decay") and not self.begun:
             return f"{key} does nothing without --from: what is new has to be trained"
-        if key == "training.layer_decay" and self.task in LABELLING and self.training.last_blocks == 0:
+        if key == "training.layer_decay" and self.get("task") in LABELLING and self.training.last_blocks == 0:
             return f"{key} does nothing while training.last_blocks is 0: no block is trained"
         if key == "model.buckets" and self.model.ngrams == 1 and not self.model.words:
             return "model.buckets does nothing while model.ngrams is 1; it goes with runs, model.ngrams 2 or more"
@@ -197,19 +197,18 @@ def resolve(
     said = {**from_file, **from_flags}
     found = dict(found or {})
     task = said.pop("task", None) or found.pop("task", None) or LANGUAGE_MODEL
-    if task not in TASKS:
-        raise SettingError(unknown("task", task, TASKS))
+    settings_of = settings_task(task)
     parts: dict[str, Any] = {key: found[key] for key in ("model.encoder", "model.decoder") if key in found}
     encoder = {**parts, **said}.get("model.encoder", ModelSettings.encoder)
     kind = said.get("data.kind") or found.get("data.kind") or TEXT
-    merged = {**defaults(task, kind, encoder, {**parts, **said}, starts or {}), **found, **said}
+    merged = {**defaults(settings_of, kind, encoder, {**parts, **said}, starts or {}), **found, **said}
     sections = {
         name: section(**{key.split(".")[1]: value for key, value in merged.items() if key.startswith(f"{name}.")})
         for name, section in SECTIONS.items()
     }
     config = Config(task=task, **sections)
     _check_reads(config)
-    if task == TRANSLATION and config.model.norm == "batch":
+    if settings_of == TRANSLATION and config.model.norm == "batch":
         raise SettingError("model.norm batch would let padding and other pairs into a translation; rms or layer?")
     for key in said if strict else ():
         why = config.idle(key)
@@ -229,24 +228,24 @@ def with_epochs(config: Config, rows: int) -> Config:
 
 def _check_reads(config: Config) -> None:
     """Whether the encoder can read what it is given."""
-    kind, name = config.data.kind, config.model.encoder
-    if config.task in LABELLING and name != OWN and kind not in encoder_info(name).reads:
+    kind, name, task = config.data.kind, config.model.encoder, config.get("task")
+    if task in LABELLING and name != OWN and kind not in encoder_info(name).reads:
         able = ", ".join(other for other, info in ENCODERS.items() if kind in info.reads)
         raise SettingError(f"{name} does not read {KINDS_IN_WORDS[kind]}; one of {able} does (--model)")
-    if config.task not in LABELLING and TEXT not in encoder_info(name).reads:
+    if task not in LABELLING and TEXT not in encoder_info(name).reads:
         raise SettingError(f"{name} does not read texts, and the task is {config.task}")
 
 
 def that_writes(config: Config) -> Config:
     """The same, unless its encoder cannot be part of what writes texts."""
     name = config.model.encoder
-    causal = name == OWN or encoder_info(name).causal
-    if config.task == LANGUAGE_MODEL and not causal:
+    causal, task = name == OWN or encoder_info(name).causal, config.get("task")
+    if task == LANGUAGE_MODEL and not causal:
         raise SettingError(f"{name} reads the whole text at once: it cannot be a language model (--model)")
-    if config.task == LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
+    if task == LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
         raise SettingError("model.bidirectional reads the future: a language model must not")
-    if config.task == MASKED and not causal:
+    if task == MASKED and not causal:
         raise SettingError(f"{name} keeps no vector for each token: it cannot guess hidden ones (--model)")
-    if config.task == TRANSLATION and not causal:
+    if task == TRANSLATION and not causal:
         raise SettingError(f"{name} keeps no vector for each token: it cannot be read by a decoder (--model)")
     return config

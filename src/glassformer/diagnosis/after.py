@@ -14,7 +14,7 @@ from glassformer.diagnosis.no_better import no_better
 from glassformer.diagnosis.outputs import one_output, unread
 from glassformer.diagnosis.patient import Patient
 from glassformer.diagnosis.units import dead_units, heads, stuck
-from glassformer.families.prepare import Prepared
+from glassformer.families.base import Prepared
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import Labelling

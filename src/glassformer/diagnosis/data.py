@@ -9,8 +9,8 @@ from glassformer.config.resolve import Config
 from glassformer.diagnosis.advice import Advice
 from glassformer.diagnosis.classes import imbalance
 from glassformer.diagnosis.reading import cut_off, memorised, repeated, unknown
-from glassformer.families.examples import words_in
-from glassformer.families.prepare import Prepared
+from glassformer.families.base import Prepared
+from glassformer.families.predict import texts_in
 from glassformer.finetuning.body import bound_positions
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.labelling import Labelling
@@ -26,7 +26,7 @@ def data_findings(config: Config, prepared: Prepared, parameters: int) -> Iterat
     yield repeated(prepared.corpus.remarks)
     yield unknown(_unknown(prepared), advise)
     if isinstance(task, Labelling):
-        texts = [words for part in task.parts.values() if (words := words_in(part)) is not None]
+        texts = [words for part in task.parts.values() if (words := texts_in(part)) is not None]
         yield cut_off(
             sum(part.cut for part in texts), sum(len(part) for part in texts), config.model.context, bound=bound
         )
@@ -53,7 +53,7 @@ def _unknown(prepared: Prepared) -> dict[str, float]:
         counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids))
                   for name, part in task.parts.items()}  # fmt: skip
     elif isinstance(task, Labelling):
-        texts = {name: words for name, part in task.parts.items() if (words := words_in(part)) is not None}
+        texts = {name: words for name, part in task.parts.items() if (words := texts_in(part)) is not None}
         counts = {name: (part.unknown, len(part.ids)) for name, part in texts.items()}
     else:
         return {}

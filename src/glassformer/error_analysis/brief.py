@@ -12,7 +12,7 @@ from glassformer.error_analysis.multilabel import wrong_sets
 from glassformer.error_analysis.regression import far_numbers
 from glassformer.error_analysis.tokens import by_token, surprising_passages
 from glassformer.error_analysis.translations import bad_translations
-from glassformer.families.prepare import Prepared
+from glassformer.families.base import Prepared
 from glassformer.models.language_model import LanguageModel
 from glassformer.rendering.panels import Panel
 from glassformer.tasks.answers import Classes, Labels

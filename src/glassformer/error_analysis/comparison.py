@@ -24,8 +24,13 @@ from glassformer.error_analysis.finding import Found, Rows, panels_of, sentences
 from glassformer.error_analysis.language import beginning, document_starts
 from glassformer.error_analysis.translations import MOST_LOOKED_AT, sentence_scores
 from glassformer.error_analysis.two_runs import Names, largest_differences, only_one_gets, paired, right_and_wrong
-from glassformer.families.evaluate import AnyRun, Asked, Judged, OwnDataGone, given_part, judge, own_corpus
-from glassformer.families.load import AnyLoaded, Loaded, LoadedMasked, LoadedPredictor, LoadedWriter, load
+from glassformer.families.base import AnyRun, EvaluatedPart, Loaded
+from glassformer.families.evaluate import OwnDataGone, evaluate_part, own_corpus
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.families.load import load
+from glassformer.families.masked import LoadedMasked
+from glassformer.families.requests import EvaluateOptions
 from glassformer.rendering.curves import Records
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes, Scale
@@ -36,9 +41,9 @@ STRETCH = 64
 """Tokens that are paired together, where two language models read the same ones."""
 
 
-def versus_view(one: Judged, versus: AnyRun, asked: Asked, device: str, say: Say) -> View:
+def versus_view(one: EvaluatedPart, versus: AnyRun, asked: EvaluateOptions, device: str, say: Say) -> View:
     """Which examples one run gets and the other does not."""
-    second = versus if isinstance(versus, AnyLoaded) else load(versus, device)
+    second = versus if isinstance(versus, Loaded) else load(versus, device)
     first = one.loaded
     if isinstance(first, LoadedMasked):
         raise Misuse("--versus is not for masked language models: glassformer compare --runs sets them side by side")
@@ -46,8 +51,8 @@ def versus_view(one: Judged, versus: AnyRun, asked: Asked, device: str, say: Say
     part = _same_part(one, second, asked)
     _say_if_learned(second, part, one, say)
     say(f"{names[1]}:")
-    other = judge(second, part, asked, say)
-    if isinstance(first, LoadedWriter):
+    other = evaluate_part(second, part, asked, say)
+    if isinstance(first, LoadedLanguageModel):
         found = _of_language(one, other, names)
     else:
         found = _of_examples(one, other, names, say)
@@ -66,7 +71,7 @@ def _names(first: Loaded, second: Loaded) -> Names:
 # --- the same examples ---
 
 
-def _same_part(one: Judged, second: AnyLoaded, asked: Asked) -> Part | Labelled | Pairs:
+def _same_part(one: EvaluatedPart, second: Loaded, asked: EvaluateOptions) -> Part | Labelled | Pairs:
     """What the first run was judged on, as the second reads it."""
     part = one.part
     if not isinstance(part, Labelled):
@@ -79,7 +84,7 @@ def _same_part(one: Judged, second: AnyLoaded, asked: Asked) -> Part | Labelled 
     if path is None:
         raise Misuse(f"--versus {second.run.path} reads other columns: name the DATA to compare the two on")
     try:
-        again = given_part(second, replace(asked, data=path, part=None))
+        again = second.family.whole_part(second, replace(asked, data=path, part=None))
     except DataError:
         if not second.config.data.kind == one.loaded.config.data.kind == TEXT:
             raise
@@ -96,7 +101,7 @@ def _read_alike(first: Loaded, second: Loaded, part: Labelled) -> bool:
     return same and (part.pixels is None or _size(first) == _size(second))
 
 
-def _path_of(one: Judged) -> str | None:
+def _path_of(one: EvaluatedPart) -> str | None:
     """The file that a part of the run's own comes from."""
     data = one.loaded.config.data
     given = {"validation": data.validation, "test": data.test}.get(one.part.name)
@@ -122,7 +127,7 @@ def _refuse_unknown(part: Labelled, second: LoadedPredictor) -> None:
                 )
 
 
-def _say_if_learned(second: Loaded, part: Part | Labelled | Pairs, one: Judged, say: Say) -> None:
+def _say_if_learned(second: Loaded, part: Part | Labelled | Pairs, one: EvaluatedPart, say: Say) -> None:
     """A warning, if the second run learned from what it is now judged on."""
     try:
         corpus = own_corpus(second)
@@ -148,7 +153,7 @@ def _say_if_learned(second: Loaded, part: Part | Labelled | Pairs, one: Judged, 
         )
 
 
-def _matched(one: Judged, other: Judged) -> tuple[Records, Records]:
+def _matched(one: EvaluatedPart, other: EvaluatedPart) -> tuple[Records, Records]:
     """The records of the examples that both runs were judged on, in the order of the first."""
     mine, theirs = _keys(one), _keys(other)
     places = {key: place for place, key in enumerate(theirs)}
@@ -162,7 +167,7 @@ def _matched(one: Judged, other: Judged) -> tuple[Records, Records]:
     return [a[here] for here, _ in common], [b[there] for _, there in common]
 
 
-def _keys(one: Judged) -> list[Hashable]:
+def _keys(one: EvaluatedPart) -> list[Hashable]:
     """What tells an example from the others: the line it stands on; of pairs, whose number depends on how long they
     are in tokens, the texts; and which of several equal ones it is (of a refit, rows may come from two files).
     """
@@ -178,7 +183,7 @@ def _keys(one: Judged) -> list[Hashable]:
 # --- what they make of them ---
 
 
-def _of_examples(one: Judged, other: Judged, names: Names, say: Say) -> list[Found]:
+def _of_examples(one: EvaluatedPart, other: EvaluatedPart, names: Names, say: Say) -> list[Found]:
     a, b = _matched(one, other)
     left = len(one.evaluation.records) - len(a)
     if left:
@@ -228,7 +233,7 @@ def _of_numbers(
     return [sides, Found(largest)]
 
 
-def _of_language(one: Judged, other: Judged, names: Names) -> list[Found]:
+def _of_language(one: EvaluatedPart, other: EvaluatedPart, names: Names) -> list[Found]:
     """By stretches of tokens that both have; or, of other tokens, by document."""
     mine, theirs = (side.loaded.tokenizer for side in (one, other))
     assert mine is not None
@@ -239,7 +244,9 @@ def _of_language(one: Judged, other: Judged, names: Names) -> list[Found]:
     return _by_document(one, other, names, mine, theirs, one.inputs)
 
 
-def _by_stretch(one: Judged, other: Judged, names: Names, tokenizer: Tokenizer, tokens: Tokens) -> list[Found]:
+def _by_stretch(
+    one: EvaluatedPart, other: EvaluatedPart, names: Names, tokenizer: Tokenizer, tokens: Tokens
+) -> list[Found]:
     common, here, there = np.intersect1d(
         one.evaluation.arrays["place"], other.evaluation.arrays["place"], return_indices=True
     )
@@ -257,7 +264,7 @@ def _by_stretch(one: Judged, other: Judged, names: Names, tokenizer: Tokenizer, 
 
 
 def _by_document(
-    one: Judged, other: Judged, names: Names, mine: Tokenizer, theirs: Tokenizer, tokens: Tokens
+    one: EvaluatedPart, other: EvaluatedPart, names: Names, mine: Tokenizer, theirs: Tokenizer, tokens: Tokens
 ) -> list[Found]:
     assert isinstance(one.part, Part)
     assert isinstance(other.inputs, Tokens)

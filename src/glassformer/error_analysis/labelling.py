@@ -26,7 +26,7 @@ from glassformer.error_analysis.groups import Group, by_value, error_rates, quar
 from glassformer.error_analysis.multilabel import by_label_wrong, wrong_sets
 from glassformer.error_analysis.regression import by_group, far_numbers, how_far, residuals
 from glassformer.error_analysis.words import by_length, lengths_of, over_represented_words, rare_and_unknown
-from glassformer.families.examples import words_in
+from glassformer.families.predict import texts_in
 from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records
 from glassformer.tasks.base import Evaluation
@@ -57,7 +57,7 @@ def class_findings(
     if not wrong.any():
         return found
     found += text_findings(records, inputs)
-    if (texts := words_in(inputs)) is not None:
+    if (texts := texts_in(inputs)) is not None:
         unknown = unknown_in(texts.tokens, tokenizer)
         found.append(rare_and_unknown(texts.texts, wrong, noun, unknown=unknown, seen=seen))
     found.append(error_rates("Errors by column", column_groups(part), wrong, noun))
@@ -66,7 +66,7 @@ def class_findings(
 
 def text_findings(records: Records, inputs: Inputs) -> list[Found]:
     """The words and lengths of errors, where examples are texts."""
-    if (texts := words_in(inputs)) is None:
+    if (texts := texts_in(inputs)) is None:
         return []
     wrong = wrong_in(records)
     return [
@@ -91,7 +91,7 @@ def number_findings(records: Records, part: Labelled, inputs: Inputs) -> list[Fo
     """Of a regressor."""
     noun = inputs.noun
     groups = column_groups(part)
-    if (texts := words_in(inputs)) is not None:
+    if (texts := texts_in(inputs)) is not None:
         lengths, unit = lengths_of(texts.texts)
         groups = [*quarters(unit, lengths), *groups]
     return [

@@ -11,7 +11,8 @@ from glassformer.config.say import Say, silent
 from glassformer.experiments.growth import Curve
 from glassformer.experiments.learn import brief, learn
 from glassformer.families.build import build_model
-from glassformer.families.prepare import prepare, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import prepare
 from glassformer.tasks.translation import Translating
 
 KINDS = {"additive": "with attention", "none": "without"}
@@ -41,21 +42,15 @@ def scores_by_length(
         "training.label_smoothing": 0.0,
         **brief(updates, seed),
     }
-    config, table = settle({}, chosen, silent)
-    prepared = prepare(config, silent, table=table)
+    config, table = infer_config({}, chosen, silent)
+    prepared = prepare(config, silent, rows=table)
     task = prepared.task
     assert isinstance(task, Translating)
     letters, exact = {}, {}
     for kind, words in KINDS.items():
         say(f"an LSTM that writes letters backwards, {words}: {updates:,} updates")
         settings = replace(config, model=replace(config.model, attention=kind))
-        built = build_model(
-            settings,
-            tokenizer=prepared.tokenizer,
-            target_tokenizer=prepared.target_tokenizer,
-            features=None,
-            answers=None,
-        )
+        built = build_model(settings, prepared)
         learn(built, task, config.training, device)
         records = task.evaluate(built, "validation").records
         letters[words], exact[words] = by_length([(record["target"], record["output"]) for record in records])

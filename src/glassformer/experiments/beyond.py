@@ -14,7 +14,8 @@ from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import Ids
 from glassformer.experiments.learn import brief, learn
 from glassformer.families.build import build_model
-from glassformer.families.prepare import prepare, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import prepare
 from glassformer.models.language_model import LanguageModel
 from glassformer.tasks.language_model import LanguageModelling, answers
 
@@ -53,15 +54,15 @@ def losses_beyond(
         **{f"model.{key}": value for key, value in model.items()},
         **brief(updates, seed),
     }
-    config, table = settle({}, chosen, silent)
-    prepared = prepare(config, silent, table=table)
+    config, table = infer_config({}, chosen, silent)
+    prepared = prepare(config, silent, rows=table)
     task = prepared.task
     assert isinstance(task, LanguageModelling)
     found = {}
     for kind in kinds:
         say(f"positions: {KINDS[kind]}, {updates:,} updates on texts of {context} characters")
         settings = replace(config, model=replace(config.model, positions=kind))
-        built = build_model(settings, tokenizer=prepared.tokenizer, target_tokenizer=None, features=None, answers=None)
+        built = build_model(settings, prepared)
         assert isinstance(built, LanguageModel)
         learn(built, task, config.training, device)
         length = context if kind in BOUND else FURTHER * context

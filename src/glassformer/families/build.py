@@ -1,6 +1,5 @@
 """From a configuration to its model: one of ours by name, or a person's own."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,94 +7,31 @@ from torch import nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import RunError, SettingError
-from glassformer.config.presets import MASKED, TEXT, TRANSLATION, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
-from glassformer.data.features.inputs import Features
-from glassformer.families.prepare import Prepared
+from glassformer.families.base import FAMILIES, OwnModel, Prepared, Processor
 from glassformer.finetuning.weights import take_from_runs
-from glassformer.models.build import (
-    build_language_model,
-    build_masked_model,
-    build_reader,
-    build_seq2seq,
-    build_vectors,
-    learned_count,
-    parameter_count,
-    put_vectors,
-    sized,
-)
-from glassformer.models.reader import BagReader, Reader
-from glassformer.models.shape import Shape
-from glassformer.tasks.answers import Answers
-from glassformer.tasks.labelling import Labelling, device_of
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
+from glassformer.models.reader import Reader
+from glassformer.tasks.labelling import device_of
 from glassformer.text.vectors import read_vectors
 
-OwnModel = nn.Module | Callable[[Any, int], nn.Module]
-"""A model of one's own, or what makes it. Of texts: (B×T tokens, B×T mask) → B×outputs, made from the vocabulary and
-the outputs. Of other examples: called with numbers and categories, pixels, or all that there is of them; made from
-their `Shape` and the outputs."""
 
-
-def build_model(
-    config: Config,
-    *,
-    tokenizer: Tokenizer | None,
-    target_tokenizer: Tokenizer | None,
-    features: Features | None,
-    answers: Answers | None,
-    own: OwnModel | None = None,
-) -> nn.Module:
-    """With its first weights."""
-    shape = _shape(tokenizer, features)
-    if config.model.encoder == OWN:
-        return _own(config, shape, answers, own)
-    vocab = shape.vocab
-    seed = config.training.seed
-    if config.task == TRANSLATION:
-        target_vocab = vocab if target_tokenizer is None else target_tokenizer.vocab_size
-        return build_seq2seq(config.model, source_vocab=vocab, target_vocab=target_vocab, seed=seed)
-    if config.task == MASKED:
-        return build_masked_model(config.model, vocab=vocab, seed=seed)
-    if config.task == VECTORS:
-        return build_vectors(config.model, vocab=vocab, seed=seed)
-    if answers is None:
-        return build_language_model(config.model, vocab=vocab, seed=seed)
-    return build_reader(config.model, shape=shape, outputs=answers.outputs, seed=seed)
-
-
-def _shape(tokenizer: Tokenizer | None, features: Features | None) -> Shape:
-    """What a model has to know of what it reads."""
-    if features is not None:
-        return features.shape
-    return Shape(vocab=0 if tokenizer is None else tokenizer.vocab_size)
-
-
-def _own(config: Config, shape: Shape, answers: Answers | None, own: OwnModel | None) -> nn.Module:
+def build_model(config: Config, processor: Processor, own: OwnModel | None = None) -> nn.Module:
+    """The model with its first weights. `own`: a person's own."""
+    family = FAMILIES[config.task]
+    if config.model.encoder != OWN:
+        return family.build_model(config, processor)
     if own is None:
         raise RunError("this model is a person's own nn.Module, which a run does not hold: give it again, model=…")
-    if answers is None:
-        raise SettingError(f"a model of one's own learns labels or numbers, and the task is {config.task}")
-    if isinstance(own, nn.Module):
-        return own
-    if not callable(own):
-        raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {type(own).__name__}")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        made = own(shape.vocab if config.data.kind == TEXT else shape, answers.outputs)
-    if not isinstance(made, nn.Module):
-        raise SettingError(f"model=… must be an nn.Module or make one, not {type(made).__name__}")
-    return made
+    return family.own_model(config, processor, own)
 
 
 def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: Say) -> dict[str, Any] | None:
     """What a model takes from elsewhere before the first step: a bag's word frequencies, words' vectors from a file,
     what another run has learned. Gives what a card says of that run.
     """
-    if isinstance(model, BagReader):
-        assert isinstance(prepared.task, Labelling)
-        model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in prepared.task.parts["train"].batches())
+    FAMILIES[config.task].learn_from_data(model, prepared)
     if config.model.vectors is not None:
         assert isinstance(model, Reader)
         assert prepared.tokenizer is not None

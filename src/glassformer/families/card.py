@@ -7,38 +7,13 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.config.presets import (
-    CLASSIFICATION,
-    IMAGE,
-    LABELLING,
-    LANGUAGE_MODEL,
-    MASKED,
-    MIXED,
-    MULTILABEL,
-    REGRESSION,
-    TABLE,
-    TEXT,
-    TRANSLATION,
-    VECTORS,
-)
-from glassformer.config.resolve import KINDS_IN_WORDS, Config
+from glassformer.config.presets import TEXT
+from glassformer.config.resolve import Config
 from glassformer.config.version import VERSION
-from glassformer.families.prepare import Prepared
+from glassformer.families.base import FAMILIES, Prepared
 from glassformer.models.build import learned_count, parameter_count, sized
-from glassformer.runs.run import CHAT_TEMPLATE, environment, tokenizer_card
-from glassformer.text.pipelines import MASK
+from glassformer.runs.run import environment, tokenizer_card
 
-WHAT = {
-    LANGUAGE_MODEL: "A language model",
-    MASKED: "A masked language model",
-    CLASSIFICATION: "A classifier of",
-    MULTILABEL: "A classifier, with several labels, of",
-    REGRESSION: "A regressor on",
-    TRANSLATION: "A translator",
-    VECTORS: "A model of vectors of texts",
-}
-EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
-"""What to predict of, by the kind of examples."""
 BEFORE = "before the refit, on rows held out"
 """How the scores that a refitted run tells are labelled: they are not its own."""
 KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
@@ -74,12 +49,14 @@ def run_card(
 def model_card(run: Path, config: Config, card: dict[str, Any], words: str, reads: str = "") -> str:
     """`words`: how good it is; `reads`: what it reads, where that is not just texts."""
     training = config.training
-    size = f"{training.batch_tokens} tokens" if config.task == TRANSLATION else training.batch_size
+    family = FAMILIES[config.task]
+    size = family.batch_size_in_words(config)
     tokens = " `tokenizer.json` the tokens," if card["tokenizer"] is not None else ""
     lines = [
         f"# {run.name}",
         "",
-        f"{_what(config)} ({_parts(config)}; {size_in_words(card)}), trained with glassformer {card['glassformer']}.",
+        f"{family.describe(config)} ({_parts(config)}; {size_in_words(card)}), "
+        f"trained with glassformer {card['glassformer']}.",
         "",
         "| | |",
         "|---|---|",
@@ -91,7 +68,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
     ]
     if isinstance(card["labels"], list):
         lines.insert(-2, f"| classes | {', '.join(card['labels'])} |")
-    elif config.task == MULTILABEL:
+    elif isinstance(card["labels"], dict) and "labels" in card["labels"]:
         lines.insert(-2, f"| labels | {', '.join(card['labels']['labels'])} |")
     if words:
         lines.append(f"| validation | {words} |")
@@ -107,7 +84,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], words: str, read
         "Use it:",
         "",
         "```sh",
-        use_of(run, config),
+        family.command(run, config),
         f"glassformer evaluate {shlex.quote(str(run))}" + (" DATA" if nothing_held_out(card) else ""),
         "```",
         "",
@@ -131,24 +108,6 @@ def size_in_words(card: Mapping[str, Any]) -> str:
 def nothing_held_out(card: dict[str, Any]) -> bool:
     """Whether a run has learned from all its rows."""
     return "before_refit" in card and "test" not in card
-
-
-def use_of(run: Path, config: Config) -> str:
-    """A command that uses a run."""
-    chats = (run / CHAT_TEMPLATE).is_file()
-    words = {
-        LANGUAGE_MODEL: ("generate", "--chat 'A message'" if chats else "'A prompt'"),
-        MASKED: ("predict", f"'A text with a {MASK} in it'"),
-        TRANSLATION: ("translate", "'A text'"),
-        VECTORS: ("embed", "'A text'"),
-    }
-    verb, example = words.get(config.task, ("predict", EXAMPLES[config.data.kind]))
-    return f"glassformer {verb} {shlex.quote(str(run))} {example}"
-
-
-def _what(config: Config) -> str:
-    of = f" {KINDS_IN_WORDS[config.data.kind]}" if config.task in LABELLING else ""
-    return WHAT[config.task] + of
 
 
 def _read(card: dict[str, Any], reads: str) -> list[str]:

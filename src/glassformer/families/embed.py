@@ -14,7 +14,8 @@ from glassformer.config.resolve import Config
 from glassformer.config.say import silent
 from glassformer.data.features.inputs import Features
 from glassformer.data.features.texts import encode_examples
-from glassformer.families.predict import Example, inputs_of, part_of
+from glassformer.families.model_input import Example
+from glassformer.families.predict import inputs_of, part_of
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel

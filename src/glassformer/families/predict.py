@@ -15,20 +15,18 @@ from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
-from glassformer.data.features.build import MixedFeatures
-from glassformer.data.features.images import ImageFeatures
+from glassformer.data.features.build import MixedFeatures, MixedInputs
+from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import TableFeatures
+from glassformer.data.features.texts import Examples
 from glassformer.data.io.pictures import fitted, read_picture
 from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import listed
-from glassformer.families.examples import say_cut
+from glassformer.families.model_input import Example
 from glassformer.tasks.answers import Answers, Labels, Scale
 from glassformer.tasks.labelling import score
-
-Example = str | Mapping[str, Any]
-"""A text, an image's file, or the values of a row by the names of their columns (as JSON, too)."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,10 @@ class Prediction:
         }
 
 
-def predict(
-    model: nn.Module, features: Features, answers: Answers, config: Config, examples: Sequence[Example], say: Say
-) -> list[Prediction]:
-    """Raw examples in, answers out."""
-    return judge(model, features, answers, config, part_of(features, config, examples, say), say)
-
-
-def judge(
+def predict_part(
     model: nn.Module, features: Features, answers: Answers, config: Config, part: Labelled, say: Say
 ) -> list[Prediction]:
+    """What a model says of each example of a part."""
     inputs = inputs_of(features, config, part, say)
     scores, noun = score(model, inputs, answers.outputs), inputs.noun
     if isinstance(answers, Scale):
@@ -178,3 +170,37 @@ def _row(example: Example, config: Config, features: Features) -> dict[str, str]
         shown = json.dumps({name: "…" for name in names if name}, ensure_ascii=False)
         raise Misuse(f"this run reads rows, as JSON: {shown}; '{str(example)[:40]}' is none (--file reads a table)")
     return {str(name): "" if one is None else str(one) for name, one in value.items()}
+
+
+# --- what is read of examples ---
+
+
+def texts_in(inputs: Inputs) -> Examples | None:
+    """The texts among what a model reads of examples, if there are any."""
+    if isinstance(inputs, MixedInputs):
+        return inputs.text
+    return inputs if isinstance(inputs, Examples) else None
+
+
+def images_in(inputs: Inputs) -> ImageInputs | None:
+    if isinstance(inputs, MixedInputs):
+        return inputs.image
+    return inputs if isinstance(inputs, ImageInputs) else None
+
+
+def say_read(features: Features, parts: Mapping[str, Inputs], say: Say) -> None:
+    """What is read of examples that are more than texts, and what is odd about them."""
+    say(f"read: {features.words}")
+    for remark in features.remarks:
+        say(remark)
+    for name, part in parts.items():
+        for remark in part.remarks:
+            say(f"{name}: {remark}")
+
+
+def say_cut(parts: Mapping[str, Inputs], context: int, say: Say, advice: str = "") -> None:
+    """How many texts are longer than the model reads."""
+    texts = [words for part in parts.values() if (words := texts_in(part)) is not None]
+    if cut := sum(part.cut for part in texts):
+        of = sum(len(part) for part in texts)
+        say(f"{cut:,} of {of:,} texts are longer than {context:,} tokens and cut there{advice}")

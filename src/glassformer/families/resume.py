@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from glassformer.config.errors import DataError, Misuse, SettingError
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import Config, flatten, resolve
 from glassformer.config.say import Say
-from glassformer.families.prepare import Prepared
+from glassformer.families.base import Prepared
 from glassformer.runs.run import Run
 from glassformer.training.keeper import restore
 from glassformer.training.schedule import total_steps
@@ -58,8 +58,3 @@ def _say_average(before: int | None, span: int | None, snapshot: Snapshot, say: 
         say("training.average is unset: the checkpoint's average is dropped, and the weights are used as they are")
     elif span is not None and span != before:
         say(f"training.average: the average goes on, from here over about {span} updates")
-
-
-def same_data(run: Run, prepared: Prepared) -> None:
-    if prepared.corpus.fingerprint != run.card().get("data", {}).get("fingerprint"):
-        raise DataError("the data is not what this run began with: going on would mix the two")

@@ -10,7 +10,7 @@ from glassformer.diagnosis.data import data_findings
 from glassformer.diagnosis.findings import UNSEEN, in_a_line, strict
 from glassformer.diagnosis.listener import Doctor
 from glassformer.diagnosis.patient import patient_of
-from glassformer.families.prepare import Prepared
+from glassformer.families.base import Prepared
 from glassformer.pipeline.recorder import Recorder
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run

@@ -10,8 +10,8 @@ from torch import nn
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.diagnosis.listener import Doctor
+from glassformer.families.base import Prepared
 from glassformer.families.generate import Writer
-from glassformer.families.prepare import Prepared
 from glassformer.models.language_model import LanguageModel
 from glassformer.runs.run import Run
 from glassformer.training.events import Broke, Ended, Event, Found, Listener, Sampled, Stepped, Validated

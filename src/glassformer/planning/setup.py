@@ -14,8 +14,10 @@ from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, TRANSLATION
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import TrainingSettings
+from glassformer.families.base import Prepared
 from glassformer.families.build import build_model, learn_from_data
-from glassformer.families.prepare import Prepared, prepare, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import prepare
 from glassformer.families.settings import read_config, whole_path, with_vectors
 from glassformer.models.build import build_language_model
 from glassformer.planning.step import Piece
@@ -99,26 +101,20 @@ def flags_of(data: str | Path | None, settings: dict[str, Any]) -> dict[str, Any
 def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpus: int | None) -> Planned:
     """As a training would read it."""
     file = {key: whole_path(key, value) for key, value in flatten(read_config(config) if config else {}).items()}
-    resolved, table = settle(file, with_vectors({**file, **flags}, flags), say)
+    resolved, table = infer_config(file, with_vectors({**file, **flags}, flags), say)
     if resolved.model.encoder == OWN:
         raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
     if resolved.task in LABELLING and resolved.training.last_blocks == 0:
         raise SettingError("training.last_blocks 0 trains a head on features computed once, which no plan is made of")
     if gpus is not None and "training.batch_size" not in {**file, **flags}:
         resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
-    prepared = prepare(resolved, say, table=table)
+    prepared = prepare(resolved, say, rows=table)
     task = prepared.task
     count = min(BATCHES, max(1, int(task.steps_per_epoch)))
     batch = max((task.batch(step) for step in range(count)), key=_numbers)
 
     def whole(config: Config) -> nn.Module:
-        return build_model(
-            config,
-            tokenizer=prepared.tokenizer,
-            target_tokenizer=prepared.target_tokenizer,
-            features=prepared.features,
-            answers=prepared.answers,
-        )
+        return build_model(config, prepared)
 
     new: Sequence[str] = ()
     if resolved.task == TRANSLATION and resolved.training.last_blocks is not None:  # what is new is trained as well

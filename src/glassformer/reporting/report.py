@@ -19,12 +19,11 @@ from glassformer.data.split.pairs import PairCorpus
 from glassformer.data.split.part import Part
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.brief import brief_errors
-from glassformer.families.build import OwnModel
+from glassformer.families.base import FAMILIES, AnyRun, Loaded, OwnModel, Prepared
 from glassformer.families.card import BEFORE, learned_of, size_in_words
-from glassformer.families.evaluate import AnyRun
-from glassformer.families.held_out import examples_held_out, prepare_again
-from glassformer.families.load import Loaded, load
-from glassformer.families.prepare import Prepared
+from glassformer.families.examples import held_out_examples
+from glassformer.families.load import load
+from glassformer.families.prepare import prepare_again
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.learning import attention_panels
 from glassformer.rendering.confusion import confusion
@@ -245,7 +244,9 @@ def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.M
     if not heads:
         return
     room = math.isqrt(MOST_WEIGHTS // (EXAMPLES * heads))
-    examples = examples_held_out(run, config, prepared, model, count=EXAMPLES, most=min(SHOWN_TOKENS, room), room=room)
+    loaded = FAMILIES[config.task].loaded(model, prepared, run, config)
+    longest = min(SHOWN_TOKENS, room)
+    examples = held_out_examples(loaded, prepared, count=EXAMPLES, max_tokens=longest, max_patches=room)
     for number, example in enumerate(examples, 1):
         yield from attention_panels(model, example, f"Example {number}: ")
 

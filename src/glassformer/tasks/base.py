@@ -1,6 +1,7 @@
 """What the training loop knows of a task."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +64,8 @@ class Task(ABC):
     """The only place that knows what a batch means."""
 
     name: str
+    parts: Mapping[str, Any]
+    """The parts of the data that it is on, by name."""
     steps_per_epoch: float
     steady: bool = True
     """Its batches are all of one shape, or of few, so that compiling the step for each is soon done."""

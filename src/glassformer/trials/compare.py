@@ -12,7 +12,7 @@ import torch
 
 from glassformer.config.errors import Misuse, SettingError, TrainingFailed
 from glassformer.config.say import Say, silent
-from glassformer.families.card import use_of
+from glassformer.families.base import FAMILIES
 from glassformer.finetuning.along import refuse_same
 from glassformer.runs.run import Run
 from glassformer.trials.given import count_of, given_settings, refuse_set_here
@@ -109,7 +109,8 @@ def compare(
     say(f"all of it: {folder.path / 'comparison.html'}")
     if (best := next((row for row in (found.recommended, found.best) if row and row.is_trained), None)) is not None:
         run = folder.path / str(best.outcomes[0].run)
-        say(f"next: {use_of(run, Run.open(run).config())}")
+        best_config = Run.open(run).config()
+        say(f"next: {FAMILIES[best_config.task].command(run, best_config)}")
     return found
 
 

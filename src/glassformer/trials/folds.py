@@ -13,9 +13,8 @@ from glassformer.config.errors import GlassformerError, Misuse, NotARun, Setting
 from glassformer.config.presets import PACKED, REGRESSION, TRANSLATION
 from glassformer.config.say import silent
 from glassformer.config.version import VERSION
-from glassformer.families.build import OwnModel
-from glassformer.families.evaluate import evaluate
-from glassformer.families.prepare import settle
+from glassformer.families.base import OwnModel
+from glassformer.families.infer import infer_config
 from glassformer.families.settings import with_vectors
 from glassformer.finetuning.along import refuse_same
 from glassformer.pipeline.refit import DONE, refitted
@@ -30,6 +29,7 @@ from glassformer.trials.divided import divided
 from glassformer.trials.given import count_of, given_settings
 from glassformer.trials.pooled import pooled
 from glassformer.trials.results.metrics import within
+from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train, train_once
 
 FOLDS = "folds.json"
@@ -117,7 +117,7 @@ def _refuse(said: Mapping[str, Any], model: str | OwnModel | None) -> None:
         raise SettingError(f"--folds divides the data itself: leave --validation {said['data.validation']} away")
     named = {} if _own(model) is None else {"model.encoder": OWN}
     flags = {**said, "data.fold": 0, **named}
-    divided(*settle({}, with_vectors(flags, flags), silent))
+    divided(*infer_config({}, with_vectors(flags, flags), silent))
 
 
 def _own(model: str | OwnModel | None) -> OwnModel | None:

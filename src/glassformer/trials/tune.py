@@ -12,7 +12,7 @@ from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.config.resolve import flatten
 from glassformer.config.say import Say, silent
 from glassformer.data.datasets.embedded import HUB
-from glassformer.families.prepare import settle
+from glassformer.families.infer import infer_config
 from glassformer.families.settings import with_vectors
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import RUNS, Run
@@ -129,7 +129,7 @@ def _check_times(**given: Any) -> None:
 def _divided_once(search: "Search") -> None:
     """What every trial would refuse of the data is refused before the first."""
     said = {**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]}
-    divided(*settle({}, with_vectors(said, said), silent))
+    divided(*infer_config({}, with_vectors(said, said), silent))
 
 
 def _models(model: str | Sequence[str] | None) -> list[str]:

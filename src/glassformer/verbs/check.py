@@ -18,7 +18,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
 from glassformer.config.say import Say, silent
 from glassformer.exchange.onnx.export import TOLERANCE
-from glassformer.families.build import OwnModel
+from glassformer.families.base import OwnModel
 from glassformer.runs.run import Run
 
 ROUNDING = 2e-5

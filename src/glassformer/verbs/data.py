@@ -19,8 +19,9 @@ from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
 from glassformer.data.split.part import Part
 from glassformer.data.split.pictures import as_table
-from glassformer.families.pairs import pairs_of
-from glassformer.families.prepare import Prepared, divide, prepare
+from glassformer.families.base import Prepared
+from glassformer.families.prepare import prepare, split_data
+from glassformer.families.translation import pairs_of
 from glassformer.finetuning.begin import tokens_of
 from glassformer.tasks.labelling import Chosen
 from glassformer.tasks.language_model import Windows
@@ -51,7 +52,7 @@ class Described:
 
 def describe(config: Config, table: Table | Pictures | None = None) -> Described:
     """How data would be divided, and how it begins."""
-    corpus = divide(config, table)
+    corpus = split_data(config, table)
     train = corpus.parts["train"]
     if isinstance(train, Pairs):
         first = f"{train.sources[0]} → {train.targets[0]}"
@@ -99,7 +100,8 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked |
 
 
 def _check_pairs(config: Config, read: Table | None, say: Say) -> CheckedPairs:
-    table, source, target = pairs_of(config.data, read)
+    pairs = pairs_of(config.data, read)
+    table, source, target = pairs.table, pairs.source, pairs.target
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
     if config.begun:
         of_source, of_target = tokens_of(config)
@@ -140,7 +142,7 @@ def show_batch(
     config: Config, step: int, say: Say, table: Table | Pictures | None = None, *, most_pairs: int = 12
 ) -> Shown:
     """Batch `step` of a training with these settings; of a language model, one sentence of it as training pairs."""
-    prepared = prepare(config, say, table=table)
+    prepared = prepare(config, say, rows=table)
     batch = prepared.task.batch(step)
     if isinstance(batch, PairBatch):
         return _shown_pairs(step, batch, prepared)

@@ -19,11 +19,10 @@ from glassformer.diagnosis.findings import (
 )
 from glassformer.diagnosis.listener import Doctor, replay
 from glassformer.diagnosis.patient import patient_of
-from glassformer.families.build import OwnModel
+from glassformer.families.base import Loaded, OwnModel, Prepared
 from glassformer.families.card import learned_of
-from glassformer.families.held_out import prepare_again
-from glassformer.families.load import AnyLoaded, load
-from glassformer.families.prepare import Prepared
+from glassformer.families.load import load
+from glassformer.families.prepare import prepare_again
 from glassformer.runs.run import Run
 from glassformer.training.device import choose_device
 from glassformer.training.finding import Finding
@@ -32,7 +31,7 @@ ENDED = ("finished", "stopped early")
 
 
 def doctor(
-    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    run: "str | os.PathLike[str] | Run | Loaded",
     *,
     model: OwnModel | None = None,
     device: str = "auto",
@@ -43,7 +42,7 @@ def doctor(
     `model`: a person's own, which a run does not hold.
     """
     choose_device(device)  # what is no device is refused, not taken for a model that cannot be looked at
-    known = run if isinstance(run, AnyLoaded) else None
+    known = run if isinstance(run, Loaded) else None
     run = run if isinstance(run, Run) else Run.open(run)
     lines, card = run.read_metrics(), run.card()
     if "imported" in card:
@@ -76,7 +75,7 @@ def doctor(
     return findings_of(run.path.name, found, looked, missing)
 
 
-def _of_model(physician: Doctor, loaded: AnyLoaded, prepared: Prepared) -> list[Finding]:
+def _of_model(physician: Doctor, loaded: Loaded, prepared: Prepared) -> list[Finding]:
     step, evaluation, found = physician.story.step, None, []
     if "validation" in prepared.tokens:
         with torch.inference_mode():

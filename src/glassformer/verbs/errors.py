@@ -13,9 +13,7 @@ from glassformer.data.features.inputs import Inputs
 from glassformer.data.features.pairs import PairExamples
 from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.corpus import Corpus
 from glassformer.data.split.labelled import Labelled, LabelledCorpus
-from glassformer.data.split.pairs import PairCorpus
 from glassformer.data.split.part import Part
 from glassformer.error_analysis.comparison import versus_view
 from glassformer.error_analysis.finding import Found, panels_of, sentences
@@ -37,12 +35,17 @@ from glassformer.error_analysis.translations import (
     sentence_scores,
 )
 from glassformer.error_analysis.words import counts_of
-from glassformer.families.evaluate import AnyRun, Asked, Judged, OwnDataGone, judge, judged, own_corpus
-from glassformer.families.load import Loaded, LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedWriter
+from glassformer.families.base import AnyRun, EvaluatedPart, Loaded
+from glassformer.families.evaluate import OwnDataGone, evaluate_part, evaluate_run, own_corpus
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.families.masked import LoadedMasked
+from glassformer.families.requests import EvaluateOptions
+from glassformer.families.translation import LoadedTranslator
 from glassformer.rendering.view import View
 from glassformer.runs.run import Run
 
-OwnData = Corpus | LabelledCorpus | PairCorpus
+OwnData = Any
 
 
 def errors(
@@ -66,10 +69,10 @@ def errors(
     as in `evaluate`.
     """
     check(run, versus, accuracy)
-    asked = Asked(
+    asked = EvaluateOptions(
         data=data, part=part, stride=stride, beam=beam, length_penalty=length_penalty, reading=dict(reading or {})
     )
-    one = judged(run, asked, device, say)
+    one = evaluate_run(run, asked, device, say)
     return errors_in(one, asked, versus=versus, accuracy=accuracy, device=device, say=say)
 
 
@@ -99,8 +102,8 @@ def _opened(run: AnyRun) -> Run:
 
 
 def errors_in(
-    one: Judged,
-    asked: Asked,
+    one: EvaluatedPart,
+    asked: EvaluateOptions,
     *,
     versus: AnyRun | None = None,
     accuracy: float | None = None,
@@ -117,10 +120,10 @@ def errors_in(
     return View(f"Errors of {name}", panels_of(found), sentences(found), about)
 
 
-def _findings(one: Judged, accuracy: float, say: Say) -> list[Found]:
+def _findings(one: EvaluatedPart, accuracy: float, say: Say) -> list[Found]:
     loaded, evaluation = one.loaded, one.evaluation
     corpus, why = _own(one, say)
-    if isinstance(loaded, LoadedWriter):
+    if isinstance(loaded, LoadedLanguageModel):
         assert isinstance(one.inputs, Tokens)
         train = _trained_on(loaded, corpus, say)
         apart = loaded.config.data.documents_apart
@@ -149,7 +152,7 @@ def _findings(one: Judged, accuracy: float, say: Say) -> list[Found]:
     return [*found, _calibration(one, one.inputs, corpus, why, accuracy)]
 
 
-def _own(one: Judged, say: Say) -> tuple[OwnData | None, str]:
+def _own(one: EvaluatedPart, say: Say) -> tuple[OwnData | None, str]:
     """The run's own data, or why it is not there."""
     if one.corpus is not None:
         return one.corpus, ""
@@ -160,7 +163,7 @@ def _own(one: Judged, say: Say) -> tuple[OwnData | None, str]:
         return None, gone.why
 
 
-def _calibration(one: Judged, inputs: Inputs, corpus: OwnData | None, why: str, accuracy: float) -> Found:
+def _calibration(one: EvaluatedPart, inputs: Inputs, corpus: OwnData | None, why: str, accuracy: float) -> Found:
     """Temperature and threshold come from the run's validation part, less what of it is shown."""
     shown = scored(one.evaluation, inputs)
     if one.loaded.config.data.refit:
@@ -177,12 +180,12 @@ def _calibration(one: Judged, inputs: Inputs, corpus: OwnData | None, why: str, 
     others = np.flatnonzero(~np.isin(validation.digests, one.part.digests)).tolist()
     if not others:
         return calibration_of(shown, None, inputs.noun, accuracy, "all of the validation part is shown here")
-    other = judge(one.loaded, validation.some(validation.name, others), Asked())
+    other = evaluate_part(one.loaded, validation.some(validation.name, others), EvaluateOptions())
     assert isinstance(other.inputs, Inputs)
     return calibration_of(shown, scored(other.evaluation, other.inputs), inputs.noun, accuracy)
 
 
-def _trained_on(loaded: LoadedWriter | LoadedMasked, corpus: OwnData | None, say: Say) -> Ids | None:
+def _trained_on(loaded: LoadedLanguageModel | LoadedMasked, corpus: OwnData | None, say: Say) -> Ids | None:
     if corpus is None:
         return None
     part = corpus.parts["train"]
@@ -190,7 +193,7 @@ def _trained_on(loaded: LoadedWriter | LoadedMasked, corpus: OwnData | None, say
     return pack(part, loaded.tokenizer, say).ids
 
 
-def _of_translations(one: Judged, inputs: PairExamples, loaded: LoadedTranslator, say: Say) -> list[Found]:
+def _of_translations(one: EvaluatedPart, inputs: PairExamples, loaded: LoadedTranslator, say: Say) -> list[Found]:
     records, unknown = one.evaluation.records, unknown_in(inputs.source, loaded.tokenizer)
     if not records:
         raise DataError("there is no pair to look at")

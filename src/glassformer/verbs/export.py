@@ -10,14 +10,15 @@ from glassformer.config.resolve import KINDS_IN_WORDS
 from glassformer.config.say import Say, silent
 from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
 from glassformer.exchange.onnx.export import export_onnx
-from glassformer.families.load import AnyLoaded, Loaded, load
+from glassformer.families.base import Loaded
+from glassformer.families.load import load
 from glassformer.runs.run import ORIGINAL, Run
 
 FORMATS = ("hf", "onnx")
 
 
 def export(
-    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    run: "str | os.PathLike[str] | Run | Loaded",
     *,
     to: str,
     folder: str | os.PathLike[str],

@@ -13,7 +13,7 @@ from glassformer.config.version import VERSION
 from glassformer.exchange.external_model import Found
 from glassformer.exchange.importing import Imported, import_found
 from glassformer.exchange.source import find
-from glassformer.families.card import use_of
+from glassformer.families.base import FAMILIES
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
 from glassformer.runs.files import write_text, writing
@@ -106,7 +106,7 @@ def _readme(run: Path, config: Config, card: dict[str, Any]) -> str:
         "Whoever made the model decides how it may be used: its licence is where it came from.",
         "",
         "```sh",
-        use_of(run, config),
+        FAMILIES[config.task].command(run, config),
         "```",
         "",
     ]

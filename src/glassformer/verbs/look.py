@@ -9,23 +9,24 @@ from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
 from glassformer.config.say import Say, silent
 from glassformer.config.views import ALL, HEADS, IMPLIED, MODES, VIEWS, WRITTEN, ViewInfo
-from glassformer.families.load import AnyLoaded, load
-from glassformer.families.predict import Example
+from glassformer.families.base import Loaded
+from glassformer.families.load import load
+from glassformer.families.model_input import Example
 from glassformer.inspection.views.registry import MAKERS, views_of
-from glassformer.inspection.views.request import BEAM, Asked
+from glassformer.inspection.views.request import BEAM, LookRequest
 from glassformer.rendering.view import View, Views
 from glassformer.reporting.report import report
 from glassformer.runs.run import Run
 from glassformer.text.shown import cut
 
-MAKERS["report"] = lambda asked: report(asked.loaded, say=asked.say)
+MAKERS["report"] = lambda request: report(request.loaded, say=request.say)
 
 LONGEST = 100
 """Characters of a title."""
 
 
 def look(
-    run: "str | os.PathLike[str] | Run | AnyLoaded",
+    run: "str | os.PathLike[str] | Run | Loaded",
     *texts: Example,
     view: str | None = None,
     layer: int | None = None,
@@ -37,7 +38,7 @@ def look(
     beam: int | None = None,
     word: str | None = None,
     versus: Example | None = None,
-    beside: "str | os.PathLike[str] | Run | AnyLoaded | None" = None,
+    beside: "str | os.PathLike[str] | Run | Loaded | None" = None,
     links: "str | os.PathLike[str] | None" = None,
     without: str | None = None,
     device: str = "auto",
@@ -49,7 +50,7 @@ def look(
     Layers, heads and tokens (`position`) count from 0. `target`: what a translator is to write; `answer`: what an
     example should be, for a training step; `beside`: a second run for `versus`.
     """
-    loaded = run if isinstance(run, AnyLoaded) else load(run, device)
+    loaded = run if isinstance(run, Loaded) else load(run, device)
     options: dict[str, Any] = {
         "layer": layer,
         "head": head,
@@ -67,17 +68,17 @@ def look(
     options = {name: value for name, value in options.items() if value is not None}
     chosen = view or _implied(options) or views_of(loaded)[0]
     _check(chosen, loaded, options, texts)
-    if beside is not None and not isinstance(beside, AnyLoaded):
+    if beside is not None and not isinstance(beside, Loaded):
         options["beside"] = load(beside, device)
     if links is not None:
         options["links"] = os.fspath(links)
-    asked = Asked(loaded, texts, say=say, **{"beam": BEAM, **options})
+    request = LookRequest(loaded, texts, say=say, **{"beam": BEAM, **options})
     config = loaded.config
     about = f"{loaded.run.path}: {config.task}, {config.model.encoder}, {loaded.parameters:,} parameters"
     if chosen == ALL:
         quick = [name for name in views_of(loaded) if VIEWS[name].quick]
-        return Views(cut(str(asked.text), LONGEST), [MAKERS[name](asked) for name in quick], about)
-    return replace(MAKERS[chosen](asked), about=about)
+        return Views(cut(str(request.text), LONGEST), [MAKERS[name](request) for name in quick], about)
+    return replace(MAKERS[chosen](request), about=about)
 
 
 def _implied(options: Mapping[str, Any]) -> str | None:
@@ -90,7 +91,7 @@ def _implied(options: Mapping[str, Any]) -> str | None:
     return next(iter(views), None)
 
 
-def _check(name: str, loaded: AnyLoaded, options: Mapping[str, Any], texts: Sequence[Example]) -> None:
+def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequence[Example]) -> None:
     """Whether this run has the view, and the view these options."""
     if name != ALL and name not in VIEWS:
         raise Misuse(unknown("view", name, (*VIEWS, ALL)))

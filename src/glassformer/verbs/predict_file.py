@@ -15,8 +15,9 @@ from glassformer.data.io.place import find
 from glassformer.data.io.reading import check_encoding, numbered_lines, text_blocks
 from glassformer.data.io.rows import is_table, kind_of
 from glassformer.data.io.table import Table, read_table
-from glassformer.families.load import Loaded, LoadedPredictor
-from glassformer.families.predict import Prediction, judge, needed, rows_of
+from glassformer.families.base import Loaded
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.predict import Prediction, needed, rows_of
 from glassformer.runs.files import aside
 from glassformer.tasks.answers import Classes, Labels
 
@@ -68,7 +69,7 @@ def _of_rows(
     table = read_table(file, DataSettings(encoding=encoding))
     rows = filled_rows(table, needed(loaded.features, config, table).text)
     part = rows_of(loaded.features, config, table, rows)
-    found = judge(loaded.model, loaded.features, loaded.answers, config, part, say)
+    found = loaded.predict_part(part, say)
     return table, dict(zip(rows, found, strict=True))
 
 

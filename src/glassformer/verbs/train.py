@@ -15,10 +15,12 @@ from glassformer.config.resolve import Config, flatten
 from glassformer.config.say import Say, silent
 from glassformer.diagnosis.advice import usual_rate
 from glassformer.diagnosis.example import example_of
-from glassformer.families.build import OwnModel, build_model, learn_from_data, say_size, try_out
+from glassformer.families.base import OwnModel, Prepared
+from glassformer.families.build import build_model, learn_from_data, say_size, try_out
 from glassformer.families.card import run_card
-from glassformer.families.prepare import Prepared, prepare, settle
-from glassformer.families.resume import resumed_config, same_data, where_it_stands
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
+from glassformer.families.resume import resumed_config, where_it_stands
 from glassformer.families.settings import read_config, whole_path, with_vectors
 from glassformer.finetuning.along import bring_along, refuse_same
 from glassformer.models.build import learned_count, parameter_count
@@ -121,7 +123,7 @@ def train_once(
     if run is not None:
         resolved = resumed_config(run, {**from_file, **flags})
     else:
-        resolved, table = settle(from_file, with_vectors({**from_file, **flags}, flags), say)
+        resolved, table = infer_config(from_file, with_vectors({**from_file, **flags}, flags), say)
     if refit:
         refuse_refit(resolved)
     if resolved.model.encoder == OWN and own is None:
@@ -130,8 +132,8 @@ def train_once(
     joined = processes.join(device)
     try:
         if run is not None:
-            prepared = prepare(resolved, say, run.tokenizer(), target_tokenizer=run.target_tokenizer())
-            same_data(run, prepared)
+            prepared = prepare(resolved, say, tokenizers_of(run))
+            check_same_data(run, prepared)
             snapshot = where_it_stands(run, resolved, prepared, say)
         else:
             where = resolved.data.path or resolved.data.source_file or "data"
@@ -140,16 +142,9 @@ def train_once(
             if before is None:
                 refuse_same(resolved.model.from_run, resolved.model.decoder_from, path)
                 Run.check_free(path, overwrite=overwrite)
-            prepared = prepare(resolved, say, table=table)
+            prepared = prepare(resolved, say, rows=table)
             snapshot = None
-        built = build_model(
-            resolved,
-            tokenizer=prepared.tokenizer,
-            target_tokenizer=prepared.target_tokenizer,
-            features=prepared.features,
-            answers=prepared.answers,
-            own=own,
-        )
+        built = build_model(resolved, prepared, own)
         if own is not None:
             try_out(built, prepared)
         begun = None if run is None else run.card().get("from")

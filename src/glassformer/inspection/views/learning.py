@@ -2,20 +2,18 @@
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 from torch import nn
 
 from glassformer.config.errors import Misuse
-from glassformer.families.load import (
-    AnyLoaded,
-    LoadedMasked,
-    LoadedPredictor,
-    LoadedTranslator,
-    LoadedVectors,
-    LoadedWriter,
-)
-from glassformer.families.model_input import Given
-from glassformer.families.predict import Example
+from glassformer.families.base import Loaded
+from glassformer.families.embedding import LoadedEmbedder
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.families.masked import LoadedMasked
+from glassformer.families.model_input import Example, ModelInput
+from glassformer.families.translation import LoadedTranslator
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.attention_views import attention_view, patches_view
 from glassformer.inspection.learning_view import learning_view
@@ -29,12 +27,12 @@ SAMPLE = 60
 """Tokens that a language model writes at each moment."""
 
 
-def learning(loaded: AnyLoaded, text: Example, example: Given) -> View:
+def learning(loaded: Loaded, text: Example, example: ModelInput) -> View:
     """The same example at every moment that was kept: attention, the lens's guesses, and what the model says."""
     steps = history.steps_of(loaded.run)
     if not steps:
         raise Misuse(f"{loaded.run.path} kept no moments of its training: train with --keep-checkpoints")
-    moment: AnyLoaded = replace(loaded, model=copy.deepcopy(loaded.model))  # type: ignore[arg-type]
+    moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
     frames = []
     for step in steps:
         source = f"{loaded.run.path}, update {step:,}"
@@ -43,14 +41,14 @@ def learning(loaded: AnyLoaded, text: Example, example: Given) -> View:
     return learning_view(loaded.run.path.name, steps, frames)
 
 
-def _panels(moment: AnyLoaded, text: Example, example: Given) -> list[Panel]:
-    guesses = [] if isinstance(moment, LoadedPredictor | LoadedVectors) else [_guesses(moment, example)]
+def _panels(moment: Loaded, text: Example, example: ModelInput) -> list[Panel]:
+    guesses = [] if isinstance(moment, LoadedPredictor | LoadedEmbedder) else [_guesses(moment, example)]
     if example.stand is not None and "" not in (example.answers or ()):  # a text without MASK
         return [*attention_panels(moment.model, example), *guesses]
     return [*attention_panels(moment.model, example), *guesses, _said(moment, text)]
 
 
-def attention_panels(model: nn.Module, example: Given, before: str = "") -> list[Panel]:
+def attention_panels(model: nn.Module, example: ModelInput, before: str = "") -> list[Panel]:
     """The weights of every stack of layers; of an image, from patch to patch. None where there is no attention.
 
     `before`: what their titles begin with.
@@ -63,7 +61,7 @@ def attention_panels(model: nn.Module, example: Given, before: str = "") -> list
     return [replace(panel, title=f"{before}{panel.title}") for panel in view.panels]
 
 
-def _guesses(moment: LoadedWriter | LoadedMasked | LoadedTranslator, example: Given) -> Guesses:
+def _guesses(moment: Any, example: ModelInput) -> Guesses:
     """What comes next, or stands at each place, layer by layer."""
     tokenizer = moment.target_tokenizer if isinstance(moment, LoadedTranslator) else moment.tokenizer
     seen = lens_of(moment.model, example.inputs, answers=example.follows)
@@ -78,7 +76,7 @@ def _guesses(moment: LoadedWriter | LoadedMasked | LoadedTranslator, example: Gi
     )
 
 
-def _said(moment: AnyLoaded, text: Example) -> Panel:
+def _said(moment: Loaded, text: Example) -> Panel:
     """What the model makes of the example; a text that is written on has the same seed at every moment."""
     if isinstance(moment, LoadedPredictor):
         said = moment.predict(text)
@@ -86,7 +84,7 @@ def _said(moment: AnyLoaded, text: Example) -> Panel:
             return Table(title="What it says", columns=["number"], rows=[[said.value]])
         rows = list(said.probabilities.items())
         return Table(title="What it says", columns=["class", "probability"], rows=rows, bars=["probability"])
-    assert not isinstance(moment, LoadedVectors)  # which was not trained here
+    assert not isinstance(moment, LoadedEmbedder)  # which was not trained here
     text = str(text)
     if isinstance(moment, LoadedMasked):
         found = enumerate(moment.fill(text).places, 1)
@@ -96,5 +94,5 @@ def _said(moment: AnyLoaded, text: Example) -> Panel:
         )
     if isinstance(moment, LoadedTranslator):
         return Words(title="How it translates", text=moment.translate(text).text)
-    assert isinstance(moment, LoadedWriter)
+    assert isinstance(moment, LoadedLanguageModel)
     return Words(title="How it goes on", text=text + moment.generate(text, tokens=SAMPLE, temperature=0.8, seed=0))

@@ -1,63 +1,41 @@
 """A run's model followed number by number: what it computes for an example, and one step of learning from it."""
 
-import torch
-from torch import nn
-
-from glassformer.config.errors import Misuse
-from glassformer.families.answer import learned_answer
-from glassformer.families.load import LoadedPredictor
 from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
-from glassformer.inspection.views.request import Asked
+from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.view import View
-from glassformer.tasks.answers import Classes
 
 RATE = 0.1
 """Of plain gradient descent on one example."""
 
 
-def walk_through(asked: Asked) -> View:
+def walk_through(request: LookRequest) -> View:
     """Every formula with its numbers."""
-    example = asked.given
+    example = request.example
     return walk(
-        asked.model,
+        request.model,
         example.inputs,
         example.tokens,
-        layer=asked.layer or 0,
-        head=asked.head or 0,
-        position=asked.position,
+        layer=request.layer or 0,
+        head=request.head or 0,
+        position=request.position,
         written=example.written or (),
-        outputs=_outputs(asked),
+        outputs=request.loaded.family.output_names(request.loaded),
     )
 
 
-def step(asked: Asked) -> View:
+def step(request: LookRequest) -> View:
     """Loss, gradient and update on one example; the run stays as it is."""
-    example, loaded, loss = asked.given, asked.loaded, "softmax"
-    if isinstance(loaded, LoadedPredictor):
-        answers = learned_answer(loaded, asked.answer)
-        loss = loaded.answers.loss if isinstance(loaded.answers, Classes) else "squared"
-    elif asked.answer is not None:
-        raise Misuse("--answer is for runs that predict: a text is its own answer, a translator's is --translation")
-    else:
-        answers = torch.tensor([[-1 if id is None else id for id in example.follows]])
+    example, loaded = request.example, request.loaded
+    target, loss = loaded.family.training_target(loaded, example, request.answer)
     return training_step(
-        asked.model,
+        request.model,
         example.inputs,
-        answers,
+        target,
         loss=loss,
-        tokens=() if isinstance(loaded, LoadedPredictor) else example.written or example.tokens,
-        outputs=_outputs(asked),
-        position=asked.position,
+        tokens=() if loaded.family.labels_examples else example.written or example.tokens,
+        outputs=loaded.family.output_names(loaded),
+        position=request.position,
         lr=RATE,
         optimizer=loaded.config.training.optimizer,
     )
-
-
-def _outputs(asked: Asked) -> list[str]:
-    """Names of what is scored: a head may have rows that no token has."""
-    if isinstance(asked.loaded, LoadedPredictor):
-        answers = asked.loaded.answers
-        return list(answers.names) if isinstance(answers, Classes) else []
-    assert isinstance(asked.model.head, nn.Linear)
-    return [asked.tokenizer.shown(id) for id in range(asked.model.head.out_features)]

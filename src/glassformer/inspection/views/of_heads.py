@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Iterator
 
 from glassformer.config.errors import Misuse
-from glassformer.families.held_out import examples_of, loss_on
-from glassformer.families.load import AnyLoaded
-from glassformer.families.model_input import Given
+from glassformer.families.base import Loaded
+from glassformer.families.examples import loss_on, validation_examples
+from glassformer.families.model_input import ModelInput
 from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.attention_views import alignment_view, attention_view, patches_view
 from glassformer.inspection.head_ablation import parse_heads, worth_of_heads, worth_view
 from glassformer.inspection.links import link_scores, links_view, read_links
 from glassformer.inspection.roles import Looked, head_roles, names_of, roles_view
-from glassformer.inspection.views.request import Asked
+from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Heads, Panel
 from glassformer.rendering.view import View
 
@@ -23,43 +23,43 @@ HELD_OUT = 64
 """Texts of the validation part over which roles are measured."""
 
 
-def attention(asked: Asked) -> View:
-    stacks = attention_of(asked.model, asked.given.inputs)
-    return attention_view(stacks, asked.given.sides, layer=asked.layer, head=asked.head, mode=asked.mode)
+def attention(request: LookRequest) -> View:
+    stacks = attention_of(request.model, request.example.inputs)
+    return attention_view(stacks, request.example.sides, layer=request.layer, head=request.head, mode=request.mode)
 
 
-def alignment(asked: Asked) -> View:
-    example = asked.given
-    weights = attention_of(asked.model, example.inputs)["cross"]
+def alignment(request: LookRequest) -> View:
+    example = request.example
+    weights = attention_of(request.model, example.inputs)["cross"]
     output, source = example.sides["cross"]
-    how = {"layer": asked.layer, "head": asked.head}
-    return alignment_view(weights, source, output, mode=asked.mode, title=example.output, **how)
+    how = {"layer": request.layer, "head": request.head}
+    return alignment_view(weights, source, output, mode=request.mode, title=example.output, **how)
 
 
-def patches(asked: Asked) -> View:
-    example = asked.given
+def patches(request: LookRequest) -> View:
+    example = request.example
     assert example.pixels is not None
     assert example.grid is not None
     assert example.patches is not None
     some = slice(example.patches.start, example.patches.stop)
-    weights = attention_of(asked.model, example.inputs)["self"][:, :, some, some]
-    return patches_view(example.pixels, weights, example.grid, layer=asked.layer, head=asked.head)
+    weights = attention_of(request.model, example.inputs)["self"][:, :, some, some]
+    return patches_view(example.pixels, weights, example.grid, layer=request.layer, head=request.head)
 
 
-def roles(asked: Asked) -> View:
+def roles(request: LookRequest) -> View:
     """Over the texts given, which are shown with what each head does, or over the validation part."""
-    given = asked.read_all()
-    examples = given or examples_of(asked.loaded, HELD_OUT, asked.say)
-    stacks = [stack for stack in sizes_of(asked.model) if stack in OF_ONE_TEXT]
+    given = request.read_all()
+    examples = given or validation_examples(request.loaded, HELD_OUT, request.say)
+    stacks = [stack for stack in sizes_of(request.model) if stack in OF_ONE_TEXT]
     panels: list[Panel] = []
     notes = []
     for stack in stacks:
-        found = head_roles(_looked(asked.loaded, examples, stack))
+        found = head_roles(_looked(request.loaded, examples, stack))
         view = roles_view(found)
         notes.append(view.note if len(stacks) == 1 else f"{stack.capitalize()}: {view.note}")
         panels += view.panels
         if len(given) == 1:
-            weights = attention_of(asked.model, given[0].inputs)[stack]
+            weights = attention_of(request.model, given[0].inputs)[stack]
             rows, columns = given[0].sides[stack]
             panels.append(
                 Heads(
@@ -74,27 +74,27 @@ def roles(asked: Asked) -> View:
     return View("What each head does", panels, " ".join(notes))
 
 
-def links(asked: Asked) -> View:
-    if asked.links is None:
+def links(request: LookRequest) -> View:
+    if request.links is None:
         raise Misuse("the view links needs links that somebody annotated: --links FILE")
-    assert asked.loaded.tokenizer is not None
-    stack = next(stack for stack in sizes_of(asked.model) if stack in OF_WHAT_IS_READ)
-    linked = read_links(asked.links)
-    looked = _looked(asked.loaded, (asked.read(one.text) for one in linked), stack)
-    return links_view(link_scores(zip(linked, looked, strict=True), asked.loaded.tokenizer))
+    assert request.loaded.tokenizer is not None
+    stack = next(stack for stack in sizes_of(request.model) if stack in OF_WHAT_IS_READ)
+    linked = read_links(request.links)
+    looked = _looked(request.loaded, (request.read(one.text) for one in linked), stack)
+    return links_view(link_scores(zip(linked, looked, strict=True), request.loaded.tokenizer))
 
 
-def worth(asked: Asked) -> View:
-    heads = None if asked.without is None else parse_heads(asked.without, sizes_of(asked.model))
-    loss, what = loss_on(asked.loaded, asked.read_all(), asked.answer, asked.say)
-    return worth_view(worth_of_heads(loss, asked.model, heads), what=what)
+def worth(request: LookRequest) -> View:
+    heads = None if request.without is None else parse_heads(request.without, sizes_of(request.model))
+    loss, what = loss_on(request.loaded, request.read_all(), request.answer, request.say)
+    return worth_view(worth_of_heads(loss, request.model, heads), what=what)
 
 
-def _looked(loaded: AnyLoaded, examples: Iterable[Given], stack: str) -> Iterator[Looked]:
+def _looked(loaded: Loaded, examples: Iterable[ModelInput], stack: str) -> Iterator[Looked]:
     return ((attention_of(loaded.model, example.inputs)[stack], _ids(example, stack)) for example in examples)
 
 
-def _ids(example: Given, stack: str) -> list[int]:
+def _ids(example: ModelInput, stack: str) -> list[int]:
     """What tells tokens apart; those that are no words are all different."""
     if stack == "target":
         written = example.inputs[2]

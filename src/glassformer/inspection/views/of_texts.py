@@ -6,9 +6,13 @@ import numpy as np
 import torch
 
 from glassformer.config.errors import Misuse
-from glassformer.families.load import AnyLoaded, LoadedPredictor, LoadedTranslator, LoadedVectors
-from glassformer.families.model_input import given
-from glassformer.families.predict import Example
+from glassformer.families.base import Loaded
+from glassformer.families.embedding import LoadedEmbedder
+from glassformer.families.examples import encode_example
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.families.model_input import Example
+from glassformer.families.translation import LoadedTranslator
 from glassformer.inspection.attribution import (
     gradient_times_input,
     leave_one_out,
@@ -25,7 +29,7 @@ from glassformer.inspection.pooled import pooled_of, pooled_view
 from glassformer.inspection.positions import placed, position_vectors, positions_view
 from glassformer.inspection.states import SEEN, states_of, states_view
 from glassformer.inspection.two_texts import Side, side_of, versus_runs_view, versus_view
-from glassformer.inspection.views.request import Asked
+from glassformer.inspection.views.request import LookRequest
 from glassformer.inspection.word_in_context import find_word, word_vectors, word_view
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.rendering.panels import Gallery
@@ -38,13 +42,13 @@ POSITIONS_SHOWN = 64
 LIKELIEST = 5
 
 
-def lens(asked: Asked) -> View:
-    example = asked.given
-    seen = lens_of(asked.model, example.inputs, answers=example.follows, never=asked.never)
+def lens(request: LookRequest) -> View:
+    example = request.example
+    seen = lens_of(request.model, example.inputs, answers=example.follows, never=request.never)
     return lens_view(
         example.written or example.tokens,
         seen.layers,
-        seen.words(asked.tokenizer.shown),
+        seen.words(request.tokenizer.shown),
         seen.probabilities,
         example.answers,
         chances=seen.chances,
@@ -53,14 +57,14 @@ def lens(asked: Asked) -> View:
     )
 
 
-def next_tokens(asked: Asked) -> View:
-    found = next_of(asked.model, asked.given.inputs, never=asked.never)
-    words = [asked.tokenizer.shown(id) for id in found.ids]
+def next_tokens(request: LookRequest) -> View:
+    found = next_of(request.model, request.example.inputs, never=request.never)
+    words = [request.tokenizer.shown(id) for id in found.ids]
     return next_view(words, found.probabilities, entropy=found.entropy)
 
 
-def decided(asked: Asked) -> View:
-    example, model = asked.given, asked.model
+def decided(request: LookRequest) -> View:
+    example, model = request.example, request.model
     how = left_out_in_words(model)
     if isinstance(model, Seq2Seq):
         assert example.answer_ids is not None
@@ -69,20 +73,20 @@ def decided(asked: Asked) -> View:
             example.tokens,
             example.answers or [],
             of_source,
-            leave_one_out(model, example.inputs, example.answer_ids, stay=asked.marks),
+            leave_one_out(model, example.inputs, example.answer_ids, stay=request.marks),
             answer=example.output,
             written=example.written or [],
             prefix=of_written,
             how=how,
         )
-    which, answer, probability = _answer(asked)
+    which, answer, probability = _answer(request)
     view = decided_view(
         example.parts,
         gradient_times_input(model, example.inputs, which),
-        leave_one_out(model, example.inputs, which, stay=asked.marks),
+        leave_one_out(model, example.inputs, which, stay=request.marks),
         answer=answer,
         probability=probability,
-        score=score_in_words(model, which, answer, against=_other(asked.loaded, which)),
+        score=score_in_words(model, which, answer, against=_other(request.loaded, which)),
         how=how,
         grid=example.square,
     )
@@ -91,23 +95,23 @@ def decided(asked: Asked) -> View:
     return replace(view, panels=[Gallery(images=[example.pixels], captions=[example.text]), *view.panels])
 
 
-def _answer(asked: Asked) -> tuple[int | None, str, float | None]:
+def _answer(request: LookRequest) -> tuple[int | None, str, float | None]:
     """What is explained: the class that a model says, its number, or the token that it expects next."""
-    loaded = asked.loaded
+    loaded = request.loaded
     if isinstance(loaded, LoadedPredictor):
-        said = loaded.predict(asked.text)
+        said = loaded.predict(request.text)
         if said.labels is not None and said.probabilities is not None:  # the likeliest is explained
             name = max(said.probabilities, key=said.probabilities.__getitem__)
             return list(said.probabilities).index(name), name, said.probabilities[name]
         if said.label is None or not isinstance(loaded.answers, Classes):
             return None, f"{said.value:.4g}", None
         return loaded.answers.names.index(said.label), said.label, said.probability
-    found = next_of(asked.model, asked.given.inputs, most=1, never=asked.never)
-    token = asked.tokenizer.shown(found.ids[0])
+    found = next_of(request.model, request.example.inputs, most=1, never=request.never)
+    token = request.tokenizer.shown(found.ids[0])
     return found.ids[0], token if token.strip() else repr(token), float(found.probabilities[0])
 
 
-def _other(loaded: AnyLoaded, which: int | None) -> str:
+def _other(loaded: Loaded, which: int | None) -> str:
     """Of two classes that share one score, the other."""
     answers = getattr(loaded, "answers", None)
     if which is None or not isinstance(answers, Classes) or answers.outputs > 1:
@@ -115,12 +119,16 @@ def _other(loaded: AnyLoaded, which: int | None) -> str:
     return answers.names[1 - which]
 
 
-def versus(asked: Asked) -> View:
-    if asked.versus is None:
+def versus(request: LookRequest) -> View:
+    if request.versus is None:
         raise Misuse('the view versus needs a second text: look RUN "A" --versus "B"')
-    runs = [asked.loaded, *([] if asked.beside is None else [asked.beside])]
+    runs = [request.loaded, *([] if request.beside is None else [request.beside])]
     sides = [
-        (str(one.run.path), _side(asked, one, asked.text, asked.versus), _side(asked, one, asked.versus, asked.text))
+        (
+            str(one.run.path),
+            _side(request, one, request.text, request.versus),
+            _side(request, one, request.versus, request.text),
+        )
         for one in runs
     ]
     if len(sides) == 1:
@@ -128,14 +136,14 @@ def versus(asked: Asked) -> View:
     return versus_runs_view(sides)
 
 
-def _side(asked: Asked, loaded: AnyLoaded, text: Example, other: Example) -> Side:
+def _side(request: LookRequest, loaded: Loaded, text: Example, other: Example) -> Side:
     """A text, and what a run says of it, beside the other."""
-    example = given(loaded, text, beam=asked.beam, say=asked.say)
+    example = encode_example(loaded, text, beam=request.beam, say=request.say)
     answers: dict[str, float] = {}
     alike = None
     if isinstance(loaded, LoadedTranslator):
         said = example.output
-    elif isinstance(loaded, LoadedVectors):
+    elif isinstance(loaded, LoadedEmbedder):
         one, another = (found.vector for found in loaded.embed([str(text), str(other)]))
         alike = float(one @ another) / max(float(np.linalg.norm(one) * np.linalg.norm(another)), 1e-12)
         said = f"a vector (cosine to the other {alike:.3f})"
@@ -147,6 +155,7 @@ def _side(asked: Asked, loaded: AnyLoaded, text: Example, other: Example) -> Sid
         else:
             said = f"{found.value:.6g}" if found.label is None else f"{found.label} ({found.probability:.3f})"
     else:
+        assert isinstance(loaded, LoadedLanguageModel)
         never = loaded.tokenizer.never(loaded.model.head.out_features)
         likely = next_of(loaded.model, example.inputs, most=LIKELIEST, never=never)
         names = [loaded.tokenizer.shown(id) for id in likely.ids]
@@ -164,50 +173,50 @@ def _side(asked: Asked, loaded: AnyLoaded, text: Example, other: Example) -> Sid
     )
 
 
-def word(asked: Asked) -> View:
-    if asked.word is None:
+def word(request: LookRequest) -> View:
+    if request.word is None:
         raise Misuse('the view word needs a word: --word bank "by the bank" "at the bank"')
-    if not asked.texts:
-        raise Misuse(f"--word {asked.word} compares the word in several texts, and there are none")
-    tokenizer = _read_with(asked)
+    if not request.texts:
+        raise Misuse(f"--word {request.word} compares the word in several texts, and there are none")
+    tokenizer = _read_with(request)
     sentences: list[str] = []
     vectors, layers = [], [""]
-    for text, example in zip(asked.texts, asked.read_all(), strict=True):
-        spans = find_word(asked.word, str(text), tokenizer, example.ids)
+    for text, example in zip(request.texts, request.read_all(), strict=True):
+        spans = find_word(request.word, str(text), tokenizer, example.ids)
         places = [(start + example.words.start, end + example.words.start) for start, end in spans]
-        layers, found = word_vectors(asked.model, example.inputs, places)
+        layers, found = word_vectors(request.model, example.inputs, places)
         sentences += [str(text)] * len(spans)
         vectors.append(found)
-    return word_view(asked.word, sentences, np.concatenate(vectors), layers)
+    return word_view(request.word, sentences, np.concatenate(vectors), layers)
 
 
-def nearest(asked: Asked) -> View:
-    if not asked.texts:
+def nearest(request: LookRequest) -> View:
+    if not request.texts:
         raise Misuse("the view nearest needs words: glassformer look RUN good bad --view nearest")
-    return neighbours_view([neighbours_of(asked.model, _read_with(asked), str(text)) for text in asked.texts])
+    return neighbours_view([neighbours_of(request.model, _read_with(request), str(text)) for text in request.texts])
 
 
-def positions(asked: Asked) -> View:
-    told = placed(asked.model)
+def positions(request: LookRequest) -> View:
+    told = placed(request.model)
     assert told is not None
     found = position_vectors(told, min(POSITIONS_SHOWN, told.limit or POSITIONS_SHOWN))
     return positions_view(found.kind, found.vectors)
 
 
-def merges(asked: Asked) -> View:
-    text, tokenizer = str(asked.text), _read_with(asked)
+def merges(request: LookRequest) -> View:
+    text, tokenizer = str(request.text), _read_with(request)
     return merges_view(text, merges_of(tokenizer, text), learned_merges(tokenizer))
 
 
-def pairs(asked: Asked) -> View:
-    return pairs_view(asked.given.tokens, between=" " if asked.tokenizer.kind == "word" else "")
+def pairs(request: LookRequest) -> View:
+    return pairs_view(request.example.tokens, between=" " if request.tokenizer.kind == "word" else "")
 
 
-def states(asked: Asked) -> View:
+def states(request: LookRequest) -> View:
     """Of a translator, those of both sides."""
-    example = asked.given
-    with torch.inference_mode(), capture(asked.model, SEEN) as seen:
-        asked.model(*example.inputs)
+    example = request.example
+    with torch.inference_mode(), capture(request.model, SEEN) as seen:
+        request.model(*example.inputs)
     if not example.written:
         return states_view(example.tokens, states_of(seen, "encoder"))
     sides = [("Source", example.tokens, "encoder"), ("Target", example.written, "decoder")]
@@ -216,11 +225,11 @@ def states(asked: Asked) -> View:
     return View("States", [panel for view in views for panel in view.panels], " ".join(view.note for view in views))
 
 
-def pooling(asked: Asked) -> View:
-    weights, how = pooled_of(asked.model, asked.given.inputs)
-    return pooled_view(asked.given.tokens, weights, how)
+def pooling(request: LookRequest) -> View:
+    weights, how = pooled_of(request.model, request.example.inputs)
+    return pooled_view(request.example.tokens, weights, how)
 
 
-def _read_with(asked: Asked) -> Tokenizer:
-    assert asked.loaded.tokenizer is not None
-    return asked.loaded.tokenizer
+def _read_with(request: LookRequest) -> Tokenizer:
+    assert request.loaded.tokenizer is not None
+    return request.loaded.tokenizer

@@ -1,4 +1,4 @@
-"""The views of a run, by name: how each is made of what was asked, and which a run has."""
+"""The views of a run, by name: how each is made of what was request, and which a run has."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,11 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.presets import MASKED, MULTILABEL, VECTORS
 from glassformer.config.views import VIEWS
 from glassformer.encoders.convolutional import CnnEncoder
-from glassformer.families.load import AnyLoaded, LoadedMasked, LoadedPredictor, LoadedVectors, LoadedWriter
+from glassformer.families.base import Loaded
+from glassformer.families.embedding import LoadedEmbedder
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.families.masked import LoadedMasked
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.positions import placed
 from glassformer.inspection.views import of_heads as views_of_heads
@@ -14,7 +18,7 @@ from glassformer.inspection.views import of_texts as views_of_texts
 from glassformer.inspection.views.learning import learning
 from glassformer.inspection.views.numbers import step, walk_through
 from glassformer.inspection.views.of_heads import OF_ONE_TEXT, OF_WHAT_IS_READ
-from glassformer.inspection.views.request import Asked
+from glassformer.inspection.views.request import LookRequest
 from glassformer.models.build_input import words_of
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagReader, Reader
@@ -29,7 +33,7 @@ OURS = (LanguageModel, Reader, BagReader, Seq2Seq)
 WITH_CONTEXT = (TokenModel, Reader, Seq2Seq)
 """Models in which the vector of a word depends on what stands around it."""
 
-MAKERS: dict[str, Callable[[Asked], View]] = {
+MAKERS: dict[str, Callable[[LookRequest], View]] = {
     "alignment": views_of_heads.alignment,
     "attention": views_of_heads.attention,
     "patches": views_of_heads.patches,
@@ -49,49 +53,49 @@ MAKERS: dict[str, Callable[[Asked], View]] = {
     "positions": views_of_texts.positions,
     "merges": views_of_texts.merges,
     "pairs": views_of_texts.pairs,
-    "learning": lambda asked: learning(asked.loaded, asked.text, asked.given),
+    "learning": lambda request: learning(request.loaded, request.text, request.example),
 }
 
 
-def _has_stack(loaded: AnyLoaded, stacks: tuple[str, ...]) -> bool:
+def _has_stack(loaded: Loaded, stacks: tuple[str, ...]) -> bool:
     return any(stack in stacks for stack in sizes_of(loaded.model))
 
 
-def _has_patches(loaded: AnyLoaded) -> bool:
+def _has_patches(loaded: Loaded) -> bool:
     embed = getattr(loaded.model, "embed", None)
     return bool(sizes_of(loaded.model)) and getattr(getattr(embed, "image", embed), "cut", None) is not None
 
 
-def _has_states(loaded: AnyLoaded) -> bool:
+def _has_states(loaded: Loaded) -> bool:
     return any(isinstance(module, Recurrent | CnnEncoder) for module in loaded.model.modules())
 
 
-NEEDS: dict[str, Callable[[AnyLoaded], bool]] = {
+NEEDS: dict[str, Callable[[Loaded], bool]] = {
     "alignment": lambda loaded: _has_stack(loaded, ("cross",)),
     "attention": lambda loaded: bool(sizes_of(loaded.model)),
     "patches": _has_patches,
-    "lens": lambda loaded: not isinstance(loaded, LoadedPredictor | LoadedVectors),
-    "next": lambda loaded: isinstance(loaded, LoadedWriter),
+    "lens": lambda loaded: not isinstance(loaded, LoadedPredictor | LoadedEmbedder),
+    "next": lambda loaded: isinstance(loaded, LoadedLanguageModel),
     "states": _has_states,
     "pooling": lambda loaded: isinstance(loaded.model, Reader | BagReader),
-    "decided": lambda loaded: not isinstance(loaded, LoadedMasked | LoadedVectors),
+    "decided": lambda loaded: not isinstance(loaded, LoadedMasked | LoadedEmbedder),
     "numbers": lambda loaded: isinstance(loaded.model, OURS) and loaded.config.task not in (MULTILABEL, VECTORS),
     "step": lambda loaded: loaded.config.task not in (MASKED, MULTILABEL, VECTORS),
     "roles": lambda loaded: _has_stack(loaded, OF_ONE_TEXT),
     "links": lambda loaded: loaded.tokenizer is not None and _has_stack(loaded, OF_WHAT_IS_READ),
-    "worth": lambda loaded: bool(sizes_of(loaded.model)) and not isinstance(loaded, LoadedVectors),
+    "worth": lambda loaded: bool(sizes_of(loaded.model)) and not isinstance(loaded, LoadedEmbedder),
     "word": lambda loaded: loaded.tokenizer is not None and isinstance(loaded.model, WITH_CONTEXT),
     "nearest": lambda loaded: isinstance(loaded.model, BagReader) or words_of(loaded.model) is not None,
     "versus": lambda loaded: not isinstance(loaded, LoadedMasked),
     "positions": lambda loaded: placed(loaded.model) is not None,
     "merges": lambda loaded: loaded.tokenizer is not None and loaded.tokenizer.kind == "bpe",
-    "pairs": lambda loaded: isinstance(loaded, LoadedWriter),
+    "pairs": lambda loaded: isinstance(loaded, LoadedLanguageModel),
     "learning": lambda loaded: bool(history.steps_of(loaded.run)),
     "report": lambda loaded: "imported" not in loaded.run.card(),
 }
 """What a run must be, for a view that not every run has."""
 
 
-def views_of(loaded: AnyLoaded) -> list[str]:
+def views_of(loaded: Loaded) -> list[str]:
     """Those that a run has."""
     return [name for name in VIEWS if name not in NEEDS or NEEDS[name](loaded)]

@@ -1,4 +1,4 @@
-"""What somebody asked to look at: a run, some texts, and how."""
+"""What somebody request to look at: a run, some texts, and how."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ from torch import nn
 
 from glassformer.config.errors import Misuse
 from glassformer.config.say import Say, silent
-from glassformer.families.load import AnyLoaded, LoadedTranslator
-from glassformer.families.model_input import Given, given
-from glassformer.families.predict import Example
+from glassformer.families.base import Loaded
+from glassformer.families.examples import encode_example
+from glassformer.families.model_input import Example, ModelInput
 from glassformer.text.tokenizer import Tokenizer
 
 BEAM = 5
 
 
 @dataclass(frozen=True)
-class Asked:
-    loaded: AnyLoaded
+class LookRequest:
+    loaded: Loaded
     texts: Sequence[Example]
     layer: int | None = None
     head: int | None = None
@@ -33,7 +33,7 @@ class Asked:
     beam: int = BEAM
     word: str | None = None
     versus: Example | None = None
-    beside: AnyLoaded | None = None
+    beside: Loaded | None = None
     links: str | None = None
     without: str | None = None
     say: Say = field(default=silent, repr=False)
@@ -44,12 +44,8 @@ class Asked:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """That of the tokens which are written, or else read."""
-        if isinstance(self.loaded, LoadedTranslator):
-            return self.loaded.target_tokenizer
-        if self.loaded.tokenizer is None:
-            raise Misuse(f"{self.loaded.run.path} reads no texts")
-        return self.loaded.tokenizer
+        """The tokenizer of the tokens which are written, or else read."""
+        return self.loaded.output_tokenizer
 
     @property
     def text(self) -> Example:
@@ -61,13 +57,13 @@ class Asked:
         return self.texts[0]
 
     @cached_property
-    def given(self) -> Given:
+    def example(self) -> ModelInput:
         return self.read(self.text)
 
-    def read(self, text: Example) -> Given:
-        return given(self.loaded, text, target=self.target, beam=self.beam, say=self.say)
+    def read(self, text: Example) -> ModelInput:
+        return encode_example(self.loaded, text, target=self.target, beam=self.beam, say=self.say)
 
-    def read_all(self) -> list[Given]:
+    def read_all(self) -> list[ModelInput]:
         return [self.read(text) for text in self.texts]
 
     @property

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import torch
 
-from glassformer.config.resolve import Config
 from glassformer.config.say import silent
 from glassformer.data.packing.store import pack
 from glassformer.data.split.labelled import Labelled
@@ -15,12 +14,12 @@ from glassformer.data.split.pairs import Pairs
 from glassformer.data.split.part import Part
 from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import Sampling
-from glassformer.decoding.translate import Search
-from glassformer.families.examples import labelling_task
-from glassformer.families.load import AnyLoaded, LoadedMasked, LoadedPredictor, LoadedTranslator, LoadedWriter
-from glassformer.families.pairs import pair_examples_of, translating_task
-from glassformer.families.predict import judge
-from glassformer.families.streams import stream_task
+from glassformer.families.base import Loaded
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.families.masked import LoadedMasked
+from glassformer.families.requests import EvaluateOptions
+from glassformer.families.translation import LoadedTranslator
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.windows import rows_on
 
@@ -30,27 +29,13 @@ WARM_UP, TIMED, LONGEST = 3, 50, 3.0
 
 
 @torch.inference_mode()
-def judged(loaded: AnyLoaded, part: AnyPart) -> Evaluation:
+def judged(loaded: Loaded, part: AnyPart) -> Evaluation:
     """A model on a part of its own data, or of other data of the same kind."""
-    config: Config = loaded.config
-    if isinstance(loaded, LoadedWriter | LoadedMasked):
-        assert isinstance(part, Part)
-        tokens = pack(part, loaded.tokenizer, silent)
-        windows = stream_task(config, {part.name: tokens}, loaded.tokenizer, context=loaded.model.context)
-        return windows.evaluate(loaded.model, part.name)
-    if isinstance(loaded, LoadedTranslator):
-        assert isinstance(part, Pairs)
-        pairs = pair_examples_of(part, loaded.tokenizer, loaded.target_tokenizer, config)
-        translating = translating_task(config, {part.name: pairs}, loaded.target_tokenizer)
-        return translating.evaluate(loaded.model, part.name, how=Search())
-    assert isinstance(loaded, LoadedPredictor)
-    assert isinstance(part, Labelled)
-    examples = loaded.features.inputs(part, loaded.answers.learned(part.labels))
-    return labelling_task(config, {part.name: examples}, loaded.answers).evaluate(loaded.model, part.name)
+    return loaded.family.evaluate_part(loaded, part, EvaluateOptions(), silent).evaluation
 
 
 @torch.inference_mode()
-def in_use(loaded: AnyLoaded, part: AnyPart) -> float | None:
+def in_use(loaded: Loaded, part: AnyPart) -> float | None:
     """Seconds that one example alone takes, from raw text to answer: the median of some; of a language model, a token
     written, of a masked one a window read.
     """
@@ -65,9 +50,9 @@ def in_use(loaded: AnyLoaded, part: AnyPart) -> float | None:
     return statistics.median(times[WARM_UP:] or times) if times else None
 
 
-def _uses(loaded: AnyLoaded, part: AnyPart) -> Iterator[object]:
+def _uses(loaded: Loaded, part: AnyPart) -> Iterator[object]:
     """Each step of it is one use."""
-    if isinstance(loaded, LoadedWriter):
+    if isinstance(loaded, LoadedLanguageModel):
         start = loaded.tokenizer.start
         prompt = [0 if start is None else start]
         never = list(loaded.tokenizer.specials)
@@ -85,4 +70,4 @@ def _uses(loaded: AnyLoaded, part: AnyPart) -> Iterator[object]:
         assert isinstance(part, Labelled)
         for row in itertools.cycle(range(len(part))):
             one = part.some("given", [row])
-            yield judge(loaded.model, loaded.features, loaded.answers, loaded.config, one, silent)
+            yield loaded.predict_part(one)

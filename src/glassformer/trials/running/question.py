@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
 from glassformer.config.say import Say, silent
-from glassformer.families.prepare import settle
+from glassformer.families.infer import infer_config
 from glassformer.trials.baselines.names import floors_of, references_of
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell
 from glassformer.trials.running.ablate import ablations
@@ -207,7 +207,7 @@ def _refuse_all_refused(rows: Sequence[Cell], shared: Shared) -> None:
         except SettingError:
             continue
         return
-    settle({}, rows[0].settings, silent)  # as its training would: it says why
+    infer_config({}, rows[0].settings, silent)  # as its training would: it says why
 
 
 def _used_by_some(said: Mapping[str, Any], models: list[dict[str, Any]], shared: Shared, say: Say) -> None:

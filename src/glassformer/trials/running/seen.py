@@ -8,7 +8,7 @@ import numpy as np
 from glassformer.config.errors import GlassformerError
 from glassformer.config.resolve import Config
 from glassformer.data.split.part import Part
-from glassformer.families.prepare import divide
+from glassformer.families.prepare import split_data
 from glassformer.runs.run import Run
 
 SPLIT = ("validation", "test", "validation_fraction", "test_fraction", "split_seed", "split_by", "folds", "fold")
@@ -29,7 +29,7 @@ def seen(run: Run, trained: Config, config: Config, corpus: Any, part: str) -> t
         return "", False
     here = {name: getattr(config.data, name) for name in PLACES}
     try:
-        own = divide(replace(trained, data=replace(trained.data, **here))).parts
+        own = split_data(replace(trained, data=replace(trained.data, **here))).parts
     except GlassformerError:
         return f"it was trained with another data.{other or 'refit'}: it may have seen some of these examples", False
     if (share := _share(own["train"], corpus.parts[part])) > 0:

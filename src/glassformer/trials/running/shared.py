@@ -14,7 +14,9 @@ from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.data.io.pictures import Pictures
 from glassformer.data.io.table import Table
 from glassformer.data.split.corpus import Corpus
-from glassformer.families.prepare import Prepared, prepare, settle
+from glassformer.families.base import Prepared
+from glassformer.families.infer import infer_config
+from glassformer.families.prepare import prepare
 from glassformer.trials.divided import divided
 from glassformer.trials.running.ladder import rung
 
@@ -47,7 +49,7 @@ class Shared:
         return {**only_data(self.settings), **({} if reader == ModelSettings.encoder else {"model.encoder": reader})}
 
     def prepared(self) -> Prepared:
-        return prepare(self.config, silent, table=self.table)
+        return prepare(self.config, silent, rows=self.table)
 
 
 def only_data(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def share(said: Mapping[str, Any], models: Sequence[str], varied: Sequence[str],
     if not any(key.startswith("tokenizer.") for key in varied):
         found |= _tokenizer(config)
     settings = {**found, **said}
-    config, table = settle({}, {**only_data(settings), "model.encoder": config.model.encoder}, silent)
+    config, table = infer_config({}, {**only_data(settings), "model.encoder": config.model.encoder}, silent)
     if "data.test_fraction" in found:
         divided(config, table)
     return Shared(
@@ -97,11 +99,11 @@ def share(said: Mapping[str, Any], models: Sequence[str], varied: Sequence[str],
 def _settled(of_data: dict[str, Any], models: Sequence[str], say: Say) -> tuple[Config, Table | Pictures | None]:
     """The data as a model sees it that reads everything; where none of the models reads such examples, as the first."""
     heard: list[str] = []
-    config, table = settle({}, {**of_data, "model.encoder": ModelSettings.encoder}, heard.append)
+    config, table = infer_config({}, {**of_data, "model.encoder": ModelSettings.encoder}, heard.append)
     encoders = [str(rung(name)["model.encoder"]) for name in models]
     if config.task in LABELLING and not any(config.data.kind in encoder_info(name).reads for name in encoders):
         heard.clear()
-        config, table = settle({}, {**of_data, "model.encoder": encoders[0]}, heard.append)
+        config, table = infer_config({}, {**of_data, "model.encoder": encoders[0]}, heard.append)
     for line in heard:
         say(line)
     return config, table

@@ -8,8 +8,8 @@ import torch
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.say import Say
+from glassformer.families.base import Prepared
 from glassformer.families.build import build_model
-from glassformer.families.prepare import Prepared
 from glassformer.models.build import parameter_count
 from glassformer.trials.running.shared import Shared
 
@@ -81,13 +81,7 @@ def _count(config: Config, prepared: Prepared) -> int:
     """Of a model that has shapes and no numbers."""
     try:
         with torch.device("meta"):
-            model = build_model(
-                config,
-                tokenizer=prepared.tokenizer,
-                target_tokenizer=prepared.target_tokenizer,
-                features=prepared.features,
-                answers=prepared.answers,
-            )
+            model = build_model(config, prepared)
     except SettingError as error:
         raise SettingError(f"--parameters: {error}") from None
     return parameter_count(model)

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.config.resolve import Config
 from glassformer.config.say import silent
+from glassformer.families.base import Loaded
 from glassformer.families.card import learned_of
-from glassformer.families.load import AnyLoaded, load
-from glassformer.families.prepare import divide, prepare, settle
+from glassformer.families.infer import infer_config
+from glassformer.families.load import load
+from glassformer.families.prepare import prepare, split_data
 from glassformer.pipeline.refit import DONE
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.run import CARD, Run
@@ -62,7 +64,7 @@ def _trained(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | None:
     tell(event="judging")
     loaded = load(run, cell.settings.get("training.device", "auto"))
     card = run.card()
-    examples = divide(loaded.config).parts[part]
+    examples = split_data(loaded.config).parts[part]
     evaluation = judged(loaded, examples)
     return _outcome(
         cell,
@@ -136,7 +138,7 @@ def _curve(run: Run, primary: str) -> list[tuple[int, float, float]]:
     return curve
 
 
-def _tokens(loaded: AnyLoaded) -> str | None:
+def _tokens(loaded: Loaded) -> str | None:
     return None if loaded.tokenizer is None else loaded.tokenizer.hash
 
 
@@ -160,19 +162,19 @@ def _floor(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
 
 
 def _prepared(cell: Cell) -> tuple[Config, Any]:
-    config, table = settle({}, cell.settings, silent)
-    return config, prepare(config, silent, table=table)
+    config, table = infer_config({}, cell.settings, silent)
+    return config, prepare(config, silent, rows=table)
 
 
 def _given(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     settings = dict(cell.settings)
     run = Run.open(settings.pop("run"))
     loaded = load(run)
-    config, table = settle({}, settings, silent)
+    config, table = infer_config({}, settings, silent)
     if loaded.config.task != config.task or loaded.config.data.kind != config.data.kind:
         own, here = (f"{one.task} ({one.data.kind})" for one in (loaded.config, config))
         raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: leave it out of --runs")
-    corpus = divide(config, table)
+    corpus = split_data(config, table)
     tell(event="judging")
     card = run.card()
     evaluation = judged(loaded, corpus.parts[part])

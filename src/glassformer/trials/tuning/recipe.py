@@ -11,7 +11,7 @@ from glassformer.trials.tuning.search import Search
 
 
 def recipe_of(search: Search, settings: dict[str, Any]) -> dict[str, Any]:
-    """Given and searched settings, by section."""
+    """ModelInput and searched settings, by section."""
     flat = flatten({**search.settings, **settings})
     out: dict[str, Any] = {"task": flat.pop("task", search.task), **{section: {} for section in SECTIONS}}
     for key, value in flat.items():

@@ -9,7 +9,7 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import PACKED, REGRESSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, keys
 from glassformer.config.say import Say, silent
-from glassformer.families.prepare import settle
+from glassformer.families.infer import infer_config
 from glassformer.families.resume import PATHS
 from glassformer.families.settings import RUNS, read_config, with_vectors
 from glassformer.finetuning.begin import Beginning
@@ -31,7 +31,7 @@ class Search:
 
     task: str
     settings: dict[str, Any]
-    """Given, by dotted key: the same in every trial."""
+    """ModelInput, by dotted key: the same in every trial."""
     spaces: dict[str, list[Dimension]]
     """By model, as a person names it."""
     starts: dict[str, dict[str, Any]]
@@ -127,7 +127,7 @@ def plan_search(
     configs = {}
     for number, model in enumerate(models):
         said = flatten({**given, "model": model})
-        configs[model], _ = settle({}, with_vectors(said, said), silent if number else say)
+        configs[model], _ = infer_config({}, with_vectors(said, said), silent if number else say)
     first = configs[models[0]]
     spaces = _spaces(space, configs, given)
     return Search(

@@ -1,0 +1,340 @@
+"""A family of tasks: everything in which one kind of task differs from another.
+
+`FAMILIES[config.task]` is the only dispatch on the kind of a task. What rooms further down add to a family (findings,
+baselines, checks …) they add as generic functions of it (`functools.singledispatch` on the family's class), so that a
+family that is defined elsewhere has what its base class has, and may register its own.
+"""
+
+import os
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Generator, Tensor, nn
+
+from glassformer.config.errors import Misuse, NotThisRun, SettingError
+from glassformer.config.names import unknown
+from glassformer.config.presets import TEXT, add_task
+from glassformer.config.resolve import Config
+from glassformer.config.say import Say
+from glassformer.data.features.inputs import Features
+from glassformer.families.embed import Embedded
+from glassformer.families.model_input import Example, ModelInput
+from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
+from glassformer.models.build import parameter_count
+from glassformer.models.shape import Shape
+from glassformer.runs.run import Run
+from glassformer.tasks.answers import Answers
+from glassformer.tasks.base import Evaluation, Task
+from glassformer.text.tokenizer import Tokenizer
+
+OwnModel = nn.Module | Callable[[Any, int], nn.Module]
+"""A model of one's own, or what makes it. Of texts: (B×T tokens, B×T mask) → B×outputs, made from the vocabulary and
+the outputs. Of other examples: called with numbers and categories, pixels, or all that there is of them; made from
+their `Shape` and the outputs."""
+
+ModelCall = tuple[Tensor | None, ...]
+"""What a model is called with, as a batch of one."""
+
+
+class DataParts(Protocol):
+    """Data, divided: what every corpus has, whatever it holds."""
+
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def parts(self) -> Mapping[str, Any]: ...
+    @property
+    def remarks(self) -> tuple[str, ...]: ...
+    def report(self) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processor:
+    """How examples become what a model reads, and its scores what is said: learned from the training part, and kept in
+    the run.
+    """
+
+    tokenizer: Tokenizer | None = None
+    """None where no words are read."""
+    target_tokenizer: Tokenizer | None = None
+    """The tokenizer of the targets, where a translation has one for each side."""
+    features: Features | None = None
+    """How an example becomes what is read, where something is said of it."""
+    answers: Answers | None = None
+    """What is said of an example; None where texts are written."""
+
+    @property
+    def shape(self) -> Shape:
+        """What a model has to know of what it reads."""
+        if self.features is not None:
+            return self.features.shape
+        return Shape(vocab=0 if self.tokenizer is None else self.tokenizer.vocab_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Processor):
+    """Everything that a training needs but the model."""
+
+    corpus: DataParts
+    tokens: dict[str, int]
+    """How many each part has."""
+    task: Task
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedPart:
+    """An evaluation, and what it is of."""
+
+    loaded: "Loaded"
+    part: Any
+    inputs: Any
+    """That part, as the model reads it."""
+    evaluation: Evaluation
+    corpus: DataParts | None = None
+    """The run's own data, if the part is one of it."""
+
+
+# --- a run's model ---
+
+
+@dataclass(frozen=True, repr=False)
+class Loaded:
+    """A run's model, with everything that belongs to it."""
+
+    model: nn.Module
+    tokenizer: Tokenizer | None
+    """None where no words are read."""
+    run: Run
+    config: Config
+    features: Features | None
+    """How an example becomes what is read, where something is said of it."""
+
+    @property
+    def family(self) -> "Family":
+        return FAMILIES[self.config.task]
+
+    @property
+    def parameters(self) -> int:
+        return parameter_count(self.model)
+
+    @property
+    def output_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the tokens which are written, or else read."""
+        if self.tokenizer is None:
+            raise Misuse(f"{self.run.path} reads no texts")
+        return self.tokenizer
+
+    def embed(self, texts: Example | Sequence[Example], *, tokens: bool = False) -> Any:
+        """The vector of an example, or of each of several; and of a text's tokens, if asked for."""
+        if isinstance(texts, str | Mapping):
+            return self.embed([texts], tokens=tokens)[0]
+        return self.family.embed(self, texts, tokens=tokens)
+
+    def __repr__(self) -> str:
+        name = self.config.model.encoder
+        reads = repr(self.tokenizer) if self.features is None or self.config.data.kind == TEXT else self.features.words
+        return f"{self.run.path}: {self.config.task}, {name}, {self.parameters:,} parameters, {reads}"
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.run)
+
+    def __getattr__(self, name: str) -> Any:
+        """What only runs of another task can do is refused with what this one can."""
+        if name.startswith("_") or not any(name in family.methods for family in FAMILIES.values()):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        can = ", ".join(self.family.methods)
+        raise NotThisRun(f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has {can}")
+
+
+AnyRun = str | os.PathLike[str] | Run | Loaded
+"""A run's folder, or what was made of it already."""
+
+
+# --- families ---
+
+
+class Family(ABC):
+    """One kind of task. A family of one's own is a subclass, handed to `register_family`."""
+
+    task: str
+    """Its name, as `--task` takes it."""
+    title: str
+    """What a model of it is called."""
+    noun: str = "text"
+    """What one of its examples is called."""
+    verb: str = "predict"
+    """The command that uses a run."""
+    primary: str
+    """The metric by which weights are chosen."""
+    lower_is_better: bool = False
+    reads_stream: bool = False
+    """It reads a corpus as one long row of tokens."""
+    labels_examples: bool = False
+    """It says something of a whole example: one row of scores for each, not one for each token."""
+    has_decoder: bool = False
+    """A second model writes what the first has read."""
+    text_loss: bool = True
+    """A text alone has a loss; where tokens are hidden, only a part of the data has."""
+    loaded_class: type[Loaded]
+
+    # --- its data ---
+
+    @abstractmethod
+    def recognise(self, request: ConfigRequest) -> Recognition:
+        """The configuration of a training that `--task` asks for: what settings leave open, the data decides."""
+
+    @abstractmethod
+    def split_data(self, config: Config, rows: Any = None) -> DataParts:
+        """The data and what is held out of it. `rows`: where it has been read already."""
+
+    def check_corpus(self, config: Config, corpus: Any) -> None:  # noqa: B027 (there may be nothing to refuse)
+        """Refuse what nothing could be learned from, before anything is begun."""
+
+    @abstractmethod
+    def prepare(self, config: Config, corpus: Any, known: Processor, say: Say) -> Prepared:
+        """The corpus as a task. `known`: what is not to be learned anew."""
+
+    @abstractmethod
+    def whole_part(self, loaded: Any, options: EvaluateOptions) -> Any:
+        """All of the data that was named, as a part."""
+
+    # --- its model ---
+
+    @abstractmethod
+    def build_model(self, config: Config, processor: Processor) -> nn.Module:
+        """The model with its first weights."""
+
+    def own_model(self, config: Config, processor: Processor, own: OwnModel) -> nn.Module:
+        """A person's own model, where this family can use one."""
+        raise SettingError(f"a model of one's own learns labels or numbers, and the task is {config.task}")
+
+    def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:  # noqa: B027 (few models do)
+        """What a model takes from the training part before the first step."""
+
+    def read_processor(self, run: Run, config: Config) -> Processor:
+        """What the run keeps."""
+        return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
+
+    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> Loaded:
+        """The model with its weights, ready for use."""
+        return self.loaded_class(model, processor.tokenizer, run, config, processor.features)
+
+    # --- its use ---
+
+    @abstractmethod
+    def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
+        """Refuse what a run of this family cannot be asked."""
+
+    @abstractmethod
+    def evaluate_part(self, loaded: Any, part: Any, options: EvaluateOptions, say: Say) -> EvaluatedPart:
+        """What a run makes of a part, its own or another's."""
+
+    @abstractmethod
+    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int, say: Say) -> ModelInput:
+        """An example as a run's model reads it; `target`: what a translator is to write, instead of what it would."""
+
+    @abstractmethod
+    def held_out_examples(
+        self, loaded: Any, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
+    ) -> Iterator[ModelInput]:
+        """Some examples of a held-out part, evenly chosen."""
+
+    @abstractmethod
+    def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
+        """An example that nobody wrote: numbers of the right kind and shape."""
+
+    @abstractmethod
+    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
+        """The vector of each example; and of a text's tokens, if asked for."""
+
+    def example_target(self, loaded: Any, example: ModelInput, answer: str | None) -> Tensor:
+        """What should come out for an example: the token that follows each, or its answer."""
+        return torch.tensor(example.answer_ids)
+
+    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+        """The loss on an example, per token."""
+        scores = loaded.model(*example.inputs).float().cpu()
+        return torch.nn.functional.cross_entropy(scores[0, : len(target)], target)
+
+    def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
+        """What one training step on an example learns, and by which loss."""
+        if answer is not None:
+            raise Misuse("--answer is for runs that predict: a text is its own answer, a translator's is --translation")
+        return torch.tensor([[-1 if id is None else id for id in example.follows]]), "softmax"
+
+    def output_names(self, loaded: Any) -> list[str]:
+        """Names of what is scored: a head may have rows that no token has."""
+        return [loaded.output_tokenizer.shown(id) for id in range(loaded.model.head.out_features)]
+
+    # --- what is said of it ---
+
+    def describe(self, config: Config) -> str:
+        """What a run's model is, for its card."""
+        return self.title
+
+    def example_argument(self, run: Path, config: Config) -> str:
+        """What to give the command that uses a run."""
+        return "'A text'"
+
+    def command(self, run: Path, config: Config) -> str:
+        """A command that uses a run."""
+        return f"glassformer {self.verb} {shlex.quote(str(run))} {self.example_argument(run, config)}"
+
+    @abstractmethod
+    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
+        """The loss of guessing evenly, and why; None: it is not known."""
+
+    def batch_size_in_words(self, config: Config) -> str:
+        return str(config.training.batch_size)
+
+    @property
+    def methods(self) -> list[str]:
+        """What a person can ask of its runs."""
+        kind = self.loaded_class
+        return [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name, None))]
+
+
+class Families(Mapping[str, Family]):
+    """The families by the names of their tasks; ours are imported when the first is asked for."""
+
+    modules = ("language", "masked", "labelling", "translation", "embedding")
+
+    def __init__(self) -> None:
+        self._by_task: dict[str, Family] = {}
+        self._own: dict[str, Family] = {}
+
+    def _known(self) -> dict[str, Family]:
+        if not self._by_task:
+            ours = [import_module(f"glassformer.families.{name}").FAMILIES for name in self.modules]
+            self._by_task = {family.task: family for families in ours for family in families}
+        return {**self._by_task, **self._own}
+
+    def __getitem__(self, task: str) -> Family:
+        known = self._known()
+        if task not in known:
+            raise SettingError(unknown("task", task, known))
+        return known[task]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+    def add(self, family: Family) -> None:
+        self._own[family.task] = family
+
+
+FAMILIES = Families()
+
+
+def register_family(family: Family, *, like: str) -> None:
+    """A family of one's own. `like`: the task of ours whose settings it has."""
+    add_task(family.task, like)
+    FAMILIES.add(family)

@@ -1,0 +1,542 @@
+"""Classifiers and regressors: something is said of a whole example, be it a text, an image, a row or a mixture."""
+
+import contextlib
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from glassformer.config.encoders import encoder_info
+from glassformer.config.errors import DataError, Misuse, SettingError
+from glassformer.config.names import unknown
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    IMAGE,
+    LANGUAGE_MODEL,
+    MIXED,
+    MULTILABEL,
+    PACKED,
+    REGRESSION,
+    TABLE,
+    TEXT,
+)
+from glassformer.config.resolve import KINDS_IN_WORDS, Config, that_writes, with_epochs
+from glassformer.config.say import Say, silent
+from glassformer.config.sections import DataSettings, ModelSettings
+from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
+from glassformer.data.columns.label_sets import as_text, label_columns, labels_in
+from glassformer.data.features.build import MixedFeatures, learn_features, read_features
+from glassformer.data.features.images import ImageFeatures
+from glassformer.data.features.inputs import Features, Inputs
+from glassformer.data.features.tables import TableFeatures
+from glassformer.data.io.pictures import Pictures, holds_pictures, read_pictures
+from glassformer.data.io.table import Table, holds_table, read_table
+from glassformer.data.split.labelled import Labelled, LabelledCorpus, split_table, whole_table
+from glassformer.data.split.pictures import COLUMNS as PICTURE_COLUMNS
+from glassformer.data.split.pictures import split_pictures, whole_pictures
+from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, OwnModel, Prepared, Processor
+from glassformer.families.embed import Embedded, embed, embed_examples
+from glassformer.families.examples import evenly_chosen
+from glassformer.families.language import random_tokens, refuse_search, refuse_stride
+from glassformer.families.model_input import Example, ModelInput, say_unknown
+from glassformer.families.predict import (
+    Prediction,
+    as_learned,
+    images_in,
+    inputs_of,
+    needed,
+    part_of,
+    predict_part,
+    say_cut,
+    say_read,
+    texts_in,
+)
+from glassformer.families.prepare import say_tokens, tokenizer_of_texts
+from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
+from glassformer.models.build import build_reader
+from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
+from glassformer.models.reader import BagReader
+from glassformer.runs.run import CARD, Run
+from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
+from glassformer.tasks.classification import Classification
+from glassformer.tasks.labelling import Labelling, device_of
+from glassformer.tasks.multilabel import Multilabel
+from glassformer.tasks.regression import Regression
+
+EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
+"""What to predict of, by the kind of examples."""
+
+
+# --- data that has labels ---
+
+
+def recognise_images(request: ConfigRequest) -> Recognition | None:
+    """Folders or arrays of images, each with a class."""
+    path = request.path
+    if path is None or not holds_pictures(path):
+        return None
+    if request.finetuning is not None:
+        raise SettingError(
+            f"{request.finetuning.sources.first} reads texts, and {path} holds pictures: leave --from away"
+        )
+    if request.task not in (None, CLASSIFICATION):
+        raise DataError(
+            f"{path} holds pictures with a class each, and {request.task} is asked for: numbers of pictures come from "
+            f"a table whose column --image names their files ({IMAGE} and mixed data: --task {CLASSIFICATION})"
+        )
+    pictures = read_pictures(path, request.data.size_of_images())
+    request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {CLASSIFICATION} (--task)")
+    config = request.resolve({"task": CLASSIFICATION, "data.kind": IMAGE})
+    _check_kind(request, PICTURE_COLUMNS, pictures.name)
+    return Recognition(config if request.has_budget else with_epochs(config, len(pictures)), pictures)
+
+
+def recognise_table(request: ConfigRequest) -> Recognition | None:
+    """A table with a column of labels or numbers; where it has none, its texts are for a language model."""
+    path, settings = request.path, request.data
+    if path is None or not holds_table(path):
+        if path is not None and request.task is not None:
+            raise DataError(
+                f"{path} is not a table: {request.task} needs a text and a label column (.csv, .tsv, .jsonl, .parquet)"
+            )
+        return None
+    table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
+    if request.task is not None or may_hold_labels(table, settings):
+        table = read_table(path, settings)
+    columns = _columns(table, request)
+    request.say(f"columns: {columns.why}")
+    _check_kind(request, columns, table.name)
+    found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label, "data.kind": columns.kind}
+    found |= {"data.also": ",".join(columns.also) or None, "data.label_separator": columns.separator}
+    if request.finetuning is not None and columns.task == LANGUAGE_MODEL:
+        found["task"] = request.finetuning.task
+    config = request.resolve(found, rows=len(table))
+    if config.task in PACKED:
+        return Recognition(that_writes(config))
+    if request.finetuning is None and not request.has_budget:
+        config = with_epochs(config, len(table))
+    return Recognition(config, table)
+
+
+def _columns(table: Table, request: ConfigRequest) -> Columns:
+    """What each column is for; a model that reads no texts takes a table for its other columns, if it has any."""
+    said = request.settings
+    reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
+    if TABLE in reads and TEXT not in reads and "data.kind" not in said:
+        with contextlib.suppress(DataError):
+            return choose_columns(table, replace(request.data, kind=TABLE), request.task)
+    return choose_columns(table, request.data, request.task)
+
+
+def _check_kind(request: ConfigRequest, columns: Columns, name: str) -> None:
+    """Refuse a kind of examples that was asked for and is not there."""
+    kind = request.settings.get("data.kind")
+    if kind not in (None, columns.kind):
+        raise SettingError(
+            f"data.kind {kind}: {name} holds {KINDS_IN_WORDS[columns.kind]} as it is read here ({columns.why}): leave "
+            "--data.kind unset"
+        )
+
+
+def _pictures(data: DataSettings) -> Pictures:
+    assert data.path is not None
+    return read_pictures(data.path, data.size_of_images())
+
+
+# --- examples of any kind ---
+
+
+class ExampleFamily(Family):
+    """What the families share that read whole examples."""
+
+    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int, say: Say) -> ModelInput:
+        part = part_of(loaded.features, loaded.config, [example], say)
+        read = row_input(loaded, part, inputs_of(loaded.features, loaded.config, part, say))
+        if loaded.tokenizer is not None:
+            say_unknown(loaded.tokenizer, read.ids, say)
+        return read
+
+    def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
+        shape, made = loaded.features.shape, list[Tensor]()
+        if shape.vocab:
+            ids = random_tokens(shape.vocab, generator, max_tokens)
+            made += [ids, torch.ones_like(ids, dtype=torch.bool)]
+        if shape.columns:
+            made.append(torch.randn(1, shape.numbers, generator=generator))
+            of = [torch.randint(values, (1, 1), generator=generator) for values in shape.categories]
+            made.append(torch.cat([torch.empty(1, 0, dtype=torch.long), *of], 1))
+        if shape.image is not None:
+            made.append(torch.randn(1, *shape.image, generator=generator))
+        return tuple(made)
+
+    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
+        if loaded.config.data.kind == TEXT:
+            return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
+        if tokens:
+            raise Misuse(f"{loaded.run.path} reads more than texts: it has a vector for each example, not for tokens")
+        return embed_examples(loaded.model, loaded.features, loaded.config, examples)
+
+
+def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> ModelInput:
+    """One example of a part that a run's features have read."""
+    device = device_of(loaded.model)
+    tensors = tuple(tensor.to(device) for tensor in inputs.take(np.array([row])))
+    text, image = texts_in(inputs), images_in(inputs)
+    ids = [] if text is None else text.tokens.padded(np.array([row]))[0][0].tolist()
+    tokenizer = loaded.tokenizer
+    words = [] if tokenizer is None else [tokenizer.shown(id) for id in ids]
+    columns = _column_names(loaded.features)
+    embedding = getattr(loaded.model, "embed", None)
+    cut = (
+        embedding.image
+        if isinstance(embedding, MixedTokens)
+        else embedding
+        if isinstance(embedding, ImageTokens)
+        else None
+    )
+    grid = None if cut is None else cut.cut.grid
+    cells = [] if grid is None else [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
+    tokens = [*columns, *cells, *words]
+    if isinstance(embedding, FlatColumns | FlatPixels):
+        tokens = ["the row" if isinstance(embedding, FlatColumns) else "the image"]
+    before = len(tokens) - len(words)
+    return ModelInput(
+        inputs=tensors,
+        text=part.texts[row],
+        tokens=tokens,
+        ids=ids,
+        words=range(before, len(tokens)),
+        columns=columns,
+        pixels=None if image is None else image.pixels[row],
+        grid=grid,
+        patches=None if grid is None else range(len(columns), before),
+    )
+
+
+def _column_names(features: Features) -> tuple[str, ...]:
+    """The names of what is read of a table's columns."""
+    table = features.table if isinstance(features, MixedFeatures) else features
+    if not isinstance(table, TableFeatures):
+        return ()
+    numbers = [column.name for column in table.numbers]
+    flags = [f"{column.name} is empty" for column in table.numbers if column.flag]
+    return (*numbers, *flags, *(column.name for column in table.categories))
+
+
+# --- classes, several labels, numbers ---
+
+
+@dataclass(frozen=True, repr=False)
+class LoadedPredictor(Loaded):
+    """A classifier or regressor: it predicts."""
+
+    features: Features
+    answers: Answers
+
+    @overload
+    def predict(self, texts: str | Mapping[str, Any], *, say: Say = silent) -> Prediction: ...  # type: ignore[overload-overlap]
+    @overload
+    def predict(self, texts: Sequence[Example], *, say: Say = silent) -> list[Prediction]: ...
+    def predict(self, texts: Example | Sequence[Example], *, say: Say = silent) -> Prediction | list[Prediction]:
+        """What the model says of a text, or of each of several.
+
+        A run of images takes their files instead, one of tables or of texts with other columns rows: the values by the
+        names of their columns.
+        """
+        if isinstance(texts, str | Mapping):
+            return self.predict([texts], say=say)[0]
+        return self.predict_part(part_of(self.features, self.config, texts, say), say)
+
+    def predict_part(self, part: Labelled, say: Say = silent) -> list[Prediction]:
+        return predict_part(self.model, self.features, self.answers, self.config, part, say)
+
+
+class LabellingFamily(ExampleFamily):
+    """What classification, several labels and regression share."""
+
+    noun = "example"
+    labels_examples = True
+    loaded_class = LoadedPredictor
+    squared_loss = False
+    """Numbers are learned, by squared errors."""
+
+    def recognise(self, request: ConfigRequest) -> Recognition:
+        found = recognise_images(request) or recognise_table(request)
+        if found is None:
+            raise SettingError(NO_DATA)
+        return found
+
+    def split_data(self, config: Config, rows: Any = None) -> LabelledCorpus:
+        data = config.data
+        if data.path is None:
+            raise SettingError(NO_DATA)
+        if data.kind == IMAGE:
+            return split_pictures(rows or _pictures(data), data)
+        table = rows or read_table(data.path, data)
+        return split_table(table, choose_columns(table, data, config.task), data)
+
+    @abstractmethod
+    def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Answers:
+        """What can be said of examples, learned from the training part."""
+
+    def check_corpus(self, config: Config, corpus: LabelledCorpus) -> None:
+        self.answers_of(corpus, config.training.loss)
+
+    def prepare(self, config: Config, corpus: LabelledCorpus, known: Processor, say: Say) -> Prepared:
+        tokenizer = known.tokenizer
+        if tokenizer is None and corpus.columns.text is not None:
+            tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say, encoded_next=True)
+        answers = self.answers_of(corpus, config.training.loss)
+        features = learn_features(config, corpus.parts["train"], tokenizer)
+        parts = {name: features.inputs(part, answers.learned(part.labels)) for name, part in corpus.parts.items()}
+        if config.data.kind != TEXT:
+            say_read(features, parts, say)
+        if tokenizer is not None:
+            texts = {name: words for name, part in parts.items() if (words := texts_in(part)) is not None}
+            counts = {name: len(part.ids) for name, part in texts.items()}
+            say_tokens(tokenizer, counts, {name: part.unknown for name, part in texts.items()}, say)
+            say_cut(parts, config.model.context, say, " (--model.context)")
+        return Prepared(
+            corpus=corpus,
+            tokenizer=tokenizer,
+            tokens={name: int(part.lengths.sum()) for name, part in parts.items()},
+            task=self.task_on(config, parts, answers),
+            answers=answers,
+            features=features,
+        )
+
+    @abstractmethod
+    def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Any) -> Labelling:
+        """The task on these parts; without a training part, one to evaluate with."""
+
+    def build_model(self, config: Config, processor: Processor) -> nn.Module:
+        assert processor.answers is not None
+        outputs, seed = processor.answers.outputs, config.training.seed
+        return build_reader(config.model, shape=processor.shape, outputs=outputs, seed=seed)
+
+    def own_model(self, config: Config, processor: Processor, own: OwnModel) -> nn.Module:
+        assert processor.answers is not None
+        if isinstance(own, nn.Module):
+            return own
+        if not callable(own):
+            raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {type(own).__name__}")
+        shape = processor.shape
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.training.seed)
+            made = own(shape.vocab if config.data.kind == TEXT else shape, processor.answers.outputs)
+        if not isinstance(made, nn.Module):
+            raise SettingError(f"model=… must be an nn.Module or make one, not {type(made).__name__}")
+        return made
+
+    def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:
+        """A bag of words learns how frequent each is."""
+        if isinstance(model, BagReader):
+            train = prepared.task.parts["train"]
+            model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in train.batches())
+
+    def read_processor(self, run: Run, config: Config) -> Processor:
+        card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()
+        answers = read_answers(card.get("labels"), config.training.loss, where)
+        features = read_features(card.get("features"), tokenizer, config, where)
+        return Processor(tokenizer=tokenizer, features=features, answers=answers)
+
+    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> LoadedPredictor:
+        assert processor.features is not None
+        assert processor.answers is not None
+        return LoadedPredictor(model, processor.tokenizer, run, config, processor.features, processor.answers)
+
+    def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
+        refuse_search(options)
+        refuse_stride(options)
+
+    def whole_part(self, loaded: LoadedPredictor, options: EvaluateOptions) -> Labelled:
+        settings, classes = options.settings(loaded.config), getattr(loaded.answers, "names", None)
+        assert options.data is not None
+        if loaded.config.data.kind == IMAGE:
+            assert isinstance(loaded.features, ImageFeatures)
+            return whole_pictures(read_pictures(options.data, loaded.features.size), "given", classes or ())
+        table = read_table(options.data, settings)
+        if loaded.config.data.kind == TEXT:
+            columns = choose_columns(table, settings, loaded.config.task)
+        else:  # the columns that it learned from, however they look here
+            assert settings.label is not None
+            columns = replace(
+                needed(loaded.features, loaded.config, table),
+                label=",".join(label_columns(table.name, settings.label, table.columns)),
+                separator=settings.label_separator,
+            )
+            settings = as_learned(loaded.features, settings)
+        return whole_table(table, columns, "given", classes, settings)
+
+    def evaluate_part(
+        self, loaded: LoadedPredictor, part: Labelled, options: EvaluateOptions, say: Say
+    ) -> EvaluatedPart:
+        examples = loaded.features.inputs(part, loaded.answers.learned(part.labels))
+        say(f"{part.name} part: {len(part.texts):,} {examples.noun}s")
+        say_cut({part.name: examples}, loaded.config.model.context, say)
+        for remark in examples.remarks:
+            say(remark)
+        task = self.task_on(loaded.config, {part.name: examples}, loaded.answers)
+        return EvaluatedPart(loaded, part, examples, task.evaluate(loaded.model, part.name))
+
+    def held_out_examples(
+        self, loaded: LoadedPredictor, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
+    ) -> Iterator[ModelInput]:
+        rows, inputs = prepared.corpus.parts[part], prepared.task.parts[part]
+        short = np.flatnonzero(inputs.lengths <= max_tokens)
+        if len(short) < count:  # of images, lengths count pixels
+            short = np.sort(np.argsort(inputs.lengths, kind="stable")[:count])
+        for row in evenly_chosen(short, count):
+            example = row_input(loaded, rows, inputs, row)
+            if len(example.tokens) <= (max_patches if example.square is not None else max_tokens):
+                yield example
+
+    def example_target(self, loaded: LoadedPredictor, example: ModelInput, answer: str | None) -> Tensor:
+        """The answer that is given, or else the one that the whole model gives."""
+        if answer is not None:
+            return self.learned_answer(loaded, answer)
+        return self.own_answer(loaded.answers, loaded.model(*example.inputs).float().cpu())
+
+    def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
+        return self.learned_answer(loaded, answer), "squared"
+
+    def output_names(self, loaded: Any) -> list[str]:
+        return []
+
+    @abstractmethod
+    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
+        """The answer to one example, as a person says it, as the run's model learns it."""
+
+    @abstractmethod
+    def own_answer(self, answers: Any, scores: Tensor) -> Tensor:
+        """The answer that scores give, as a model learns it."""
+
+    def describe(self, config: Config) -> str:
+        return f"{self.title} {KINDS_IN_WORDS[config.data.kind]}"
+
+    def example_argument(self, run: Path, config: Config) -> str:
+        return EXAMPLES[config.data.kind]
+
+    def batches(self, config: Config) -> dict[str, int]:
+        return {"batch_size": config.training.batch_size, "seed": config.training.seed}
+
+
+class ClassificationFamily(LabellingFamily):
+    task = CLASSIFICATION
+    title = "A classifier of"
+    primary = "accuracy"
+
+    def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Classes:
+        assert corpus.classes is not None
+        return Classes.of(corpus.classes, loss)
+
+    def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Classes) -> Classification:
+        training = config.training
+        weights = training.class_weights if "train" in parts else None
+        return Classification(
+            parts, answers, **self.batches(config), smoothing=training.label_smoothing, class_weights=weights
+        )
+
+    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
+        assert isinstance(loaded.answers, Classes)
+        names = loaded.answers.names
+        if answer is None:
+            raise Misuse(f"a training step needs what the example should be: --answer, one of {', '.join(names)}")
+        if answer not in names:
+            raise Misuse(unknown("class", answer, names))
+        return torch.from_numpy(loaded.answers.learned([answer]))
+
+    def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
+        return self.learned_answer(loaded, answer), loaded.answers.loss
+
+    def output_names(self, loaded: Any) -> list[str]:
+        return list(loaded.answers.names)
+
+    def own_answer(self, answers: Classes, scores: Tensor) -> Tensor:
+        return answers.probabilities(scores).argmax(-1)
+
+    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+        scores = loaded.model(*example.inputs).float().cpu()
+        return -loaded.answers.probabilities(scores)[0, target[0]].log()
+
+    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
+        labels = card.get("labels")
+        if not isinstance(labels, list) or len(labels) < 2:
+            return None, ""
+        return math.log(len(labels)), f"ln of {len(labels):,} classes"
+
+
+class MultilabelFamily(LabellingFamily):
+    task = MULTILABEL
+    title = "A classifier, with several labels, of"
+    primary = "micro_f1"
+
+    def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Labels:
+        assert corpus.classes is not None
+        return Labels.of(corpus.classes, loss)
+
+    def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Labels) -> Multilabel:
+        return Multilabel(parts, answers, **self.batches(config))
+
+    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
+        assert isinstance(loaded.answers, Labels)
+        named = labels_in(answer or "", loaded.config.data.label_separator or ";")
+        if odd := next((name for name in named if name not in loaded.answers.names), None):
+            raise Misuse(unknown("label", odd, loaded.answers.names))
+        return torch.from_numpy(loaded.answers.learned([as_text(named)]))
+
+    def own_answer(self, answers: Labels, scores: Tensor) -> Tensor:
+        return (scores > 0).float()
+
+    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(loaded.model(*example.inputs).float().cpu(), target)
+
+    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
+        return math.log(2), "ln of 2, for each label yes or no"
+
+
+class RegressionFamily(LabellingFamily):
+    task = REGRESSION
+    title = "A regressor on"
+    primary, lower_is_better = "rmse", True
+    squared_loss = True
+
+    def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Scale:
+        return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), loss)
+
+    def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Scale) -> Regression:
+        return Regression(parts, answers, **self.batches(config))
+
+    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
+        if answer is None:
+            raise Misuse("a training step needs what the example should be: --answer, a number")
+        if not _is_number(answer):
+            raise Misuse(f"--answer {answer}: this run learned numbers")
+        return torch.from_numpy(loaded.answers.learned([answer]))
+
+    def own_answer(self, answers: Scale, scores: Tensor) -> Tensor:
+        return scores[:, 0]
+
+    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+        scores = loaded.model(*example.inputs).float().cpu()
+        return (scores[0, 0] - target[0]).square()
+
+    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
+        return 1.0, "always the mean"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+FAMILIES = (ClassificationFamily(), MultilabelFamily(), RegressionFamily())
