@@ -1,4 +1,6 @@
-"""Before any room is imported: shapes become checked types. Then: few threads, so that sums are the same every time."""
+"""Before any room is imported: shapes become checked types. Then: few threads, so that sums are the same every time;
+and no test fails because a machine is slow.
+"""
 
 import os
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ os.environ.setdefault("GLASSFORMER_STRICT", "1")  # a report that cannot be made
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 from playwright.sync_api import Browser  # noqa: E402
 
 from glassformer.rendering.page import page  # noqa: E402
@@ -30,6 +33,9 @@ from helpers.browser import Open, opened, started  # noqa: E402
 from helpers.tables import amounts, opinions, write_table  # noqa: E402
 
 torch.set_num_threads(1)
+
+settings.register_profile("however slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("however slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -52,7 +52,7 @@ def test_commands_run_as_written(code_blocks: list[tuple[str, str]], tmp_path: P
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     for language, code in code_blocks:
         command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=3600)
         assert done.returncode == 0, f"{code}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         assert "Traceback" not in done.stderr
         assert done.stdout.strip()

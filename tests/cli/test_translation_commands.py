@@ -11,7 +11,7 @@ import sacrebleu
 from matplotlib.image import imread
 
 from glassformer.families.load import load_for
-from helpers.running import Command, begin, finish
+from helpers.running import PATIENCE, Command, begin, finish
 from helpers.tables import write_table
 from helpers.translating import mirrored, write_aligned, write_tmx
 
@@ -94,7 +94,7 @@ def test_a_conversation_line_by_line(translators: Path, expected: list[str]) -> 
         process.stdin.flush()
         answer = b""
         while not answer.endswith(b"\n"):
-            ready, _, _ = select.select([process.stdout], [], [], 60)
+            ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
             assert ready, process.kill()
             answer += os.read(process.stdout.fileno(), 1000)
         answers.append(answer.decode())

@@ -160,7 +160,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=4,
 )
-quickly = settings(max_examples=25, deadline=2000, suppress_health_check=list(HealthCheck))
+quickly = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
 @quickly

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from glassformer.rendering.panels import Panel
 
-PATIENCE = 60_000
-"""Milliseconds: the machine may be busy."""
+PATIENCE = 300_000
+"""Milliseconds after which a page is taken to hang: the machine may be busy."""
 
 
 def chromium() -> str:
@@ -54,7 +54,7 @@ def opened(browser: Browser, html: str, folder: Path, *, width: int = 1200, heig
     page.on("request", lambda request: wrong.append(request.url) if _outside(request.url) else None)
     page.route("**/*", lambda route: route.abort() if _outside(route.request.url) else route.continue_())
     page.goto(path.as_uri())
-    infer_config(page)
+    settle(page)
     yield page
     context.close()
     assert not wrong, wrong
@@ -64,7 +64,7 @@ def _outside(url: str) -> bool:
     return not url.startswith(("file:", "data:", "about:"))
 
 
-def infer_config(page: Page) -> None:
+def settle(page: Page) -> None:
     """Until what was asked for is drawn: sizes are told in one frame, and drawn in the next."""
     page.evaluate(
         "() => new Promise(done => { let left = 4; const next = () => left-- ? requestAnimationFrame(next) : done();"
@@ -142,7 +142,18 @@ class Open(Protocol):
 
 def choose(there: Page, label: str, value: str) -> None:
     there.get_by_label(label, exact=True).select_option(value)
-    infer_config(there)
+    settle(there)
+
+
+def read_after_click(button: Locator) -> str:
+    """What a button reads once a click has changed it, be it for a moment alone."""
+    one = button.element_handle()
+    one.evaluate(
+        "one => { one.said = new Promise(done =>"
+        " new MutationObserver(() => done(one.textContent)).observe(one, { childList: true })) }"
+    )
+    one.click()
+    return one.evaluate("one => one.said")
 
 
 def as_table(there: Page) -> None:

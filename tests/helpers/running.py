@@ -1,5 +1,6 @@
 """Real trainings of tiny models: in this process through the verb, or in one of their own through the command line."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -7,8 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -24,6 +27,9 @@ DATA = "reverse:rows=300"
 CAUSAL = [name for name, info in ENCODERS.items() if info.causal]
 SMALL = {"layers": 2, "heads": 2, "width": 8, "hidden": 11, "window": 3, "kernel": 3, "context": 16}
 QUICK = {"tokenizer.kind": "char", "training.batch_size": 4, "training.samples": False}
+
+PATIENCE = 900
+"""Seconds after which a process is taken to hang: the machine may be busy."""
 
 TINY = ["--size", "nano", "--steps", "2", "--batch-size", "2", "--model.context", "8", "--tokenizer.kind", "char"]
 
@@ -64,13 +70,24 @@ def flags(settings: Settings) -> list[str]:
     return [word for key, value in settings.items() for word in (f"--{key}", str(value).lower())]
 
 
-def begin(*words: str, world: int = 1, **more: Any) -> "subprocess.Popen[str]":
+class SignalAfter(NamedTuple):
+    """A signal that comes right after a step of a training, to the process of this rank."""
+
+    step: int
+    number: int
+    rank: int = 0
+
+
+def begin(*words: str, world: int = 1, signal: SignalAfter | None = None, **more: Any) -> "subprocess.Popen[str]":
     """`glassformer …` in a process of its own, or in several through torchrun."""
-    python = [sys.executable, "-m"]
+    python = [sys.executable]
     if world > 1:
-        python += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(world), "-m"]
+        python += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world)]
+    script = ["-m", "glassformer.cli.main"]
+    if signal is not None:
+        script = [str(Path(__file__).with_name("signalled.py")), *(str(int(part)) for part in signal)]
     return subprocess.Popen(
-        [*python, "glassformer.cli.main", *words],
+        [*python, *script, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -82,7 +99,7 @@ def begin(*words: str, world: int = 1, **more: Any) -> "subprocess.Popen[str]":
 def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     """Exit code, stdout and stderr, without waiting forever."""
     try:
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
@@ -95,10 +112,10 @@ def command(*words: str, **more: Any) -> tuple[int, str, str]:
 
 def wait_for(true: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
     """Until something is true of what a process does."""
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + PATIENCE
     while not true():
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < give_up, "waited a minute"
+        assert time.monotonic() < give_up, f"waited {PATIENCE} s"
         time.sleep(0.002)
 
 
@@ -114,6 +131,13 @@ class StopAfter:
         self.events.append(event)
         if isinstance(event, Stepped) and event.step == self.step:
             os.kill(os.getpid(), self.number)
+
+
+def move_clock(patch: pytest.MonkeyPatch, *modules: str) -> None:
+    """In these modules, a clock that goes on by a hundredth of a second each time it is looked at."""
+    ticks = itertools.count()
+    for module in modules:
+        patch.setattr(f"glassformer.{module}.time", SimpleNamespace(perf_counter=lambda: next(ticks) / 100))
 
 
 def steps_saved(run: Path) -> list[int]:

@@ -26,6 +26,7 @@ from glassformer.planning.step import BACKWARD, FORWARD, UPDATE, Needs, Where, p
 from glassformer.planning.units import count, duration, size
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.plan import plan
+from helpers.running import move_clock
 
 WRITING = "reverse:rows=300"
 
@@ -33,6 +34,7 @@ WRITING = "reverse:rows=300"
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "SECONDS", 0.0)
+    move_clock(monkeypatch, "training.loop", "verbs.plan.probe")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from playwright.sync_api import Browser
 from glassformer.rendering.page import page
 from glassformer.rendering.panels import Grid, Guesses, Heads, Line, Lines, Panel, Patches, Points, Tokens
 from glassformer.rendering.view import View
-from helpers.browser import infer_config, opened
+from helpers.browser import opened, settle
 
 PICTURES = Path(__file__).parent / "screenshots"
 WIDTH = 64
@@ -161,7 +161,7 @@ def shoot(browser: Browser, shot: Shot, folder: Path) -> Image.Image:
     with opened(browser, written(shot), folder, width=shot.width) as there:
         there.locator(".panel").first.wait_for()
         there.emulate_media(color_scheme=shot.scheme)
-        infer_config(there)
+        settle(there)
         whole = there.screenshot(full_page=True, path=folder / "screenshot.png")
     return Image.open(io.BytesIO(whole)).convert("RGB")
 

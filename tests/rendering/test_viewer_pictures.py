@@ -3,7 +3,7 @@
 import numpy as np
 
 from glassformer.rendering.panels import Patches
-from helpers.browser import PATIENCE, Open, as_table, choose, colour, infer_config, pixels, reading
+from helpers.browser import PATIENCE, Open, as_table, choose, colour, pixels, read_after_click, reading, settle
 from helpers.every_panel import GREY, PANELS
 
 
@@ -64,7 +64,7 @@ def test_frames_keep_what_was_chosen(show: Open) -> None:
         slider = there.get_by_role("slider")
         slider.focus()
         there.keyboard.press("ArrowRight")
-        infer_config(there)
+        settle(there)
         assert said.inner_text() == "updates 100"
         assert slider.get_attribute("aria-valuetext") == "100"
         assert there.get_by_label("layer", exact=True).input_value() == "1"
@@ -74,11 +74,10 @@ def test_frames_keep_what_was_chosen(show: Open) -> None:
         there.get_by_role("button", name="lines").click()
         slider.focus()
         there.keyboard.press("ArrowRight")
-        infer_config(there)
+        settle(there)
         assert there.get_by_role("button", name="lines").get_attribute("aria-pressed") == "true"
         assert there.locator(".swatches button").nth(2).get_attribute("aria-pressed") == "true"
-        there.get_by_role("button", name="play").click()
-        there.get_by_role("button", name="pause").wait_for()
+        assert read_after_click(there.get_by_role("button", name="play")) == "pause"
         there.wait_for_function(
             "() => document.querySelector('output').textContent === 'updates 200'", timeout=PATIENCE
         )

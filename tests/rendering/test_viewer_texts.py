@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.rendering.panels import Guesses, Tokens, Words
-from helpers.browser import Open, contrasts, darkness, infer_config, pixels, reading
+from helpers.browser import Open, contrasts, darkness, pixels, read_after_click, reading, settle
 from helpers.every_panel import PANELS, RED
 
 
@@ -35,8 +35,7 @@ def test_words_and_the_copy_button(show: Open) -> None:
         assert there.locator("h3").inner_text() == "Said"
         assert there.locator(".note").inner_text() == "beneath"
         assert there.locator("pre").inner_text() == "glassformer look run"
-        there.get_by_role("button", name="copy").click()
-        there.get_by_text(re.compile("copied|Ctrl")).wait_for()
+        assert re.search("copied|Ctrl", read_after_click(there.get_by_role("button", name="copy")))
         there.evaluate(
             "() => { const box = document.createElement('textarea'); document.body.append(box); box.focus() }"
         )
@@ -125,7 +124,7 @@ def test_shaded_words_can_be_read(show: Open, scheme: Any) -> None:
     shaded = Tokens(tokens=[f"w{i}" for i in range(41)], values=values, signed=True)
     with show(shaded, PANELS["guesses"]) as there:
         there.emulate_media(color_scheme=scheme)
-        infer_config(there)
+        settle(there)
         assert min(contrasts(there.locator(".shaded span, .guesses td[tabindex]"))) >= 4.5
 
 

@@ -4,11 +4,14 @@ import itertools
 import json
 import os
 import random
+import resource
+import shutil
 import signal
 import stat
-import time
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ import torch
 from safetensors.torch import load_file
 
 from glassformer.config.errors import RunError
+from glassformer.runs import checkpoints, files, run
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
 from helpers.running import identical, steps_saved
@@ -196,49 +200,74 @@ def test_a_write_that_fails_leaves_the_older_ones(tmp_path: Path) -> None:
 # --- killed ---
 
 
-def killed(work: Callable[[int], None]) -> int:
-    """Let a process of its own work, with a pipe to report to, until SIGKILL at a random moment; its last report."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(reader)
-            work(writer)
-        finally:
-            os._exit(1)
-    os.close(writer)
-    time.sleep(random.uniform(0, 0.03))
-    os.kill(child, signal.SIGKILL)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    told = b""
-    while part := os.read(reader, 4096):
-        told += part
-    os.close(reader)
-    return int.from_bytes(told[-4:], "big")
+WRITERS = {checkpoints.__file__, files.__file__, run.__file__, shutil.__file__}
+"""Where lines of code change what is on the disk."""
+
+
+def before_line(number: int) -> None:
+    """This process is killed when it comes to a line of what writes: of every seven lines, the so-manieth."""
+    left = itertools.count(7 * number, -1)
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename not in WRITERS:
+            return None
+        if event == "line" and next(left) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+
+
+def within_file(number: int) -> None:
+    """This process is killed when it writes more than so many pieces of 50 bytes into one file."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50 * number, 50 * number))
+
+
+def deaths(work: Callable[[], object]) -> Iterator[int]:
+    """Let processes of their own work, each killed a moment later than the one before, until one comes to the end."""
+    for kill in (before_line, within_file):
+        for moment in itertools.count():
+            child = os.fork()
+            if child == 0:
+                try:
+                    kill(moment)
+                    work()
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            status = os.waitpid(child, 0)[1]
+            if status == 0:
+                break
+            assert os.WIFSIGNALED(status), "it failed by itself"
+            yield moment
+        assert moment > 5, "hardly ever killed: this test shows nothing"
+
+
+def hidden(folder: Path) -> int:
+    return sum(path.name.startswith(".") for path in folder.iterdir())
 
 
 @pytest.mark.parametrize("keep", [1, 2])
 def test_killed_at_any_moment_there_is_a_whole_checkpoint(tmp_path: Path, keep: int) -> None:
-    """Again and again; each time the last checkpoint that was reported, or a newer one, is whole."""
-    last = interrupted = 0
-    save(tmp_path, 0, keep, size=30_000)
+    """Again and again; each time the last checkpoint, or the one that was being written, is whole, and it goes on."""
+    last = interrupted = done = 0
+    save(tmp_path, last, keep)
 
-    def work(pipe: int) -> None:
-        for step in itertools.count(last + 1):
-            save(tmp_path, step, keep, size=30_000)
-            os.write(pipe, step.to_bytes(4, "big"))
+    def work() -> None:
+        save(tmp_path, last + 1, keep)
 
-    for _ in range(25):
-        last = max(last, killed(work))
-        interrupted += any(path.name.startswith(".") for path in (tmp_path / "checkpoints").iterdir())
+    for _ in deaths(work):
+        interrupted += hidden(tmp_path / "checkpoints")
         step, said = newest(tmp_path)
-        assert step is not None
-        assert step >= last
+        assert step in (last, last + 1)
         assert said == []  # renamed as a whole: never half there
-        last = step
-    assert interrupted > 3, "hardly ever killed while writing: this test shows nothing"
-    save(tmp_path, last + 1, keep)
-    assert len(steps_saved(tmp_path)) <= keep
+        done += step == last + 1
+        last = step + 1
+        save(tmp_path, last, keep)
+        assert len(steps_saved(tmp_path)) <= keep
+    assert interrupted > 9, "hardly ever killed while writing: this test shows nothing"
+    assert done > 3, "hardly ever killed after writing: this test shows nothing"
 
 
 def test_who_reads_while_it_is_written_reads_the_old_file_to_its_end(tmp_path: Path) -> None:
@@ -260,24 +289,21 @@ def test_who_reads_while_it_is_written_reads_the_old_file_to_its_end(tmp_path: P
 
 def test_killed_at_any_moment_weights_and_card_are_whole(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    last = interrupted = 0
+    last = 0
 
-    def work(pipe: int) -> None:
-        for step in itertools.count(last + 1):
-            run.write_weights({"weight": torch.full((100_000,), float(step))})
-            run.write_card({"step": step, "long": [step] * 20_000})
-            os.write(pipe, step.to_bytes(4, "big"))
+    def work() -> None:
+        run.write_weights({"weight": torch.full((100,), float(last + 1))})
+        run.write_card({"step": last + 1, "long": [last + 1] * 100})
 
-    run.write_weights({"weight": torch.zeros(100_000)})
-    run.write_card({"step": 0, "long": [0] * 20_000})
-    for _ in range(25):
-        last = max(last, killed(work))
-        interrupted += any(path.name.startswith(".") for path in tmp_path.iterdir())
+    run.write_weights({"weight": torch.zeros(100)})
+    run.write_card({"step": 0, "long": [0] * 100})
+    for _ in deaths(work):
         weight = load_file(tmp_path / "model.safetensors")["weight"]
         card = run.card()
-        assert len(weight) == 100_000
+        assert len(weight) == 100
         assert (weight == weight[0]).all()
-        assert card["long"] == [card["step"]] * 20_000
-        assert last <= card["step"] <= weight[0] <= last + 2
+        assert card["long"] == [card["step"]] * 100
+        assert last <= card["step"] <= weight[0] <= last + 1
         last = card["step"]
-    assert interrupted > 3, "hardly ever killed while writing: this test shows nothing"
+    assert hidden(tmp_path) > 9, "hardly ever killed while writing: this test shows nothing"
+    assert last > 0, "never killed after writing: this test shows nothing"

@@ -19,7 +19,17 @@ from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.verbs.train import train
 from helpers.fitting import CPU, Fit, Memory, linear, trained
-from helpers.running import StopAfter, identical, log_of, same_run, steps_saved, tensors_of, tiny, train_here
+from helpers.running import (
+    StopAfter,
+    identical,
+    log_of,
+    move_clock,
+    same_run,
+    steps_saved,
+    tensors_of,
+    tiny,
+    train_here,
+)
 
 KEEPING = {"training.keep_checkpoints": True}
 
@@ -126,8 +136,9 @@ def test_the_last_of_a_run_that_had_enough(tmp_path: Path) -> None:
     identical(moments_of(tmp_path / "whole"), before)
 
 
-def test_where_the_time_decides(tmp_path: Path) -> None:
-    run = train_here(tmp_path / "run", {**tiny(training__minutes=0.01), **KEEPING})
+def test_where_the_time_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    move_clock(monkeypatch, "training.loop")
+    run = train_here(tmp_path / "run", {**tiny(training__minutes=0.04), **KEEPING})
     steps = steps_of(Run(tmp_path / "run"))
     assert steps[-1] == run.steps
     assert steps == [step for step in range(run.steps + 1) if due(step, run.steps)]

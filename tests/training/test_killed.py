@@ -1,16 +1,14 @@
 """Real processes, stopped by SIGTERM, by Ctrl-C, and killed without warning; then resumed to the very same end."""
 
 import json
-import random
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from glassformer.training.events import Event, Started
 from glassformer.verbs.train import train
-from helpers.running import DATA, begin, finish, flags, labelled, same_run, steps_saved, tiny, train_here, wait_for
+from helpers.running import DATA, SignalAfter, begin, finish, flags, labelled, same_run, steps_saved, tiny, train_here
 from helpers.tables import opinions, write_table
 
 SETTINGS = tiny(
@@ -25,17 +23,12 @@ SETTINGS = tiny(
 def test_stopped_three_ways_and_resumed_is_never_stopped(tmp_path: Path) -> None:
     out = tmp_path / "a run"
     train_here(tmp_path / "whole", SETTINGS)
+    first, second, third = 13, 56, 98
 
-    def progressed(further: int) -> None:
-        """Until the process has saved this many steps more than it began with."""
-        before = max(steps_saved(out), default=0)
-        wait_for(lambda: max(steps_saved(out), default=0) >= before + further, process)
-
-    process = begin("train", DATA, "--out", str(out), *flags(SETTINGS))
-    progressed(10)
-    process.send_signal(signal.SIGTERM)
-    code, stdout, stderr = finish(process)
-    first = steps_saved(out)[-1]
+    code, stdout, stderr = finish(
+        begin("train", DATA, "--out", str(out), *flags(SETTINGS), signal=SignalAfter(first, signal.SIGTERM))
+    )
+    assert steps_saved(out)[-1] == first
     assert code == 1
     assert stdout == ""
     assert stderr.splitlines()[-1] == (
@@ -44,32 +37,26 @@ def test_stopped_three_ways_and_resumed_is_never_stopped(tmp_path: Path) -> None
     assert "Traceback" not in stderr
     assert json.loads((out / "glassformer.json").read_text())["status"] == "interrupted"
 
-    process = begin("train", "--resume", "--out", str(out))
-    progressed(10)
-    process.send_signal(signal.SIGINT)
-    code, stdout, stderr = finish(process)
-    second = steps_saved(out)[-1]
+    code, stdout, stderr = finish(
+        begin("train", "--resume", "--out", str(out), signal=SignalAfter(second, signal.SIGINT))
+    )
+    assert steps_saved(out)[-1] == second
     assert code == 1
     assert f"going on after {first}" in stderr
     assert stderr.splitlines()[-1].startswith(f"stopped after step {second} and saved; go on with:")
     assert "Traceback" not in stderr
 
-    process = begin("train", "--resume", "--out", str(out))
-    progressed(5)
-    moment = random.uniform(0, 0.3)
-    time.sleep(moment)
-    process.kill()
-    code, stdout, stderr = finish(process)
-    killed = steps_saved(out)[-1]
+    code, stdout, stderr = finish(
+        begin("train", "--resume", "--out", str(out), signal=SignalAfter(third, signal.SIGKILL))
+    )
     assert code == -signal.SIGKILL
-    assert second < killed < 200, f"killed after {moment} s"
+    assert steps_saved(out)[-1] == 95  # there is one every five steps
 
     events: list[Event] = []
     assert train(out=out, resume=True, listen=events.append).steps == 200
-    assert next(event for event in events if isinstance(event, Started)).step == killed
+    assert next(event for event in events if isinstance(event, Started)).step == 95
     same_run(out, tmp_path / "whole")
-    hidden = list(out.rglob(".*"))
-    assert len(hidden) <= 1, hidden  # at most what the killed process was writing
+    assert list(out.rglob(".*")) == []  # it was not writing
 
 
 @pytest.mark.slow
@@ -88,13 +75,10 @@ def test_a_classifier_killed_and_resumed_is_never_killed(tmp_path: Path) -> None
     )
     train(table, out=tmp_path / "whole", **settings)
     out = tmp_path / "killed"
-    process = begin("train", str(table), "--out", str(out), *flags(settings))
-    wait_for(lambda: max(steps_saved(out), default=0) >= 10, process)
-    process.kill()
+    process = begin("train", str(table), "--out", str(out), *flags(settings), signal=SignalAfter(44, signal.SIGKILL))
     assert finish(process)[0] == -signal.SIGKILL
-    killed = steps_saved(out)[-1]
-    assert 10 <= killed < 150
+    assert steps_saved(out)[-1] == 40
     events: list[Event] = []
     assert train(out=out, resume=True, listen=events.append).steps == 150
-    assert next(event for event in events if isinstance(event, Started)).step == killed
+    assert next(event for event in events if isinstance(event, Started)).step == 40
     same_run(out, tmp_path / "whole")

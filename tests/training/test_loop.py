@@ -1,7 +1,6 @@
 """The loop: what an update is made of, when it looks and saves, when it ends, and that it can go on from anywhere."""
 
 import copy
-import itertools
 import math
 import os
 import signal
@@ -22,7 +21,7 @@ from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.events import Checkpointed, Ended, Event, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
-from helpers.running import identical
+from helpers.running import identical, move_clock
 from helpers.support import same
 
 
@@ -173,6 +172,15 @@ def test_the_stream_of_events() -> None:
     assert (ended.step, ended.reason) == (2, "finished")
 
 
+@pytest.mark.parametrize("able", [True, False])
+def test_bf16_on_a_cpu_without_it_is_told(able: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.training.device.cpu_has_bf16", lambda: able)
+    for precision in ("auto", "bf16"):
+        (started,) = trained(linear(), Fit(), steps=1, precision=precision).told(Started)
+        said = "this CPU has no bf16 of its own, so that fp32 is faster here (--training.precision fp32)"
+        assert (said in started.notes) == (precision == "bf16" and not able)
+
+
 def test_epochs() -> None:
     """2.5 updates go through the data once."""
     for epochs, steps in ((1, 3), (2, 5), (0.1, 1), (4.4, 11)):
@@ -180,11 +188,9 @@ def test_epochs() -> None:
 
 
 def test_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that goes on by a millisecond each time it is looked at."""
-    ticks = itertools.count()
-    monkeypatch.setattr("glassformer.training.loop.time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
-    training = trained(linear(), Fit(), minutes=0.4 / 60, schedule="cosine", lr_floor=0.0, warmup=0, lr=0.1)
-    assert 0.4 <= training.trainer.progress.elapsed < 0.41
+    move_clock(monkeypatch, "training.loop")
+    training = trained(linear(), Fit(), minutes=4 / 60, schedule="cosine", lr_floor=0.0, warmup=0, lr=0.1)
+    assert 4 <= training.trainer.progress.elapsed < 4.1
     steps = training.told(Stepped)
     done = [event.done for event in steps]
     assert done == sorted(done)

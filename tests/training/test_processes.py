@@ -1,7 +1,6 @@
 """Two processes, as torchrun starts them, against one with the whole batch: the same to rounding."""
 
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from glassformer.verbs.train import train
 from helpers.fitting import Fit, Memory, linear
 from helpers.running import (
     DATA,
+    SignalAfter,
     begin,
     finish,
     flags,
@@ -26,7 +26,6 @@ from helpers.running import (
     tensors_of,
     tiny,
     train_here,
-    wait_for,
 )
 from helpers.tables import opinions, write_table
 
@@ -42,23 +41,8 @@ def close(one: Path, other: Path, tolerance: float) -> None:
     assert losses_of(one)[-1] < losses_of(one)[0] - 0.05
 
 
-def workers() -> dict[int, int]:
-    """Process ids of the training processes by rank, from what torchrun has put into their environment."""
-    found = {}
-    for process in Path("/proc").iterdir():
-        try:
-            command = (process / "cmdline").read_bytes()
-            settings = (process / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        ranks = [int(value.split(b"=")[1]) for value in settings if value.startswith(b"RANK=")]
-        if ranks and b"glassformer.cli.main" in command and f"MARK={os.getpid()}".encode() in settings:
-            found[ranks[0]] = int(process.name)
-    return found
-
-
 @pytest.mark.slow
-def test_two_processes_are_one_and_stop_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_are_one_and_stop_together(tmp_path: Path) -> None:
     """Each batch shared by two, each share in two pieces. One of the two is told to stop: both do, at the same step,
     with one checkpoint. Two go on, without pieces now, to where one process with whole batches would have come.
     """
@@ -76,17 +60,16 @@ def test_two_processes_are_one_and_stop_together(tmp_path: Path, monkeypatch: py
         training__checkpoint_every=5,
         training__validate_every=50,
     )
-    monkeypatch.setenv("MARK", str(os.getpid()))
-    process = begin("train", DATA, "--out", str(out), *flags(settings), world=2)
-    wait_for(lambda: bool(steps_saved(out)), process)
-    os.kill(workers()[1], signal.SIGTERM)
+    process = begin(
+        "train", DATA, "--out", str(out), *flags(settings), world=2, signal=SignalAfter(12, signal.SIGTERM, rank=1)
+    )
     code, stdout, stderr = finish(process)
     stopped = steps_saved(out)[-1]
     assert code == 1
     assert stdout == ""
     assert "2 processes" in stderr
     assert stderr.count(f"stopped after step {stopped} and saved; go on with:") == 1
-    assert 5 <= stopped < 100
+    assert stopped == 13  # heard of after the step, told to the other one with the next
     assert json.loads((out / "glassformer.json").read_text())["status"] == "interrupted"
 
     words = ["train", "--resume", "--out", str(out), "--training.accumulate", "1", "--json"]

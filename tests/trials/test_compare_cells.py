@@ -19,7 +19,7 @@ from glassformer.trials.running.folder import CELL, OUTCOME
 from glassformer.trials.running.work import work
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
-from helpers.running import StopAfter, labelled, tiny
+from helpers.running import PATIENCE, StopAfter, labelled, tiny
 from helpers.tables import opinions, write_table
 
 OPINIONS = "opinions:rows=200"
@@ -194,4 +194,4 @@ def _run(code: str, folder: Path) -> int:
     ) as process:
         assert process.stdout is not None
         process.stdout.read()  # with stdin open: the comparison is still there
-        return process.wait(90)
+        return process.wait(PATIENCE)

@@ -101,7 +101,7 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     space = tmp_path / "space.yaml"
     space.write_text("training.lr: {low: 1e-4, high: 1e-1, log: true}\nmodel.dropout: {low: 0.0, high: 0.6}\n")
     words = ["tune", DATA, "--space", str(space), "--out", str(out), "--no-final", "--model", "average",
-             "--training.batch_size", "8", "--model.width", "8", "--steps", "100000"]  # fmt: skip
+             "--training.batch_size", "8", "--model.width", "8", "--steps", "1000000000"]  # fmt: skip
     process = begin(*words, "--trials", "2")
     wait_for(lambda: (out / "trials" / "0" / "metrics.jsonl").exists(), process)
     process.send_signal(signal.SIGKILL)

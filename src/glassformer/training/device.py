@@ -1,6 +1,7 @@
 """Where to compute and how precisely, chosen and stated."""
 
 import contextlib
+import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+# torch says so once, on ARM, and takes a slower road; `Trainer` has said it in better words.
+warnings.filterwarnings("ignore", message="mkldnn_matmul failed, .* bf16 path needs a cpu with bf16 support")
 
 
 def choose_device(name: str, local_rank: int = 0) -> torch.device:
@@ -46,6 +50,16 @@ class Precision:
         if self.name == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, PRECISIONS[self.name])
+
+    @property
+    def slow(self) -> bool:
+        """Whether bf16 is asked of a CPU that cannot multiply in it: it then takes longer than fp32."""
+        return self.name == "bf16" and self.device.type == "cpu" and not cpu_has_bf16()
+
+
+def cpu_has_bf16() -> bool:
+    mkldnn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:

@@ -228,6 +228,8 @@ class Trainer:
 
     def _notes(self) -> tuple[str, ...]:
         notes = [f"on {self.device}, matrix products in {self.precision.name}"]
+        if self.precision.slow:
+            notes.append("this CPU has no bf16 of its own, so that fp32 is faster here (--training.precision fp32)")
         if self.loss.how != "off":
             notes.append("compiling the step first, which takes a while (--training.compile off)")
         if self.processes.world > 1:
