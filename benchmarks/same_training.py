@@ -1,0 +1,158 @@
+"""Is training still the same, bit for bit? `python benchmarks/same_training.py BEFORE_TREE [AFTER_TREE]`
+
+Trains 50 updates of a model of each family with two source trees, each training in a process of its own with the same
+number of threads, and compares the weights they end with. AFTER_TREE is by itself the tree that this file lies in.
+Exits with 1 if any differ.
+"""
+
+import argparse
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+SMALL = {"model.layers": 2, "model.width": 16}
+TRANSFORMER = {**SMALL, "model": "transformer", "model.heads": 2}
+LSTM = {**SMALL, "model": "lstm"}
+CHARS = {"tokenizer.kind": "char", "model.context": 16}
+LETTERS, STORIES, PAIRS = "reverse:rows=400", "pronouns:rows=400", "reverse-pairs:rows=400"
+OPINIONS, POSTS, TAGS, HOUSES = "opinions:rows=400", "posts:rows=400", "tags.csv", "houses.csv"
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "language, transformer": {"data": LETTERS, **CHARS, **TRANSFORMER},
+    "language, transformer, adamw": {
+        "data": LETTERS, **CHARS, **TRANSFORMER, "optimizer": "adamw", "style": "gpt2", "dropout": 0.1,
+        "training.accumulate": 2, "training.clip": 0.5,
+    },
+    "language, lstm": {"data": LETTERS, **CHARS, **LSTM},
+    "masked": {"data": STORIES, **CHARS, **TRANSFORMER, "task": "masked-language-model"},
+    "labels, bag": {"data": OPINIONS, "model": "bag"},
+    "labels, lstm": {"data": OPINIONS, **LSTM},
+    "labels, transformer": {"data": OPINIONS, **TRANSFORMER},
+    "several labels": {"data": TAGS, **TRANSFORMER},
+    "numbers of a table": {"data": HOUSES, **TRANSFORMER},
+    "numbers of a table, mlp": {"data": HOUSES, "model": "mlp"},
+    "images, cnn": {"data": "digits", **SMALL, "model": "cnn"},
+    "images, transformer": {"data": "digits", **TRANSFORMER},
+    "text and columns": {"data": POSTS, **TRANSFORMER},
+    "translation, transformer": {"data": PAIRS, **CHARS, **TRANSFORMER, "batch_tokens": 400},
+    "translation, lstm": {"data": PAIRS, **CHARS, **LSTM, "batch_tokens": 400, "model.attention": "additive"},
+    "fine-tuned from masked": {"data": OPINIONS, "from": "masked", "training.layer_decay": 0.9},
+}  # fmt: skip
+"""What `gf.train` takes, by its older names."""
+
+ALWAYS = {"steps": 50, "training.keep": "last", "training.device": "cpu", "training.checkpoints": 1, "draft": True}
+TRAIN = "import json, sys; import glassformer; glassformer.train(**json.loads(sys.argv[1]))"
+RENAMED = "import json; from glassformer.models.weights import RENAMED_WEIGHTS; print(json.dumps(RENAMED_WEIGHTS))"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path, nargs="?", default=Path(__file__).parents[1])
+    parser.add_argument("--only", default="", help="families whose name holds this")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    families = {name: settings for name, settings in FAMILIES.items() if options.only in name}
+    if any("from" in settings for settings in families.values()):
+        families = {"masked": FAMILIES["masked"], **families}
+    wide, all_same = max(map(len, families)), True
+    with tempfile.TemporaryDirectory() as folder:
+        places = {tree: Path(folder) / name for name, tree in (("before", options.before), ("after", options.after))}
+        if len(places) < 2:
+            parser.error("both trees are the same one")
+        for place in places.values():
+            place.mkdir()
+            write_tables(place)
+        for name, settings in families.items():
+            before, after = (
+                train(tree.resolve(), place, name, settings, options.threads) for tree, place in places.items()
+            )
+            said = difference(before, after, options.after.resolve())
+            all_same &= said == "same"
+            print(f"{name:{wide}}  {said}", flush=True)
+    return 0 if all_same else 1
+
+
+def run(tree: Path, place: Path, threads: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Python with a source tree, in a process of its own."""
+    count = str(threads)
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(tree / "src"),
+        "GLASSFORMER_CACHE": str(place / "cache"),
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+    }
+    return subprocess.run([sys.executable, "-c", *words], cwd=place, env=env, capture_output=True, text=True)
+
+
+def train(tree: Path, place: Path, name: str, settings: dict[str, Any], threads: int) -> dict[str, Tensor] | str:
+    """The weights that a training ends with, or what went wrong."""
+    whole = {**ALWAYS, **settings, "out": name, "training.threads": threads}
+    done = run(tree, place, threads, TRAIN, json.dumps(whole))
+    if done.returncode:
+        return f"{tree.name}: {(done.stderr.strip().splitlines() or ['no word of why'])[-1]}"
+    return load_file(place / name / "model.safetensors")
+
+
+def difference(before: dict[str, Tensor] | str, after: dict[str, Tensor] | str, newer: Path) -> str:
+    if isinstance(before, str) or isinstance(after, str):
+        return f"FAILED  {before if isinstance(before, str) else after}"
+    before = {renamed(name, newer): value for name, value in before.items()}
+    if before.keys() != after.keys():
+        lost, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
+        return f"differs: other weights: {', '.join(lost) or 'none'} → {', '.join(new) or 'none'}"
+    other = [name for name in before if not torch.equal(before[name], after[name])]
+    if not other:
+        return "same"
+    if reshaped := [name for name in other if before[name].shape != after[name].shape]:
+        return f"differs: {reshaped[0]} is {tuple(before[reshaped[0]].shape)} → {tuple(after[reshaped[0]].shape)}"
+    by = {name: (before[name].double() - after[name].double()).abs().max().item() for name in other}
+    worst = max(by, key=by.__getitem__)
+    return f"differs by {by[worst]:.2g} ({worst}; {len(other)} of {len(before)} weights)"
+
+
+def renamed(name: str, newer: Path) -> str:
+    """What the newer tree calls a weight of the older one: whole parts of its name, by the newer tree's table."""
+    for old, new in table_of(newer).items():
+        name = re.sub(rf"(?<![^.]){re.escape(old)}(?![^.])", new, name)
+    return name
+
+
+@cache
+def table_of(tree: Path) -> dict[str, str]:
+    """`RENAMED_WEIGHTS` of a tree, part of a name → its new name; a tree without one has renamed nothing."""
+    done = run(tree, tree, 1, RENAMED)
+    return {} if done.returncode else json.loads(done.stdout)
+
+
+def write_tables(folder: Path) -> None:
+    """Texts with several labels, and rows with a number."""
+    chance = Random(0)
+    words = {"food": ("soup", "bread"), "money": ("price", "coin"), "sport": ("ball", "team")}
+    tags, houses = [], []
+    for number in range(200):
+        names = sorted(chance.sample(sorted(words), number % 4))
+        tags.append((f"the {' and '.join(chance.choice(words[name]) for name in names)} {number}", ";".join(names)))
+        rooms, town = chance.randint(1, 6), chance.choice(["north", "south", "east"])
+        metres = round(25 * rooms + chance.uniform(-9, 9), 1)
+        houses.append((rooms, metres, town, round(2.5 * metres + 40 * (town == "south") + chance.uniform(0, 9), 2)))
+    for name, columns, rows in ((TAGS, ("text", "tags"), tags), (HOUSES, ("rooms", "metres", "town", "price"), houses)):
+        with (folder / name).open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([columns, *rows])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
