@@ -15,10 +15,11 @@ from glassformer.config.errors import DataError, Misuse, RunError, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL
 from glassformer.config.resolve import Config, that_writes
 from glassformer.config.say import Say
+from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import open_source
 from glassformer.data.io.survey import survey
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.corpus import Corpus, split
+from glassformer.data.split.corpus import Corpus, refuse_joining, split
 from glassformer.data.split.part import Part, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.embed import Embedded, embed
@@ -83,6 +84,9 @@ class StreamFamily(Family):
             raise SettingError(
                 "data.documents_apart needs tokens that begin or end a document, and this tokenizer has none"
             )
+
+    def check_refit(self, data: DataSettings) -> None:
+        refuse_joining(str(data.path), data)
 
     @abstractmethod
     def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> OnWindows:
@@ -182,6 +186,12 @@ class LanguageFamily(StreamFamily):
         return LoadedLanguageModel(
             model, processor.tokenizer, run, config, None, chat_template=template, specials=specials
         )
+
+    def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str | None:
+        tokenizer = processor.tokenizer
+        if tokenizer is None or tokenizer.start is None:  # samples begin with START
+            return None
+        return Writer(model, tokenizer).generate(tokens=60, temperature=0.8, seed=step)
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         refuse_search(options)

@@ -14,6 +14,7 @@ from glassformer.config.errors import DataError, SettingError
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import LengthOrder
 from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class Chosen(Batch):
     def rows(self, first: int, last: int) -> "Chosen":
         inputs = self.of.trimmed(tuple(tensor[first:last] for tensor in self.inputs))
         return Chosen(self.of, inputs, self.answers[first:last], self.lengths[first:last], self.known[first:last])
+
+    def text(self, row: int, tokenizer: Tokenizer | None) -> str:
+        return self.known[row]
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         return *(tensor.to(device) for tensor in self.inputs), self.answers.to(device)
