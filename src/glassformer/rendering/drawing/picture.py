@@ -20,7 +20,6 @@ from glassformer.rendering.drawing.lettering import HEADING, TEXT, TITLE, any_le
 from glassformer.rendering.drawing.sheet import APART, Block, paragraph, picture, rows_of, stack
 from glassformer.rendering.drawing.written import table, tokens, words
 from glassformer.rendering.panels import Frames, Panel
-from glassformer.rendering.view import View
 from glassformer.runs.files import aside
 
 DRAWERS: dict[str, Callable[[Any, float], Block]] = {
@@ -46,19 +45,16 @@ HIGHEST = 200.0
 """Inches: more is no picture, and no file for one."""
 
 
-def draw(view: View) -> Figure:
-    """Its title and note, then its panels one beneath another."""
+def draw(panels: Sequence[Panel], *, title: str, note: str = "") -> Figure:
+    """The title and the note, then the panels one beneath another."""
     with _our_style(), any_letter():
-        panels = [_panel(panel, MOST_WIDTH) for panel in view.panels]
-        room = max([LEAST_ROOM, *(panel.width for panel in panels)])
-        head = stack([
-            paragraph(view.title, room, TITLE, bold=True),
-            paragraph(view.note, room, TEXT, colour=GREY),
-        ])  # fmt: skip
-        whole = stack([head, *panels], APART)
+        blocks = [_panel(panel, MOST_WIDTH) for panel in panels]
+        room = max([LEAST_ROOM, *(block.width for block in blocks)])
+        head = stack([paragraph(title, room, TITLE, bold=True), paragraph(note, room, TEXT, colour=GREY)])
+        whole = stack([head, *blocks], APART)
         if whole.height > HIGHEST:
             raise Misuse(
-                f"{view.title!r} would be a picture {whole.height:.0f} inches high ({HIGHEST:.0f} at most): write .html"
+                f"{title!r} would be a picture {whole.height:.0f} inches high ({HIGHEST:.0f} at most): write .html"
             )
         return picture(whole)
 
