@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from glassformer.cli.show import printable, results, table, visible
-from glassformer.rendering.panels import Guesses, Panel, Table, Tokens, Words
+from glassformer.rendering.panels import Cell, Guesses, Panel, Table, Tokens, Words
 from glassformer.rendering.view import View, Views
 from glassformer.text.shown import visible as signs
 
@@ -51,7 +51,7 @@ def _table(panel: Table) -> object:
     return made
 
 
-def _cell(value: str | float | int | None) -> Text:
+def _cell(value: Cell) -> Text:
     if isinstance(value, float):
         return Text(f"{value:.4g}")
     return Text("" if value is None else f"{value:,}" if isinstance(value, int) else visible(printable(value)))

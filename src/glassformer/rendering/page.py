@@ -49,7 +49,10 @@ def page(views: Sequence[Mapping[str, Any]], *, title: str, about: str = "") -> 
         title=_escaped(title),
         about=_escaped(about),
         style=style,
-        data=_data({"title": title, "views": views}),
+        # Nothing in it can end the script it stands in, and it is plain ASCII.
+        data=json.dumps({"title": title, "views": views}, allow_nan=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        ),
         script=script,
     )
 
@@ -64,8 +67,3 @@ def _viewer() -> tuple[str, str]:
     folder = files("glassformer.rendering") / "viewer"
     scripts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     return (folder / "page.css").read_text(encoding="utf-8"), "\n".join(scripts)
-
-
-def _data(value: Any) -> str:
-    """JSON that can stand inside a script: nothing in it can end it, and it is plain ASCII."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -19,8 +19,6 @@ from glassformer.runs.files import write_json, write_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PICTURES = (".png", ".svg", ".pdf")
-
 
 class Renderable(ABC):
     """What can be saved, and shows itself in a notebook."""
@@ -47,7 +45,7 @@ class Renderable(ABC):
             write_text(path, self.page())
         elif ending == ".json":
             write_json(path, self.to_dict())
-        elif ending in PICTURES:
+        elif ending in ENDINGS:
             from glassformer.rendering.drawing.picture import save
 
             save(self.figure(), path)

@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.colors import Colormap, Normalize
 
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.cells import MOST_WIDTH
+from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
 from glassformer.rendering.drawing.colours import GREY, INK, PALE, RULE, UP, colours_of, ink_on, scale_of
-from glassformer.rendering.drawing.lettering import SMALL, TEXT, line_height, number, shown, width_of, wrap
-from glassformer.rendering.drawing.sheet import Block, Sheet, paragraph, stack
-from glassformer.rendering.panels import Table, Tokens, Words
+from glassformer.rendering.drawing.lettering import CODE, SMALL, STRONG, TEXT, number, shown, width_of, wrap
+from glassformer.rendering.drawing.sheet import Block, Sheet, paragraph, rows_of, stack
+from glassformer.rendering.panels import Cell, Table, Tokens, Words
 
 READING = 8.5
 """Inches: longer lines are hard to read."""
@@ -21,16 +21,16 @@ BETWEEN = 0.28
 BAR = 1.2
 """Inches of a column with bars."""
 MOST_LINES = 8
-"""Of words in a cell."""
+"""Lines of words in a cell."""
 PAD = 0.05
 SHADES, SHADE = 7, 0.16
-"""Of a scale beneath a text: how many, and inches of each."""
+"""How many shades the scale beneath a text has, and inches of each."""
 
 
 def words(panel: Words, wish: float) -> Block:
     if not panel.code:
         return paragraph(panel.text, min(wish, READING))
-    inner = paragraph(panel.text, min(wish, MOST_WIDTH) - 4 * PAD, code=True)
+    inner = paragraph(panel.text, min(wish, MOST_WIDTH) - 4 * PAD, CODE)
     width, height = inner.width + 4 * PAD, inner.height + 3 * PAD
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -46,16 +46,31 @@ def tokens(panel: Tokens, wish: float) -> Block:
     colours, most = colours_of(panel.signed), min(wish, READING)
     scale = scale_of(values, signed=panel.signed)
     parts = []
-    names = [*panel.names, *[""] * len(values)]
-    for row, name in zip(values, names, strict=False):
-        head = paragraph(name, most, TEXT, bold=True)
-        parts.append(stack([head, _shaded(panel.tokens, row, scale, colours, most)]))
+    for row, name in zip(values, [*panel.names, *[""] * len(values)], strict=False):
+        lines: list[list[Block]] = [[]]
+        for token, value in zip(panel.tokens, row, strict=True):
+            lines[-1].append(_token(token, colours(scale(value)) if np.isfinite(value) else None))
+            if token.endswith("\n"):
+                lines.append([])
+        text = stack([rows_of(line, most, 0.03) for line in lines], 0.03)
+        parts.append(stack([paragraph(name, most, STRONG), text]))
     return stack([*parts, _scale(scale, colours)], 0.18)
+
+
+def _token(token: str, shade: Sequence[float] | None) -> Block:
+    name = shown(token)
+    width, height = width_of(name) + 2 * PAD, TEXT.line_height
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        sheet.box(x, y, width, height, facecolor=shade or PALE, edgecolor=RULE, linewidth=0.5)
+        sheet.words(x + PAD, y, name, color=ink_on(shade) if shade else GREY)
+
+    return Block(width, height, draw)
 
 
 def _scale(scale: Normalize, colours: Colormap) -> Block:
     """The colours from the smallest to the largest value, and these."""
-    low, high = (number(float(end), 2) for end in (scale.vmin or 0, scale.vmax or 0))
+    low, high = (number(end, ".2g") for end in ends_of(scale))
     start = width_of(low, SMALL) + PAD
     end = start + SHADES * SHADE + PAD
 
@@ -66,31 +81,7 @@ def _scale(scale: Normalize, colours: Colormap) -> Block:
             sheet.box(*place, facecolor=colours(part / (SHADES - 1)), edgecolor=RULE, linewidth=0.5)
         sheet.words(x + end, y, high, SMALL, color=GREY)
 
-    return Block(end + width_of(high, SMALL), line_height(SMALL), draw)
-
-
-def _shaded(names: Sequence[str], values: Sequence[float], scale: Normalize, colours: Colormap, most: float) -> Block:
-    """Tokens as a text; a line ends where the text's own lines do, and where there is no more room."""
-    high, step = line_height(TEXT), line_height(TEXT) + 0.05
-    places, across, down, widest = [], 0.0, 0.0, 0.0
-    for name in names:
-        wide = width_of(shown(name)) + 2 * PAD
-        if across and across + wide > most:
-            across, down = 0.0, down + step
-        places.append((across, down, wide))
-        widest = max(widest, across + wide)
-        across += wide + 0.03
-        if name.endswith("\n"):
-            across, down = 0.0, down + step
-
-    def draw(sheet: Sheet, x: float, y: float) -> None:
-        for name, value, (left, top, wide) in zip(names, values, places, strict=True):
-            shade = colours(scale(value)) if np.isfinite(value) else PALE
-            sheet.box(x + left, y + top, wide, high, facecolor=shade, edgecolor=RULE, linewidth=0.5)
-            ink = ink_on(shade) if not isinstance(shade, str) else GREY
-            sheet.words(x + left + PAD, y + top, shown(name), color=ink)
-
-    return Block(widest, max((top for _, top, _ in places), default=0.0) + high, draw)
+    return Block(end + width_of(high, SMALL), SMALL.line_height, draw)
 
 
 def table(panel: Table, wish: float) -> Block:
@@ -101,7 +92,7 @@ def table(panel: Table, wish: float) -> Block:
     ]
     columns = _narrowed(columns, wish - BETWEEN * (len(columns) - 1))
     lines = [column.lines() for column in columns]
-    high = [max(len(cell) for cell in row) * line_height(TEXT) + 2 * PAD for row in zip(*lines, strict=True)]
+    high = [max(len(cell) for cell in row) * TEXT.line_height + 2 * PAD for row in zip(*lines, strict=True)]
     width = sum(column.width for column in columns) + BETWEEN * (len(columns) - 1)
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -109,11 +100,10 @@ def table(panel: Table, wish: float) -> Block:
             left = x
             for column, cells in zip(columns, lines, strict=True):
                 if row and column.bar:
-                    _bar(sheet, (left, y + PAD, column.width, line_height(TEXT)), column.values[row - 1])
+                    _bar(sheet, left, y + PAD, column.width, column.values[row - 1])
                 at, ha = (left + column.width - PAD * column.bar, "right") if column.numbers else (left, "left")
                 for down, line in enumerate(cells[row]):
-                    weight = "normal" if row else "bold"
-                    sheet.words(at, y + PAD + down * line_height(TEXT), line, ha=ha, fontweight=weight)
+                    sheet.words(at, y + PAD + down * TEXT.line_height, line, TEXT if row else STRONG, ha=ha)
                 left += column.width + BETWEEN
             y += tall
             sheet.box(x, y, width, 0.006 if row else 0.012, facecolor=RULE if row else INK)
@@ -124,27 +114,24 @@ def table(panel: Table, wish: float) -> Block:
 @dataclass(frozen=True)
 class _Column:
     name: str
-    values: Sequence[str | float | int | None]
-    said: Sequence[str]
+    values: Sequence[Cell]
+    texts: Sequence[str]
     numbers: bool
     bar: bool
     width: float
 
     def lines(self) -> list[list[str]]:
-        """Of its name and of each cell."""
-        return [
-            wrap(self.name, self.width + 1e-6, bold=True),
-            *(wrap(one, self.width + 1e-6, lines=MOST_LINES) for one in self.said),
-        ]
+        """The lines of its name and of each cell."""
+        room = self.width + 1e-6
+        return [wrap(self.name, room, STRONG), *(wrap(text, room, lines=MOST_LINES) for text in self.texts)]
 
 
-def _column(name: str, values: Sequence[str | float | int | None], *, bar: bool) -> _Column:
-    said = _said(values)
-    numbers = all(one is None or isinstance(one, int | float) for one in values) and any(
-        one is not None for one in values
-    )
-    width = max([width_of(name, bold=True), BAR * bar, *(min(width_of(one), WIDEST) for one in said)])
-    return _Column(name, values, said, numbers, bar, width)
+def _column(name: str, values: Sequence[Cell], *, bar: bool) -> _Column:
+    texts = _texts(values)
+    there = [value for value in values if value is not None]
+    numbers = bool(there) and not any(isinstance(value, str) for value in there)
+    width = max([width_of(name, STRONG), BAR * bar, *(min(width_of(text), WIDEST) for text in texts)])
+    return _Column(name, values, texts, numbers, bar, width)
 
 
 def _narrowed(columns: list[_Column], room: float) -> list[_Column]:
@@ -159,27 +146,21 @@ def _narrowed(columns: list[_Column], room: float) -> list[_Column]:
     return columns
 
 
-def _said(column: Sequence[str | float | int | None]) -> list[str]:
-    """Numbers that are not whole all with as many digits after the point."""
-    parts = [abs(one) for one in column if isinstance(one, float) and np.isfinite(one)]
-    largest = max(parts, default=0.0)
+def _texts(values: Sequence[Cell]) -> list[str]:
+    """What stands in the cells; numbers that are not whole all with as many digits after the point."""
+    largest = max((abs(value) for value in values if isinstance(value, float) and np.isfinite(value)), default=0.0)
     digits = 3 if largest < 10 else 2 if largest < 100 else 1 if largest < 1000 else 0
     style = ".2g" if 0 < largest < 0.005 else f",.{digits}f"
 
-    def one(value: str | float | int | None) -> str:
-        if value is None:
-            return "–"
+    def text(value: Cell) -> str:
         if isinstance(value, str):
             return value
-        if isinstance(value, float):
-            return format(value, style).replace("-", "−") if np.isfinite(value) else number(value)
-        return f"{value:,}".replace("-", "−")
+        return "–" if value is None else number(value, style if isinstance(value, float) else ",")
 
-    return [one(value) for value in column]
+    return [text(value) for value in values]
 
 
-def _bar(sheet: Sheet, place: tuple[float, float, float, float], value: object) -> None:
-    left, top, wide, high = place
-    sheet.box(left, top, wide, high, facecolor=PALE)
+def _bar(sheet: Sheet, x: float, y: float, width: float, value: Cell) -> None:
+    sheet.box(x, y, width, TEXT.line_height, facecolor=PALE)
     if isinstance(value, int | float) and np.isfinite(value):
-        sheet.box(left, top, wide * min(max(float(value), 0.0), 1.0), high, facecolor=UP(0.3))
+        sheet.box(x, y, width * min(max(float(value), 0.0), 1.0), TEXT.line_height, facecolor=UP(0.3))
