@@ -43,7 +43,7 @@ class Panel(ABC):
         return {"kind": self.kind, **_fields(self, None)}
 
     def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
-        """The same for the page: arrays as base64, and of attention up to so many weights."""
+        """Everything for the page: arrays as base64, and of attention up to so many weights."""
         return {"kind": self.kind, **_fields(self, most)}
 
 
@@ -168,7 +168,7 @@ class Points(Panel):
     y_name: str = ""
     log_x: bool = False
     low: Sequence[float] = ()
-    """With `high`: how far each point reaches down and up, as a bar through it."""
+    """How far each point reaches down, and with `high` up, as a bar through it."""
     high: Sequence[float] = ()
     levels: Sequence[tuple[str, float]] = ()
     """Lines from side to side: their names and heights."""

@@ -38,7 +38,7 @@ class Renderable(ABC):
         """A picture."""
 
     def save(self, path: str | Path) -> None:
-        """To a file: .html, .png, .svg, .pdf or .json, by its name's ending."""
+        """Write it to a file: .html, .png, .svg, .pdf or .json, by its name's ending."""
         path = Path(path)
         ending = path.suffix.lower()
         if ending == ".html":

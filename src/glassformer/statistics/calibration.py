@@ -97,7 +97,7 @@ def coverage(confidence: Float[Array, " N"], right: Bool[Array, " N"]) -> tuple[
 
 
 def threshold_for(confidence: Float[Array, " N"], right: Bool[Array, " N"], accuracy: float) -> Threshold | None:
-    """From which confidence on answers are right this often, so that as many as can be are answered; None: never."""
+    """The confidence from which on answers are right this often, and as many as can be are answered; None: never."""
     values, sizes = np.unique(-confidence, return_counts=True)
     last = np.cumsum(sizes) - 1
     shares, accuracies = coverage(confidence, right)

@@ -25,8 +25,8 @@ def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval | No
     """The mean's interval over seeds, by Student's t; None for fewer than two values, whose spread nobody knows."""
     if len(values) < 2:
         return None
-    given = np.asarray(values, float)
-    return around(float(given.mean()), float(given.var(ddof=1)) / len(given), len(given) - 1, level)
+    scores = np.asarray(values, float)
+    return around(float(scores.mean()), float(scores.var(ddof=1)) / len(scores), len(scores) - 1, level)
 
 
 def share_interval(hits: int, of: int, level: float = 0.95) -> Interval:

@@ -23,7 +23,7 @@ class Overrepresentation:
     p: float
     """How often chance alone would put it into at least so many errors (Fisher, one-sided)."""
     holm: float
-    """The same after Holm's correction, since so many things were looked at."""
+    """The p-value after Holm's correction, since so many things were looked at."""
 
 
 def over_represented(

@@ -16,7 +16,7 @@ ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Difference(Interval):
-    """By how much the first is better than the second."""
+    """The lead of the first over the second: by how much it is better."""
 
     p: float
     """How often chance alone would show a difference at least as large."""

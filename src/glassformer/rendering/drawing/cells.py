@@ -73,7 +73,7 @@ class Cells:
 
 
 def cells(what: Cells, wish: float = MOST_WIDTH) -> Block:
-    """As wide as wished where names stay readable so, but at most `MOST_WIDTH`; then not every name is written."""
+    """Cells as wide as wished where names stay readable so, at most `MOST_WIDTH`; then not every name is written."""
     many, high = len(what.columns), len(what.rows)
     rows = [shown(name, what.longest) if name else "" for name in what.rows]
     columns = [shown(name) if name else "" for name in what.columns]

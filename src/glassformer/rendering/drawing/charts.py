@@ -34,7 +34,10 @@ Spot = tuple[float, float, float, float]
 
 def lines(panel: Lines, wish: float) -> Block:
     width = min(wish, WIDE)
-    colours = _colours(panel.series)
+    # a faint line has the colour of the line which follows it
+    colours = [
+        series_colour(sum(not line.faint for line in panel.series[:place])) for place in range(len(panel.series))
+    ]
     keys = [Key(line.name, colour, line.faint) for line, colour in zip(panel.series, colours, strict=True)]
     log_x = panel.log_x and _any_above_0([line.x for line in panel.series])
     log_y = panel.log_y and _any_above_0([line.y for line in panel.series])
@@ -58,11 +61,6 @@ def lines(panel: Lines, wish: float) -> Block:
     return stack([legend(keys if len(keys) > 1 else [], width), Block(width, HIGH, draw)])
 
 
-def _colours(series: Sequence[Line]) -> list[str]:
-    """A colour for each; a faint line has that of the line which follows it."""
-    return [series_colour(sum(not line.faint for line in series[:place])) for place in range(len(series))]
-
-
 def _plot(axes: Axes, line: Line, colour: str) -> None:
     at, values = _finite(line.x), _finite(line.y)
     if line.low is not None and line.high is not None:
@@ -73,8 +71,8 @@ def _plot(axes: Axes, line: Line, colour: str) -> None:
 
 
 def _finite(values: Sequence[float]) -> NDArray[Any]:
-    found = np.array(values, float)
-    return np.where(np.isfinite(found), found, np.nan)
+    numbers = np.array(values, float)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def _any_above_0(values: Sequence[Sequence[float]]) -> bool:
@@ -155,8 +153,11 @@ def _fit(sheet: Sheet, axes: Axes, place: tuple[float, float, float, float]) -> 
 def points(panel: Points, wish: float) -> Block:
     """Each point with its name where there is room for it."""
     places = np.asarray(panel.points, float).reshape(-1, 2)
-    groups = list(dict.fromkeys(panel.groups))
-    of_point = np.array([groups.index(group) for group in panel.groups] or [0] * len(places), int)
+    groups = list(panel.groups) or [""] * len(places)
+    keys = [
+        Key(group, series_colour(place), shape=SHAPES[place % len(SHAPES)])
+        for place, group in enumerate(dict.fromkeys(groups))
+    ]
     width = min(wish, MAP_WIDE)
     high = MAP_HIGH * width / MAP_WIDE
     wide, tall = width - MAP_LEFT - GAP, high - MAP_BELOW - GAP
@@ -189,13 +190,11 @@ def points(panel: Points, wish: float) -> Block:
         for (name, height), (across, above, *_) in zip(panel.levels, levels, strict=True):
             axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
             sheet.words(left + across, top + above, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
-        for place in np.unique(of_point):
-            own = places[of_point == place]
-            colour, shape = series_colour(int(place)), _shape(int(place))
-            axes.scatter(own[:, 0], own[:, 1], s=28, color=colour, marker=shape, zorder=3)
+        for key in keys:
+            own = np.array([group == key.name for group in groups])
+            axes.scatter(places[own, 0], places[own, 1], s=28, color=key.colour, marker=key.shape, zorder=3)
             if len(ends[0]):
-                low, high = (end[of_point == place] for end in ends)
-                axes.vlines(own[:, 0], low, high, color=colour, linewidth=1.4, alpha=0.6)
+                axes.vlines(places[own, 0], *(end[own] for end in ends), color=key.colour, linewidth=1.4, alpha=0.6)
         for name, spot, (px, py) in zip(names, spots, inches, strict=True):
             if spot is not None:
                 near = _nearest((px, py), spot)
@@ -203,7 +202,6 @@ def points(panel: Points, wish: float) -> Block:
                     sheet.line((left + px, top + py), (left + near[0], top + near[1]), color=GREY, linewidth=0.6)
                 sheet.words(left + spot[0], top + spot[1], name, SMALL)
 
-    keys = [Key(group, series_colour(place), shape=_shape(place)) for place, group in enumerate(groups)]
     written, wanted = len(spots) - spots.count(None), len(names) - names.count("")
     remark = f"{wanted - written} of {wanted} names had no room" if written < wanted else ""
     return stack([legend(keys, width), Block(width, high, draw), paragraph(remark, width, SMALL, colour=GREY)])
@@ -268,7 +266,3 @@ def _tie(point: tuple[float, float], spot: Spot) -> list[Spot]:
 
 def _covers(one: Spot, other: Spot) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _shape(place: int) -> str:
-    return SHAPES[place % len(SHAPES)]

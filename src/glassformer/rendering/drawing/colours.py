@@ -15,7 +15,7 @@ SEVERAL = (BLUE, ORANGE, "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
 """Colours of series, groups and heads, in this order, as on the page; after the last they begin again, darker."""
 
 UP = LinearSegmentedColormap.from_list("up", ["#ffffff", "#9fcae6", BLUE, "#00395c"]).with_extremes(bad=PALE)
-"""From nothing to much."""
+"""Colours from nothing to much."""
 BOTH_WAYS = LinearSegmentedColormap.from_list(
     "both ways", ["#7a3300", ORANGE, "#f3c5a3", "#ffffff", "#9fcae6", BLUE, "#00395c"]
 ).with_extremes(bad=PALE)
@@ -36,7 +36,7 @@ def colours_of(signed: bool) -> Colormap:
 def scale_of(
     values: NDArray[np.floating], *, signed: bool, low: float | None = None, high: float | None = None
 ) -> Normalize:
-    """From a value to its place among the colours. Signed: 0 is in the middle, wherever the ends are."""
+    """The way from a value to its place among the colours. Signed: 0 is in the middle, wherever the ends are."""
     finite = values[np.isfinite(values)]
     if signed:
         top = high if high else float(np.abs(finite).max(initial=0)) or 1.0

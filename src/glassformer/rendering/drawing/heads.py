@@ -35,14 +35,14 @@ def heads(panel: Heads, wish: float) -> Block:
     for which, chosen, many in (("layer", panel.layer, count), ("head", panel.head, each)):
         if chosen is not None and not 0 <= chosen < many:
             raise Misuse(f"there is no {which} {chosen}: they are counted from 0, and the last is {many - 1}")
-    one = (panel.layer is not None and panel.head is not None) or count * each == 1
-    if panel.mode == "all" and not one:
+    single = (panel.layer is not None and panel.head is not None) or count * each == 1
+    if panel.mode == "all" and not single:
         return _all(panel, weights, wish)
     _refuse(panel, MOST_TOKENS)
-    if panel.mode == "lines" and not one:
+    if panel.mode == "lines" and not single:
         return _lines(panel, weights)
     matrix = mean_over(weights, panel.layer, panel.head)
-    role = panel.names[panel.layer or 0][panel.head or 0] if one and panel.names else ""
+    role = panel.names[panel.layer or 0][panel.head or 0] if single and panel.names else ""
     subtitle = ": ".join(filter(None, [chosen_words(count, each, panel.layer, panel.head), role]))
     what = Cells(
         values=matrix,
@@ -57,7 +57,7 @@ def heads(panel: Heads, wish: float) -> Block:
 
 
 def weight_scale(weights: NDArray[Any]) -> Normalize:
-    """From 0 to the largest weight; weights that are all alike should look pale."""
+    """The scale from 0 to the largest weight; weights that are all alike should look pale."""
     return Normalize(0, max(0.5, float(weights.max(initial=0))))
 
 

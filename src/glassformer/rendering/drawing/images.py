@@ -63,12 +63,12 @@ def _colour(pixels: UInt8[Array, "H W C"]) -> UInt8[Array, "H W D"]:
 
 def _image(pixels: UInt8[Array, "H W C"], side: float) -> Block:
     """An image whose dots stay sharp."""
-    shown = _colour(pixels)
-    high, wide = (side * length / max(shown.shape[:2]) for length in shown.shape[:2])
+    coloured = _colour(pixels)
+    high, wide = (side * length / max(coloured.shape[:2]) for length in coloured.shape[:2])
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         axes = sheet.axes(x, y, wide, high)
-        axes.imshow(shown, aspect="auto", interpolation="nearest")
+        axes.imshow(coloured, aspect="auto", interpolation="nearest")
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_color(RULE)
 

@@ -80,19 +80,19 @@ def turned(words: str, font: Font, degrees: float) -> tuple[float, float]:
 
 def shorten(words: str, most: float, font: Font = TEXT) -> str:
     """Words cut to so many inches, with … at their end."""
-    shorter, kept = words, len(words)
-    while kept and (wide := width_of(shorter, font)) > most:
-        kept = min(kept - 1, int(kept * most / wide))
-        shorter = words[:kept].rstrip() + "…"
+    shorter, letters = words, len(words)
+    while letters and (wide := width_of(shorter, font)) > most:
+        letters = min(letters - 1, int(letters * most / wide))
+        shorter = words[:letters].rstrip() + "…"
     return shorter
 
 
 def wrap(words: str, most: float, font: Font = TEXT, lines: int | None = None) -> list[str]:
     """Lines of at most so many inches; a word that is longer than a line is cut. No more than `lines` of them."""
-    found = [line for part in words.split("\n") for line in _wrapped(part.replace("\t", "    "), most, font)]
-    if lines is not None and len(found) > lines:
-        found[lines - 1 :] = [shorten(found[lines - 1] + " …", most, font)]
-    return found
+    wrapped = [line for part in words.split("\n") for line in _wrapped(part.replace("\t", "    "), most, font)]
+    if lines is not None and len(wrapped) > lines:
+        wrapped[lines - 1 :] = [shorten(wrapped[lines - 1] + " …", most, font)]
+    return wrapped
 
 
 def _wrapped(paragraph: str, most: float, font: Font) -> list[str]:
@@ -106,9 +106,8 @@ def _wrapped(paragraph: str, most: float, font: Font) -> list[str]:
         lines += [line] if line else []
         while width_of(word, font) > most:
             fitting = bisect_right(range(1, len(word)), most, key=lambda letters: width_of(word[:letters], font))
-            kept = max(1, fitting)
-            lines.append(word[:kept])
-            word = word[kept:]
+            lines.append(word[: max(1, fitting)])
+            word = word[max(1, fitting) :]
         line = word
     return [*lines, line] if line else lines
 

@@ -33,7 +33,7 @@ DRAWERS: dict[str, Callable[[Any, float], Block]] = {
     "lines": lines,
     "gallery": gallery,
 }
-"""By kind of panel: what makes a block of one, and how wide it should be at most."""
+"""What makes a block of a panel, by its kind; it is told how wide that should be at most."""
 
 EDGE = 0.2
 """Inches around a picture."""
@@ -63,7 +63,7 @@ def draw(panels: Sequence[Panel], *, title: str, note: str = "") -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """To a .png, .svg or .pdf that is the same each time; letters in .svg stay letters."""
+    """Write the figure to a .png, .svg or .pdf that is the same each time; letters in .svg stay letters."""
     plain: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     ending = path.suffix.lower()
     with _our_style(), any_letter(), aside(path) as temporary:

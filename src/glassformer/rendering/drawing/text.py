@@ -41,7 +41,7 @@ def words(panel: Words, wish: float) -> Block:
 
 
 def tokens(panel: Tokens, wish: float) -> Block:
-    """For every row of values the text, wrapped like a text, each token on a box of its shade."""
+    """The text for every row of values, wrapped like a text, each token on a box of its shade."""
     values = np.asarray(panel.values, float)
     colours, most = colours_of(panel.signed), min(wish, READING)
     scale = scale_of(values, signed=panel.signed)
@@ -106,7 +106,7 @@ def table(panel: Table, wish: float) -> Block:
                     sheet.words(at, y + PAD + down * TEXT.line_height, line, TEXT if row else STRONG, ha=ha)
                 left += column.width + BETWEEN
             y += tall
-            sheet.box(x, y, width, 0.006 if row else 0.012, facecolor=RULE if row else INK)
+            sheet.box(x, y, width, 0.007 if row else 0.014, facecolor=RULE if row else INK)
 
     return Block(width, sum(high) + 0.02, draw)
 
