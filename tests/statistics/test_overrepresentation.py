@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glassformer.statistics.holm import holm
 from glassformer.statistics.intervals import share_interval
-from glassformer.statistics.over import over_represented
+from glassformer.statistics.overrepresentation import holm, over_represented
 
 
 def test_against_fishers_exact_test() -> None:

@@ -8,7 +8,7 @@ from matplotlib.text import Text
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.colours import BOTH_WAYS, ORANGE, PALE, UP
 from glassformer.rendering.drawing.images import overlay
-from glassformer.rendering.drawing.lettering import number, shorten, shown, width_of, wrap
+from glassformer.rendering.drawing.lettering import Font, number, shorten, shown, width_of, wrap
 from glassformer.rendering.panels import Gallery, Patches, Table, Tokens, Words
 from helpers.drawn import boxes_of, drawn, find, outside, overlapping, pixels_of, said_in
 
@@ -27,7 +27,7 @@ def test_widths_are_those_that_are_drawn(size: float, bold: bool, code: bool) ->
     figure = Figure(dpi=150)
     family = "DejaVu Sans Mono" if code else "DejaVu Sans"
     text = figure.text(0, 0, LONG, fontsize=size, fontweight="bold" if bold else "normal", fontfamily=family)
-    measured = width_of(LONG, size, bold=bold, code=code)
+    measured = width_of(LONG, Font(size, bold, code))
     assert measured == pytest.approx(text.get_window_extent().width / 150, abs=0.03)
 
 
