@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.external_model import Found
+from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.header import read_header
 from glassformer.exchange.gguf.reader import read_gguf
 from helpers.gguf_files import Values, tiny, write
@@ -50,10 +50,10 @@ def read_all(content: bytes) -> None:
         path.write_bytes(content)
         found = read_gguf(path)
         read_weights(found)
-        found.tokenizer.decode(found.tokenizer.encode("ab a"))
+        found.tokens.tokenizer.decode(found.tokens.tokenizer.encode("ab a"))
 
 
-def read_weights(found: Found) -> None:
+def read_weights(found: ExternalModel) -> None:
     for name in found.weights.shapes:
         found.weights.read(name)
 

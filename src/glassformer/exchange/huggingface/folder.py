@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.exchange.external_model import Found, Weights
+from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.huggingface.architecture import Unsupported, short
 from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.exchange.tokens.files import TokenFiles
@@ -62,8 +62,8 @@ class FolderWeights(Weights):
         return max(sorted(set(kinds)), key=kinds.count) if kinds else ""
 
 
-def read_folder(folder: Path, name: str | None = None) -> Found:
-    """What lies there. `name` is what errors and cards call it."""
+def read_folder(folder: Path, name: str | None = None) -> ExternalModel:
+    """The model in a folder. `name` is what errors and cards call it."""
     files = TokenFiles(folder)
     config = files.json(CONFIG)
     if config is None:
@@ -72,18 +72,13 @@ def read_folder(folder: Path, name: str | None = None) -> Found:
         raise Unsupported(f"{folder} brings program code of its own (auto_map), and none is ever run from a model")
     architecture, _ = architecture_of(config, name or str(folder))
     weights = _weights(folder, files)
-    tokens = read_tokens(folder, config)
-    return Found(
-        name or str(folder),
-        "huggingface",
-        config,
-        weights,
-        tokens.tokenizer,
-        tokens.target_tokenizer,
-        tokens.chat_template,
-        architecture.beside(folder, config),
-        tokens.files,
-        tokens.specials,
+    return ExternalModel(
+        name=name or str(folder),
+        format="huggingface",
+        config=config,
+        weights=weights,
+        tokens=read_tokens(folder, config),
+        settings=architecture.folder_settings(folder, config),
     )
 
 
