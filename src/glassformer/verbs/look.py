@@ -16,7 +16,7 @@ from glassformer.inspection.views.request import BEAM, Asked
 from glassformer.rendering.view import View, Views
 from glassformer.reporting.report import report
 from glassformer.runs.run import Run
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MAKERS["report"] = lambda asked: report(asked.loaded, say=asked.say)
 

@@ -11,7 +11,7 @@ from glassformer.config.presets import LANGUAGE_MODEL, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.exchange.exporting import ExportedRun
 from glassformer.runs.files import write_json, write_text
-from glassformer.text.outside import steps
+from glassformer.text.external_pipeline import steps
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 

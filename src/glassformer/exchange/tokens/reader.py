@@ -13,7 +13,7 @@ from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.pipelines import byte_pairs, marian_pieces, word_pieces
 from glassformer.exchange.tokens.roles import roles_of
-from glassformer.text.outside import steps
+from glassformer.text.external_pipeline import steps
 from glassformer.text.tokenizer import Tokenizer
 
 PARTS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")

@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties, fontManager
 
-from glassformer.text.shown import bare, cut
+from glassformer.text.display import bare, cut
 
 FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS")
 """Together they know most scripts; those that are installed are used, in this order."""
