@@ -14,7 +14,7 @@ import glassformer as gf
 from glassformer.decoding.translate import GREEDY, Search, longest_translation, marks_of, translate
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.folder import read_folder
-from glassformer.exchange.importing import import_external
+from glassformer.exchange.huggingface.importing import import_external
 from glassformer.families.load import LoadedTranslator
 from glassformer.models.seq2seq import Seq2Seq
 from helpers.translator_twins import (

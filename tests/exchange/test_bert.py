@@ -25,8 +25,8 @@ from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.huggingface.folder import read_folder
+from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.exchange.huggingface.registry import their_config
-from glassformer.exchange.importing import ImportedModel, import_external
 from glassformer.families.load import LoadedMasked, LoadedPredictor, LoadedVectors
 from glassformer.models.build import build_masked_model
 from glassformer.text.tokenizer import Tokenizer

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transformers import BertModel, LlamaConfig, LlamaForCausalLM
 
 from glassformer.config.errors import GlassformerError
-from glassformer.exchange.importing import import_external
+from glassformer.exchange.huggingface.importing import import_external
 from glassformer.exchange.source import find
 from helpers.bert_twins import save_bert, sentence_folder
 from helpers.twins import VOCAB, save_tokens, save_twin

@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import glassformer as gf
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.exchange import source
-from glassformer.exchange.importing import import_external
+from glassformer.exchange.huggingface.importing import import_external
 from glassformer.exchange.source import find
 from helpers.twins import VOCAB, save_tokens, save_twin
 

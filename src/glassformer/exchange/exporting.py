@@ -39,7 +39,7 @@ class ExportedRun:
     name: str = "a run"
     """What the model card calls it."""
     original: Path | None = None
-    """Where the files about tokens lie that came with an imported model."""
+    """The folder of the files about tokens that came with an imported model."""
     chat_template: str | None = None
     specials: Mapping[str, str] = field(default_factory=dict)
     """Special tokens by the names that the template has for them."""

@@ -18,8 +18,13 @@ class Weights(ABC):
 
     @property
     def kind(self) -> str:
-        """What most of the numbers are written as; empty where that is not known."""
-        return ""
+        """What most of the tensors are written as."""
+        kinds = [self.kind_of(name) for name in self.shapes]
+        return max(sorted(set(kinds)), key=kinds.count, default="")
+
+    @abstractmethod
+    def kind_of(self, name: str) -> str:
+        """What the numbers of a tensor are written as."""
 
     @abstractmethod
     def read(self, name: str) -> Tensor:

@@ -65,7 +65,7 @@ class SpanTokens:
 
     pieces: list[Piece]
     places: list[int]
-    """Where they stand among the ids that were read; none if not all of them were."""
+    """The tokens' places among the ids that were read; none if not all of them were."""
 
 
 def tokens_of(

@@ -17,5 +17,5 @@ def bare(token: str) -> str:
 
 
 def cut(text: str, most: int = MOST_LETTERS) -> str:
-    """At most so many letters, … the last of them."""
+    """A text of at most so many letters, … the last of them."""
     return text if len(text) <= most else text[: most - 1] + "…"

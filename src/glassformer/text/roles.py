@@ -27,7 +27,7 @@ class Roles:
     source: tuple[int, ...] = ()
     """Tokens before a text that is translated."""
     stops: tuple[int, ...] = ()
-    """What else, beside `end`, ends a text that is written."""
+    """Tokens that, beside `end`, end a text that is written."""
 
     @classmethod
     def from_ids(cls, **ids: int | None) -> Self:

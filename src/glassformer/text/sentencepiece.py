@@ -53,8 +53,8 @@ def read_pieces(path: Path) -> Pieces:
     except OSError as error:
         raise DataError(f"cannot read {name}: {error.strerror}") from None
     scores: dict[str, float] = {}
-    trainer: dict[int, int | memoryview] = {}
-    normalizer: dict[int, int | memoryview] = {}
+    trainer: dict[int, protobuf.Value] = {}
+    normalizer: dict[int, protobuf.Value] = {}
     for field, value in protobuf.fields(data, name):
         if field == 1:
             piece, score, use = _piece(protobuf.block(value, name), name)
@@ -74,7 +74,7 @@ def read_pieces(path: Path) -> Pieces:
     if suffix or not escaped:
         raise DataError(f"{name} writes blanks in another way than before a word as {BLANK}: it cannot be read")
     if not scores:
-        raise DataError(f"{name} is damaged, or no SentencePiece file: it holds no pieces")
+        protobuf.damaged(name, "it holds no pieces")
     if folding and not _whole(folding):
         raise DataError(f"{name} is damaged: its rules for characters lead nowhere")
     return Pieces(name, scores, folding, starts_with_blank, few_blanks)
@@ -86,7 +86,7 @@ def _piece(data: memoryview, name: str) -> tuple[str, float, int]:
     score = protobuf.real(fields[2], name) if 2 in fields else 0.0
     use = protobuf.whole(fields.get(3, NORMAL), name)
     if not piece or not math.isfinite(score):
-        raise DataError(f"{name} is damaged, or no SentencePiece file: the piece {piece!r} has the score {score}")
+        protobuf.damaged(name, f"the piece {piece!r} has the score {score}")
     return piece, score, use
 
 

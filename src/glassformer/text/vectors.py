@@ -99,8 +99,8 @@ def _lines(path: Path, file: Iterator[bytes]) -> Iterator[Line]:
         if len(parts) == 2:
             yield Line(number, *parts)
         elif parts:
-            shown = parts[0][:40].decode(errors="replace")
-            raise DataError(f"{path}, line {number:,}: no numbers after '{shown}'; a line is a word and its numbers")
+            excerpt = parts[0][:40].decode(errors="replace")
+            raise DataError(f"{path}, line {number:,}: no numbers after '{excerpt}'; a line is a word and its numbers")
 
 
 def _numbers(rest: bytes, where: str) -> NDArray[np.float32]:
@@ -108,9 +108,9 @@ def _numbers(rest: bytes, where: str) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):  # a number too large is found below
             vector = np.array(rest.split(), np.float32)
     except ValueError:
-        shown = rest[:40].decode(errors="replace")
+        excerpt = rest[:40].decode(errors="replace")
         raise DataError(
-            f"{where}: not numbers after the word: {shown!r}; word vectors come as text, one word a line"
+            f"{where}: not numbers after the word: {excerpt!r}; word vectors come as text, one word a line"
         ) from None
     if not np.isfinite(vector).all():
         raise DataError(f"{where}: a number that is not finite")

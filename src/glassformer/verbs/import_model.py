@@ -11,7 +11,7 @@ from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
 from glassformer.exchange.external_model import ExternalModel
-from glassformer.exchange.importing import ImportedModel, import_external
+from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.exchange.source import find
 from glassformer.families.card import use_of
 from glassformer.models.build import parameter_count

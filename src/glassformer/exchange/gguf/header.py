@@ -8,7 +8,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
@@ -79,8 +79,8 @@ class _HeaderReader:
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
             self.bad(f"general.alignment is {str(alignment)[:40]!r}, no power of two")
         start = -(-self.at // alignment) * alignment
-        placed = {name: self.place(name, info, start, alignment) for name, info in infos.items()}
-        self.check_apart(placed)
+        placed = {name: replace(info, offset=start + info.offset) for name, info in infos.items()}
+        self.check_places(placed, alignment)
         return Header(self.path, settings, placed)
 
     def check_start(self) -> None:
@@ -150,30 +150,27 @@ class _HeaderReader:
             return [self.text(name) for _ in range(count)]
         return np.frombuffer(self.take(count * np.dtype(SCALARS[type]).itemsize, name), SCALARS[type])
 
-    def tensor(self, name: str) -> tuple[tuple[int, ...], int, int]:
-        """A tensor's dimensions in torch's order, the number of its kind, and its place after the header."""
+    def tensor(self, name: str) -> TensorInfo:
+        """A tensor, whose offset still counts from the end of the head."""
         count = self.number("<u4", f"the dimensions of {name}")
         if not 1 <= count <= DIMENSIONS:
             self.bad(f"tensor {name} has {count} dimensions")
         shape = tuple(self.number("<u8", f"the dimensions of {name}") for _ in range(count))[::-1]
-        return shape, self.number("<u4", f"the kind of {name}"), self.number("<u8", f"the place of {name}")
-
-    def place(self, name: str, info: tuple[tuple[int, ...], int, int], start: int, alignment: int) -> TensorInfo:
-        shape, number, offset = info
+        number, offset = self.number("<u4", f"the kind of {name}"), self.number("<u8", f"the place of {name}")
         kind = kind_of(number)
         if kind is None:
-            self.bad(f"tensor {name[:80]} is of kind {number}, which does not exist or is newer than the package gguf")
+            self.bad(f"tensor {name} is of kind {number}, which does not exist or is newer than the package gguf")
         if not all(shape) or shape[-1] % kind.block:
-            self.bad(f"tensor {name[:80]} has the shape {shape}, which {kind.name} cannot have")
-        size = math.prod(shape) // kind.block * kind.bytes
-        if offset % alignment or start + offset + size > self.size:
-            self.bad(f"tensor {name[:80]}, {size:,} bytes from {start + offset:,} on, does not fit {self.size:,} bytes")
-        return TensorInfo(shape, kind, start + offset, size)
+            self.bad(f"tensor {name} has the shape {shape}, which {kind.name} cannot have")
+        return TensorInfo(shape, kind, offset, math.prod(shape) // kind.block * kind.bytes)
 
-    def check_apart(self, tensors: Mapping[str, TensorInfo]) -> None:
-        """Tensors that share bytes could make much memory of a small file."""
+    def check_places(self, tensors: Mapping[str, TensorInfo], alignment: int) -> None:
+        """Tensors lie within the file, and apart: those that share bytes could make much memory of a small file."""
         end = 0
         for name, tensor in sorted(tensors.items(), key=lambda item: item[1].offset):
+            if tensor.offset % alignment or tensor.offset + tensor.size > self.size:
+                place = f"{tensor.size:,} bytes from {tensor.offset:,} on"
+                self.bad(f"tensor {name[:80]}, {place}, does not fit {self.size:,} bytes")
             if tensor.offset < end:
                 self.bad(f"tensor {name[:80]} begins within another")
             end = tensor.offset + tensor.size

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.config.errors import DataError
 from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.gguf.header import Header, damaged
+from glassformer.exchange.tokens.pipelines import frame
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
@@ -36,7 +37,7 @@ SINGLES = TRIPLES.replace("{1,3}", "")
 
 @dataclass(frozen=True)
 class PreTokenizer:
-    """Where a text is cut before its bytes are merged, and what else goes with it."""
+    """A way to cut a text before its bytes are merged, and what else goes with it."""
 
     pattern: str | None = None
     """The stretches that merges stay within; unset, GPT-2's."""
@@ -203,10 +204,7 @@ def _tokenizer(rust: tokenizers.Tokenizer, tokens: _TokenValues, add_bos: bool) 
         rust.add_tokens([AddedToken(tokens.texts[id], normalized=False, special=special) for id in ids])
     unknown: str | None = rust.model.unk_token  # byte pairs have none: every byte is a token
     roles = _roles(tokens, add_bos, None if unknown is None else tokens.ids[unknown])
-    around = {tokens.texts[id]: id for id in (*roles.opening, *roles.closing)}
-    if around:
-        template = [*(tokens.texts[id] for id in roles.opening), "$A", *(tokens.texts[id] for id in roles.closing)]
-        rust.post_processor = processors.TemplateProcessing(single=template, special_tokens=list(around.items()))
+    frame(rust, [tokens.texts[id] for id in roles.opening], [tokens.texts[id] for id in roles.closing])
     return Tokenizer(rust, roles)
 
 

@@ -47,10 +47,8 @@ class GgufWeights(Weights):
             heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
             self._interleaved = {name: heads[part] for name in self.shapes if (part := name.split(".")[-2]) in heads}
 
-    @property
-    def kind(self) -> str:
-        kinds = [self._header.tensors[name].kind.name for name, _ in self._expected.values()]
-        return max(sorted(set(kinds)), key=kinds.count)
+    def kind_of(self, name: str) -> str:
+        return self._header.tensors[self._expected[name][0]].kind.name
 
     def read(self, name: str) -> Tensor:
         numbers = torch.from_numpy(read_tensor(self._header, self._expected[name][0]))

@@ -87,7 +87,7 @@ POST_NORM_SETTINGS: Mapping[str, Any] = {
     "bias": True,
     "qk_norm": False,
 }
-"""The same, of a model that comes in."""
+"""Settings that follow for a model that comes in."""
 
 
 def require_plain_heads(config: Config, choices: Choices, name: str) -> None:

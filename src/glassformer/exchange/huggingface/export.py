@@ -14,9 +14,9 @@ from glassformer.config.version import VERSION
 from glassformer.exchange.exporting import ExportedRun, check_empty, fill_folder, inference_copy
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.folder import CONFIG, INDEX, WHOLE, read_folder
+from glassformer.exchange.huggingface.importing import import_external
 from glassformer.exchange.huggingface.labels import label_settings
 from glassformer.exchange.huggingface.registry import TheirConfig, their_config
-from glassformer.exchange.importing import import_external
 from glassformer.exchange.tokens.export import token_settings, write_token_files
 from glassformer.exchange.tokens.files import ORIGINALS
 from glassformer.models.weights import take_weights
@@ -127,8 +127,8 @@ def _config(run: ExportedRun, tokenizer: Tokenizer, theirs: TheirConfig) -> dict
     }
 
 
-class _AsOurs(nn.Module):
-    """Their scores as ours are."""
+class _OurScores(nn.Module):
+    """A model of theirs whose scores are as ours are."""
 
     def __init__(self, model: nn.Module, answers: Answers) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ def read_back(folder: Path, answers: Answers | None) -> nn.Module:
         model = import_external(read_folder(folder)).model
     except Misuse as error:
         raise RunError(f"what was exported cannot be read back: {error}") from None
-    return inference_copy(model if answers is None else _AsOurs(model, answers))
+    return inference_copy(model if answers is None else _OurScores(model, answers))
 
 
 def _readme(run: ExportedRun, name: str) -> str:

@@ -44,7 +44,7 @@ class FolderWeights(Weights):
                 raise DataError(f"{paths[0].parent / INDEX} says that {name} is in {owner}, but it is not")
 
     def read(self, name: str) -> Tensor:
-        kind = self._files[name].get_slice(name).get_dtype()
+        kind = self.kind_of(name)
         if kind not in FLOATS:
             raise Unsupported(
                 f"{self._where[name]}: {name} is of {kind}, and only plain numbers are read: F32, F16, BF16"
@@ -55,11 +55,8 @@ class FolderWeights(Weights):
             raise DataError(f"{self._where[name]} is damaged at {name}: {_line(error)}") from None
         return weight.to(torch.float32)
 
-    @property
-    def kind(self) -> str:
-        """The numbers that most of it is written in."""
-        kinds = [self._files[name].get_slice(name).get_dtype() for name in self.shapes]
-        return max(sorted(set(kinds)), key=kinds.count) if kinds else ""
+    def kind_of(self, name: str) -> str:
+        return str(self._files[name].get_slice(name).get_dtype())
 
 
 def read_folder(folder: Path, name: str | None = None) -> ExternalModel:

@@ -177,7 +177,7 @@ def _rotary(values: ConfigValues) -> tuple[float, str | None]:
 
 
 def _rope_settings(model: ModelSettings) -> dict[str, Any]:
-    """Both ways to say it: transformers 5 reads the first, older ones the others."""
+    """The base and the scaling, said in both ways: transformers 5 reads the first, older ones the others."""
     scaling = None if model.rotary_scaling is None else rope_scaling(Scaling.read(model.rotary_scaling))
     return {
         "rope_parameters": {"rope_theta": model.rotary_base, **(scaling or {"rope_type": "default"})},

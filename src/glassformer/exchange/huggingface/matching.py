@@ -17,11 +17,11 @@ class Match:
     theirs: tuple[str, ...]
     to_ours: Callable[[Tensors], Tensors]
     to_theirs: Callable[[Tensors], Tensors]
-    """Also called with tensors without numbers (`meta`): what shapes theirs must have follows from ours."""
+    """The way out, also for tensors without numbers (`meta`): what shapes theirs must have follows from ours."""
     any_rows: tuple[str, ...] = ()
-    """Those of theirs whose number of rows is theirs to choose."""
+    """Names of theirs whose number of rows is theirs to choose."""
     optional: tuple[str, ...] = ()
-    """Those of theirs that a file may lack: then they are zeros."""
+    """Names of theirs that a file may lack: then they are zeros."""
 
 
 def same(ours: str, theirs: str) -> Match:

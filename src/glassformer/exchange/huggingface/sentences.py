@@ -56,7 +56,7 @@ def _pool(pooling: dict[str, Any], source: Path) -> str:
 
 
 def sentence_files(model: ModelSettings) -> dict[str, Any]:
-    """The same as files, by their names: what is in each, as JSON."""
+    """The files that say how a run of ours pools: by their names, what is in each as JSON."""
     theirs = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "lasttoken": "lasttoken"}
     kinds = KINDS if model.unit else KINDS[:2]
     paths = ["" if number == 0 else f"{number}_{kind}" for number, kind in enumerate(kinds)]

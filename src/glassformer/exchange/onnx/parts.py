@@ -18,40 +18,27 @@ from glassformer.tasks.answers import Answers, Scale
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"
 
 
-class ScoresGraph(nn.Module):
-    """A language model, or one that gives vectors: tokens and mask in, what it says out."""
+class ModelGraph(nn.Module):
+    """A whole model: its scores or vectors; and what scores mean, as probabilities or in the unit of the data."""
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.model(*inputs)
-
-
-class AnswersGraph(nn.Module):
-    """A reader, with what its scores mean: probabilities, or the number in the unit of the data."""
-
-    def __init__(self, model: nn.Module, shape: Shape, answers: Answers) -> None:
+    def __init__(self, model: nn.Module, shape: Shape, answers: Answers | None) -> None:
         super().__init__()
         self.model = model
         self.answers = answers
         text_inputs = 2 if shape.vocab else 0
-        self.empty = {}
+        columns = {text_inputs: (torch.float32, shape.numbers), text_inputs + 1: (torch.int64, shape.categories)}
+        self.empty = {place: kind for place, (kind, some) in columns.items() if shape.columns and not some}
         """Places of tensors that this model has no columns for: it is called with empty ones."""
-        if shape.columns and not shape.numbers:
-            self.empty[text_inputs] = torch.float32
-        if shape.columns and not shape.categories:
-            self.empty[text_inputs + 1] = torch.int64
 
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         tensors = list(inputs)
         for place, kind in self.empty.items():
             tensors.insert(place, inputs[0].new_zeros(inputs[0].shape[0], 0, dtype=kind))
-        scores = self.model(*tensors)
-        if isinstance(self.answers, Scale):
-            return scores, self.answers.values(scores)
-        return scores, self.answers.probabilities(scores)
+        scores: Tensor = self.model(*tensors)
+        if self.answers is None:
+            return scores
+        meaning = self.answers.values if isinstance(self.answers, Scale) else self.answers.probabilities
+        return scores, meaning(scores)
 
 
 class EncoderGraph(nn.Module):
@@ -91,13 +78,11 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
             Graph(DECODER, DecoderGraph(model), (target, memory, source_mask), {"logits": writes}),
         ]
     if isinstance(model, TokenModel):
-        scores = f"{BATCH} × {LENGTH} × {rows}: scores of every token of the vocabulary, at each place"
-        return [Graph(MODEL, ScoresGraph(model), ports_of(shape), {"logits": scores})]
-    if answers is None:
+        outputs = {"logits": f"{BATCH} × {LENGTH} × {rows}: scores of every token of the vocabulary, at each place"}
+    elif answers is None:
         assert isinstance(model, TextReader)
-        vectors = f"{BATCH} × {model.encoder.width}: a vector for each text"
-        return [Graph(MODEL, ScoresGraph(model), ports_of(shape), {"vectors": vectors})]
-    if isinstance(answers, Scale):
+        outputs = {"vectors": f"{BATCH} × {model.encoder.width}: a vector for each text"}
+    elif isinstance(answers, Scale):
         outputs = {
             "scores": f"{BATCH} × 1: in spreads from the mean",
             "values": f"{BATCH}: the numbers in the unit of the data, scores · spread + mean",
@@ -107,7 +92,7 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
             "scores": f"{BATCH} × {answers.outputs}: before softmax or sigmoid",
             "probabilities": f"{BATCH} × {len(answers.names)}: in the order of labels.json",
         }
-    return [Graph(MODEL, AnswersGraph(model, shape, answers), ports_of(shape), outputs)]
+    return [Graph(MODEL, ModelGraph(model, shape, answers), ports_of(shape), outputs)]
 
 
 class OnnxModel(nn.Module):

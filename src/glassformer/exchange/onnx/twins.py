@@ -47,7 +47,7 @@ class WrittenOutAttention(Attention):
 
 
 class EveryBatchNorm(BatchNorm):
-    """In use every token is normalised by itself, so that padding need not be taken out first."""
+    """The norm in use: every token is normalised by itself, so that padding need not be taken out first."""
 
     def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
         out: Tensor = self.norm(x.transpose(1, 2)).transpose(1, 2)

@@ -17,7 +17,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 PROBE = "a"
 FEW = 1000
-"""So many ids may be named that are never written."""
+"""The number of ids, at most, that are named as never written."""
 
 
 def token_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _generation_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]
 
 
 def write_token_files(run: ExportedRun, tokenizer: Tokenizer, place: Path) -> None:
-    """Those that came with an imported model as they came; else tokenizer.json and what it does not say itself."""
+    """Write what came with an imported model as it came; else tokenizer.json and what it does not say itself."""
     if run.original is None:
         _write_own(run, tokenizer, place)
     else:

@@ -48,7 +48,7 @@ class TokenFiles:
         return path if any(real.is_relative_to(root) for root in self._roots) else None
 
     def originals(self) -> tuple[Path, ...]:
-        """Those files that an export gives back as they came."""
+        """The files that an export gives back as they came."""
         return tuple(path for name in ORIGINALS if (path := self.path(name)) is not None)
 
     def text(self, name: str) -> str | None:

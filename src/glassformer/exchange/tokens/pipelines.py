@@ -1,6 +1,6 @@
 """Pipelines out of files from before `tokenizer.json`: BERT's word pieces, GPT-2's byte pairs, Marian's pieces."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tokenizers
@@ -9,6 +9,18 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from glassformer.config.errors import DataError
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.text.sentencepiece import pipeline, read_pieces
+
+
+def frame(
+    rust: tokenizers.Tokenizer, before: Sequence[str], after: Sequence[str], pair: Sequence[str] | None = None
+) -> None:
+    """Give a pipeline a last step that puts these tokens around every text; `pair`: and around two."""
+    if tokens := dict.fromkeys([*before, *after]):
+        rust.post_processor = processors.TemplateProcessing(
+            single=[*before, "$A", *after],
+            pair=pair,
+            special_tokens=[(token, rust.token_to_id(token)) for token in tokens],
+        )
 
 
 def word_pieces(files: TokenFiles, settings: Mapping[str, Any], names: Mapping[str, str]) -> tokenizers.Tokenizer:
@@ -29,10 +41,7 @@ def word_pieces(files: TokenFiles, settings: Mapping[str, Any], names: Mapping[s
     )
     rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     rust.decoder = decoders.WordPiece(prefix="##")
-    around = [(opens, vocabulary[opens]), (closes, vocabulary[closes])]
-    rust.post_processor = processors.TemplateProcessing(
-        single=[opens, "$A", closes], pair=[opens, "$A", closes, "$B", closes], special_tokens=around
-    )
+    frame(rust, [opens], [closes], pair=[opens, "$A", closes, "$B", closes])
     return rust
 
 
@@ -58,14 +67,10 @@ def byte_pairs(
         [names[part]] if part in names and (framed or settings.get(f"add_{part}_token") is True) else []
         for part in ("bos", "eos")
     )
-    around = dict.fromkeys([*opens, *closes])
-    for token in around:
+    for token in (*opens, *closes):
         if token not in vocabulary:
             raise DataError(f"{files.folder / 'vocab.json'} lacks {token}, which stands round every text")
-    if around:
-        rust.post_processor = processors.TemplateProcessing(
-            single=[*opens, "$A", *closes], special_tokens=[(token, vocabulary[token]) for token in around]
-        )
+    frame(rust, opens, closes)
     return rust
 
 

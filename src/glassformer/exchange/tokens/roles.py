@@ -18,7 +18,10 @@ def roles_of(
     generation: Mapping[str, Any],
     name: str,
 ) -> Roles:
-    """`known`: ids by the names of files (`bos`, `cls` …); `config` and `generation`: what the files of these say."""
+    """The roles that files give to tokens.
+
+    `known`: ids by the names of files (`bos`, `cls` …); `config` and `generation`: what the files of these say.
+    """
     rows, ids = config.get("vocab_size"), max(rust.get_vocab().values()) + 1
     in_files = _FileIds(config, generation, min(ids, rows) if type(rows) is int else ids)
     known = {part: id for part, id in known.items() if id in in_files}

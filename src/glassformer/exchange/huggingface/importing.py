@@ -117,7 +117,7 @@ def _sources(
     matches: Sequence[Match],
     ours: Mapping[str, Tensor],
 ) -> dict[str, str]:
-    """By the name that each of theirs should have, the one that it has. All are there, of the right shape; no more."""
+    """The name that each of theirs has, by the one it should have. All are there, of the right shape; no more."""
     if ours.keys() != (known := {name for match in matches for name in match.ours}):
         apart = sorted(ours.keys() ^ known)
         raise AssertionError(f"{architecture.model_type} matches other weights than the model has: {apart[:3]}")
