@@ -8,7 +8,7 @@ from rich.text import Text
 from glassformer.cli.show import printable, results, table, visible
 from glassformer.rendering.panels import Cell, Guesses, Panel, Table, Tokens
 from glassformer.rendering.view import View, Views
-from glassformer.text.shown import visible as signs
+from glassformer.text.display import visible as signs
 
 MOST_ROWS = 24
 STRONG = 0.35

@@ -34,7 +34,7 @@ from glassformer.families.requests import EvaluateOptions
 from glassformer.rendering.curves import Records
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes, Scale
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
 STRETCH = 64

@@ -16,7 +16,7 @@ from glassformer.statistics.distributions import t_tail
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.statistics.overrepresentation import over_represented
 from glassformer.statistics.paired import ROUNDING
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MOST_VALUES = 12
 """Of a category column; the most frequent ones."""

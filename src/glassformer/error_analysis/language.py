@@ -18,7 +18,7 @@ from glassformer.models.language_model import LanguageModel
 from glassformer.rendering.curves import Records
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import answers
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
 PASSAGES = 3

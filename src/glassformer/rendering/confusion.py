@@ -7,7 +7,7 @@ import numpy as np
 
 from glassformer.rendering.panels import Grid, Panel, Table
 from glassformer.rendering.view import View
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MOST_NUMBERS = 30
 """Classes up to which a number fits into every cell; of more, the most frequent confusions stand in a table."""

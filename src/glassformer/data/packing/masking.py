@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.mixing import Numbers, mix, number
+from glassformer.text.alignment import WordBorders, word_borders
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.word_borders import WordBorders, word_borders
 
 NOTHING = -1
 """The answer at places where none is asked for."""

@@ -26,7 +26,7 @@ from glassformer.inspection.numbers.writing import (
     worked,
 )
 from glassformer.rendering.panels import Panel
-from glassformer.text.shown import bare
+from glassformer.text.display import bare
 
 BEYOND = "(beyond)"
 """A place of the window where no token stands."""

@@ -30,7 +30,7 @@ from glassformer.inspection.numbers.writing import (
     worked,
 )
 from glassformer.rendering.panels import Panel, Table
-from glassformer.text.shown import bare
+from glassformer.text.display import bare
 
 Row = list[str | float | int | None]
 

@@ -34,7 +34,7 @@ from glassformer.inspection.numbers.writing import (
 from glassformer.models.reader import BagReader
 from glassformer.rendering.panels import Panel, Words
 from glassformer.rendering.view import View
-from glassformer.text.shown import bare
+from glassformer.text.display import bare
 
 LOSSES = ("softmax", "logistic", "squared")
 

@@ -21,7 +21,7 @@ from glassformer.inspection.numbers.writing import (
 )
 from glassformer.models.reader import BagReader
 from glassformer.rendering.panels import Grid, Panel, Table
-from glassformer.text.shown import bare
+from glassformer.text.display import bare
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.rendering.panels import Grid, Table
-from glassformer.text.shown import bare
+from glassformer.text.display import bare
 
 SHOWN = 8
 """Numbers of a vector in a grid."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties, fontManager
 
-from glassformer.text.shown import bare, cut
+from glassformer.text.display import bare, cut
 
 DPI = 150
 FAMILIES = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS")

@@ -1,4 +1,4 @@
-"""Where words begin, by how tokens spell; and the token that stands for what is to be guessed."""
+"""Where words and stretches of a text stand among its tokens, by how these spell."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,16 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from glassformer.config.sections import TokenizerSettings
+from glassformer.text.alignment import tokens_of, word_borders
 from glassformer.text.pipelines import MASK
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.word_borders import word_borders
 
 TEXT = "a cat sat.\nThe catalogue"
+SENTENCE = "so naïve, a bank"
+WORD = Tokenizer.train([SENTENCE] * 3, TokenizerSettings(kind="word"))
+CHAR = Tokenizer.train([SENTENCE] * 3, TokenizerSettings(kind="char"))
+BYTES = Tokenizer.train([SENTENCE] * 3, TokenizerSettings(kind="bpe", vocab_size=260))
 
 
 def words_of(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
@@ -82,3 +86,35 @@ def test_a_mask_is_there_only_when_asked_for_and_never_read_out_of_a_text(kind: 
     assert masked.mask not in masked.encode(f"a {MASK} b")
     assert Tokenizer.from_json(masked.to_json()).mask == masked.mask
     assert masked.mask not in masked.texts
+
+
+@pytest.mark.parametrize("tokenizer", [WORD, CHAR, BYTES], ids=["word", "char", "bytes"])
+def test_tokens_of_a_stretch_spell_it(tokenizer: Tokenizer) -> None:
+    spans = [(12, 16), (0, 2), (3, 8)]
+    ids = tokenizer.encode(SENTENCE)
+    for found, (start, end) in zip(tokens_of(spans, SENTENCE, tokenizer), spans, strict=True):
+        assert [ids[place] for place in found.places] == [piece.id for piece in found.pieces]
+        spelt = b"".join(tokenizer.token_bytes(ids[place]) for place in found.places).decode()
+        assert spelt.strip() == SENTENCE[start:end]
+
+
+def test_start_stands_before_all() -> None:
+    ids = CHAR.encode(SENTENCE)
+    assert CHAR.start is not None
+    assert tokens_of([(3, 5)], SENTENCE, CHAR, ids)[0].places == [3, 4]
+    assert tokens_of([(3, 5)], SENTENCE, CHAR, [CHAR.start, *ids])[0].places == [4, 5]
+
+
+def test_what_was_cut_off_has_pieces_and_no_places() -> None:
+    ids = CHAR.encode(SENTENCE)
+    first, second = tokens_of([(0, 2), (3, 8)], SENTENCE, CHAR, [*ids[:7], CHAR.end])
+    assert first.places == [0, 1]
+    assert second.places == []
+    assert "".join(piece.text for piece in second.pieces) == "naïve"
+    assert tokens_of([(3, 8)], SENTENCE, CHAR, ids[:7])[0].places == []
+    assert tokens_of([(3, 8)], SENTENCE, CHAR, ids[:8])[0].places == [3, 4, 5, 6, 7]
+
+
+def test_characters_that_no_token_stands_for() -> None:
+    (found,) = tokens_of([(9, 10)], SENTENCE, WORD)
+    assert (found.pieces, found.places) == ([], [])

@@ -1,9 +1,9 @@
-"""Texts as they are shown: blanks as signs, long ones cut."""
+"""Texts as people see them: blanks as signs, long ones cut."""
 
 SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥", "\r": "␍"})
 BLANK = "␣"
 MOST_LETTERS = 400
-"""Of a text in a table."""
+"""The length of a text in a table."""
 
 
 def visible(text: str) -> str:
@@ -17,5 +17,5 @@ def bare(token: str) -> str:
 
 
 def cut(text: str, most: int = MOST_LETTERS) -> str:
-    """At most so many letters, … the last of them."""
+    """A text of at most so many letters, … the last of them."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,6 +1,6 @@
 """Texts as they are shown."""
 
-from glassformer.text.shown import bare, cut, visible
+from glassformer.text.display import bare, cut, visible
 
 
 def test_blanks_as_signs() -> None:

@@ -44,20 +44,20 @@ def _now(format: str) -> str:
 
 def write(template: str, messages: list[dict[str, str]], specials: dict[str, str], most: int) -> str:
     """What the template makes of the messages, up to where the assistant is to go on."""
-    house = jinja2.sandbox.ImmutableSandboxedEnvironment(
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
     )
-    house.filters["tojson"] = _json
-    house.globals.update(raise_exception=_refuse, strftime_now=_now)
-    given = {**specials, "messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
-    written: list[str] = []
+    environment.filters["tojson"] = _json
+    environment.globals.update(raise_exception=_refuse, strftime_now=_now)
+    values = {**specials, "messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
+    pieces: list[str] = []
     size = 0
-    for piece in house.from_string(template).generate(given):
+    for piece in environment.from_string(template).generate(values):
         size += len(piece)
         if size > most:
             raise jinja2.TemplateError(f"it writes more than {most:,} characters")
-        written.append(piece)
-    return "".join(written)
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _bound(seconds: int) -> None:
@@ -72,10 +72,10 @@ def _bound(seconds: int) -> None:
 
 
 def main() -> None:
-    given = json.loads(sys.stdin.buffer.read())
-    _bound(given.pop("seconds"))
+    request = json.loads(sys.stdin.buffer.read())
+    _bound(request.pop("seconds"))
     try:
-        answer = {"text": write(**given)}
+        answer = {"text": write(**request)}
     except MemoryError:
         answer = {"error": "it fills the memory"}
     except RecursionError:
