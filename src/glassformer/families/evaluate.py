@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.config.presets import IMAGE, TEXT
+from glassformer.config.presets import IMAGE, TEXT, label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
@@ -245,7 +245,7 @@ def _given(loaded: LoadedPredictor, data: str, settings: DataSettings) -> Labell
         return whole_pictures(read_pictures(data, loaded.features.size), "given", classes or ())
     table = read_table(data, settings)
     if loaded.config.data.kind == TEXT:
-        columns = choose_columns(table, settings, loaded.config.task)
+        columns = choose_columns(table, settings, label_kind_of(loaded.config.task))
     else:  # the columns that it learned from, however they look here
         assert settings.label is not None
         columns = replace(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from glassformer.config.errors import DataError, SettingError
-from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL
+from glassformer.config.presets import CLASSIFICATION, IMAGE, LABEL_SET
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.config.say import Say
 from glassformer.data.columns.inference import Columns
@@ -20,7 +20,7 @@ from glassformer.tasks.regression import Regression
 
 
 def answers_of(corpus: LabelledCorpus, loss: str | None) -> Answers:
-    if corpus.classes is not None and corpus.columns.task == MULTILABEL:
+    if corpus.classes is not None and corpus.columns.label_kind == LABEL_SET:
         return Labels.of(corpus.classes, loss)
     if corpus.classes is not None:
         return Classes.of(corpus.classes, loss)

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.config.presets import IMAGE, TEXT
+from glassformer.config.presets import IMAGE, TEXT, label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
@@ -132,7 +132,7 @@ def needed(features: Features, config: Config, table: Table) -> Columns:
             raise DataError(
                 f"{table.name}: no column '{name}', which this run reads (columns: {listed(table.columns)})"
             )
-    return Columns(text, None, config.task, "", config.data.kind, columns, image)
+    return Columns(text, None, label_kind_of(config.task), "", config.data.kind, columns, image)
 
 
 def as_learned(features: Features, settings: DataSettings) -> DataSettings:

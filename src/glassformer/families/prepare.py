@@ -11,13 +11,14 @@ from glassformer.config.presets import (
     CLASSIFICATION,
     IMAGE,
     LABELLING,
-    LANGUAGE_MODEL,
     MASKED,
     PACKED,
     TABLE,
+    TASK_OF_LABELS,
     TEXT,
     TRANSLATION,
     VECTORS,
+    label_kind_of,
 )
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, that_writes, with_epochs
 from glassformer.config.say import Say
@@ -121,9 +122,10 @@ def settle(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> tuple
     columns = _columns(table, settings, task, said)
     say(f"columns: {columns.why}")
     agreed(said.get("data.kind"), columns, table.name)
-    found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label, "data.kind": columns.kind}
+    found = {"task": TASK_OF_LABELS[columns.label_kind], "data.text": columns.text, "data.label": columns.label}
+    found["data.kind"] = columns.kind
     found |= {"data.also": ",".join(columns.also) or None, "data.label_separator": columns.separator}
-    if begun is not None and columns.task == LANGUAGE_MODEL:
+    if begun is not None and columns.label_kind is None:
         found["task"] = begun.task
     config = whole(found, rows=len(table))
     if config.task in PACKED:
@@ -159,8 +161,8 @@ def _columns(table: Table, settings: DataSettings, task: str | None, said: Mappi
     reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
     if TABLE in reads and TEXT not in reads and "data.kind" not in said:
         with contextlib.suppress(DataError):
-            return choose_columns(table, replace(settings, kind=TABLE), task)
-    return choose_columns(table, settings, task)
+            return choose_columns(table, replace(settings, kind=TABLE), label_kind_of(task))
+    return choose_columns(table, settings, label_kind_of(task))
 
 
 def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | LabelledCorpus | PairCorpus:
@@ -176,7 +178,7 @@ def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | La
     if config.task in PACKED:
         return split(open_source(data.path, data), data)
     table = table or read_table(data.path, data)
-    return split_table(table, choose_columns(table, data, config.task), data)
+    return split_table(table, choose_columns(table, data, label_kind_of(config.task)), data)
 
 
 def _pictures(data: DataSettings) -> Pictures:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from glassformer.config.presets import TEXT, TRANSLATION
+from glassformer.config.presets import TEXT, TRANSLATION, label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.data.check.pairs import CheckedPairs, Lengths, check_pairs
@@ -82,7 +82,7 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked |
         return _check_pairs(config, table, say)
     assert config.data.path is not None
     table = table or read_table(config.data.path, config.data)
-    columns = choose_columns(table, config.data, config.task)
+    columns = choose_columns(table, config.data, label_kind_of(config.task))
     if columns.text is None:
         return check_table(table, columns)
     texts = [text for text in table.columns[columns.text] if text.strip()]

@@ -6,8 +6,8 @@ from glassformer.data.check.tables import Amounts, Checked, Class, Contradiction
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.table import Table
 
-CLASSES = Columns("text", "label", "classification", "")
-AMOUNTS = Columns("text", "label", "regression", "")
+CLASSES = Columns("text", "label", "class", "")
+AMOUNTS = Columns("text", "label", "number", "")
 
 
 def table(texts: list[str], labels: list[str]) -> Table:
@@ -118,7 +118,7 @@ def test_numbers() -> None:
 
 
 def test_a_language_models_table() -> None:
-    found = check_table(table(["a", "a", " "], ["x", "y", "z"]), Columns("text", None, "language-model", ""))
+    found = check_table(table(["a", "a", " "], ["x", "y", "z"]), Columns("text", None, None, ""))
     assert found.findings == [
         "1 text is empty and would be left out: line 6",
         "1 row repeats an earlier text: line 4",

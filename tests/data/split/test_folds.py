@@ -23,8 +23,8 @@ from glassformer.data.split.pairs import split_pairs
 from glassformer.data.split.pictures import split_pictures
 from helpers.kinds import bars
 
-CLASSES = Columns("text", "label", "classification", "")
-AMOUNTS = Columns("text", "number", "regression", "")
+CLASSES = Columns("text", "label", "class", "")
+AMOUNTS = Columns("text", "number", "number", "")
 
 
 def table(texts: list[str], labels: list[str], **columns: list[str]) -> Table:
@@ -41,7 +41,7 @@ def fold_lines(data: Table, folds: int, columns: Columns = CLASSES, **more: obje
         assert not lines["train"] & lines["validation"]
         assert set().union(*lines.values()) == set(data.lines)
         assert f"fold {fold + 1} of {folds} (data.fold {fold})" in corpus.report()
-        if columns.task == "classification":
+        if columns.label_kind == "class":
             assert set(corpus.parts["train"].labels) == set(data.columns["label"])
         found.append(lines["validation"])
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL, REGRESSION, TABLE, TEXT
+from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER, TABLE, TEXT
 from glassformer.data.check.columns import column_findings
 from glassformer.data.check.lengths import Spread, occurrences_of, spread_of
 from glassformer.data.columns.heuristics import EMPTY, number_in
@@ -96,7 +96,7 @@ def check_table(
     read = columns.also if columns.text is None else (columns.text,)
     texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
     lines = [table.lines[row] for row in filled]
-    several = columns.task == MULTILABEL
+    several = columns.label_kind == LABEL_SET
     if columns.label is None:
         labels = []
     elif several:
@@ -106,7 +106,7 @@ def check_table(
     occurrences = occurrences_of(texts)
     contradictions = _contradictions(occurrences, labels, lines) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
-    classes = _classes([label for label in labels if label]) if columns.task == CLASSIFICATION else []
+    classes = _classes([label for label in labels if label]) if columns.label_kind == CLASS else []
     if several:
         classes = _classes([name for label in labels for name in set_of(label)], len(labels))
     counts = [item.count for item in classes]
@@ -127,7 +127,7 @@ def check_table(
         cut=sum(count > context for count in tokens) if tokens and context is not None else None,
         shortest_line=lines[int(np.argmin(words))] if words else None,
         longest_line=lines[int(np.argmax(words))] if words else None,
-        amounts=_amounts(labels) if columns.task == REGRESSION else None,
+        amounts=_amounts(labels) if columns.label_kind == NUMBER else None,
         findings=[],
     )
     empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL
+from glassformer.config.presets import CLASS, IMAGE, LABEL_SET
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import existing, number_in
 from glassformer.data.columns.inference import Columns, check_labels
@@ -116,8 +116,8 @@ class LabelledCorpus:
 def split_table(table: Table, columns: Columns, settings: DataSettings) -> LabelledCorpus:
     """Files that were given are taken as they are; other parts are split off the table."""
     whole, filled = _labelled(table, columns, settings)
-    several = columns.task == MULTILABEL
-    classes = classes_of(whole) if columns.task == CLASSIFICATION else None
+    several = columns.label_kind == LABEL_SET
+    classes = classes_of(whole) if columns.label_kind == CLASS else None
     names = names_in(whole.labels, whole.origin) if several else classes
     files, fractions = asked_for(settings)
     what = "row" if columns.text is None else "text"
@@ -166,7 +166,7 @@ def _labelled(
     filled = filled_rows(table, columns.text)
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
-    if columns.task == MULTILABEL:
+    if columns.label_kind == LABEL_SET:
         labels = sets_of(table, columns.label, filled, columns.separator)
     else:
         labels = [table.columns[columns.label][row].strip() for row in filled]
@@ -218,7 +218,7 @@ def kinds_of(part: Labelled, classes: Sequence[str]) -> NDArray[np.int64]:
 def refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) -> None:
     known = set(classes)
     for row, label in enumerate(part.labels):
-        new = [name for name in (set_of(label) if columns.task == MULTILABEL else [label]) if name not in known]
+        new = [name for name in (set_of(label) if columns.label_kind == LABEL_SET else [label]) if name not in known]
         if new:
             line = f"line {part.lines[row]:,}, {columns.labels}"
             where = part.texts[row] if columns.kind == IMAGE else line
@@ -226,9 +226,9 @@ def refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) ->
 
 
 def _labels_in_words(whole: Labelled, columns: Columns) -> str:
-    if columns.task == MULTILABEL:
+    if columns.label_kind == LABEL_SET:
         return sets_in_words(whole.labels)
-    return classes_in_words(whole) if columns.task == CLASSIFICATION else _amounts_in_words(whole)
+    return classes_in_words(whole) if columns.label_kind == CLASS else _amounts_in_words(whole)
 
 
 def _never_learned(train: Labelled, names: Sequence[str]) -> list[str]:

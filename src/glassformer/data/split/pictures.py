@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from glassformer.config.errors import DataError
-from glassformer.config.presets import CLASSIFICATION, IMAGE
+from glassformer.config.presets import CLASS, IMAGE
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.pictures import Pictures, read_pictures
@@ -34,7 +34,7 @@ from glassformer.data.split.parts import (
     with_validation,
 )
 
-COLUMNS = Columns(None, "the name of its folder", CLASSIFICATION, "a class for each image", IMAGE)
+COLUMNS = Columns(None, "the name of its folder", CLASS, "a class for each image", IMAGE)
 
 
 class Pictured(Labelled):
