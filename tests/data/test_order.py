@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
 from glassformer.data.mixing import number, permuted
-from glassformer.data.order import LengthOrder, WindowOrder
+from glassformer.data.order import LengthOrder
+from glassformer.data.packing.windows import WindowOrder
 
 
 def epochs(order: WindowOrder, count: int) -> np.ndarray:

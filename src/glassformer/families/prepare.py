@@ -24,7 +24,8 @@ from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, that_w
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
-from glassformer.data.datasets.embedded import is_hub, open_dataset
+from glassformer.data.datasets.dataset import is_hub
+from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.datasets.hub import own_parts
 from glassformer.data.features.build import learn_features
 from glassformer.data.features.inputs import Features

@@ -11,7 +11,7 @@ from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.config.resolve import flatten
 from glassformer.config.say import Say, silent
-from glassformer.data.datasets.embedded import HUB
+from glassformer.data.datasets.dataset import HUB
 from glassformer.families.prepare import settle
 from glassformer.families.settings import with_vectors
 from glassformer.runs.files import read_json, write_json

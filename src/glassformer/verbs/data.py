@@ -14,7 +14,7 @@ from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.io.pictures import Pictures
 from glassformer.data.io.table import Table, read_table
 from glassformer.data.packing.masking import NOTHING
-from glassformer.data.packing.prefixes import training_pairs
+from glassformer.data.packing.windows import training_pairs
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
 from glassformer.data.split.part import Part

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from glassformer.config.errors import DataError
-from glassformer.data.check.lengths import Spread
 from glassformer.data.check.pairs import CheckedPairs, check_pairs
+from glassformer.data.check.tables import Spread
 from glassformer.data.io.table import Table
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.features.augment import draw, flipped, shifted
+from glassformer.data.features.images import draw, flipped, shifted
 
 
 def pixels(dtype: torch.dtype = torch.uint8) -> torch.Tensor:

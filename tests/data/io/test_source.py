@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import DataSettings
-from glassformer.data.datasets.embedded import Dataset
+from glassformer.data.datasets.dataset import Dataset
 from glassformer.data.io import source as source_module
 from glassformer.data.io.reading import BLOCK
 from glassformer.data.io.source import CHUNK, chunked, open_source

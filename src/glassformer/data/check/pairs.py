@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.check.lengths import Spread, occurrences_of, spread_of
+from glassformer.data.check.tables import Spread, occurrences_of, spread_of
 from glassformer.data.columns.heuristics import existing
 from glassformer.data.io.table import Table
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words

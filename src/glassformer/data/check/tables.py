@@ -1,16 +1,14 @@
 """What deserves attention in a table before anything is learned from it."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER, TABLE, TEXT
-from glassformer.data.check.columns import column_findings
-from glassformer.data.check.lengths import Spread, occurrences_of, spread_of
-from glassformer.data.columns.heuristics import EMPTY, number_in
+from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.label_sets import set_of, sets_of
 from glassformer.data.columns.labels import filled_rows, labels_of
@@ -22,6 +20,17 @@ MISSING = (*EMPTY, "nil", "unknown", "missing")
 
 UNEVEN = 10
 """A largest class this many times the smallest deserves a word."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How lengths are spread: nine texts in ten are at most `p90` long."""
+
+    min: int
+    median: int
+    p90: int
+    p99: int
+    max: int
 
 
 @dataclass(frozen=True)
@@ -136,7 +145,19 @@ def check_table(
     noun = {TEXT: "text", TABLE: "row", IMAGE: "picture"}.get(what, "row")
     found.findings.extend(_findings(found, sorted(empty), sorted(missing), sorted(again), context, noun))
     if columns.kind != IMAGE:
-        found.findings.extend(column_findings(table, columns.also))
+        found.findings.extend(_column_findings(table, columns.also))
+    return found
+
+
+def spread_of(values: Sequence[int]) -> Spread:
+    return Spread(*(int(value) for value in np.percentile(values, [0, 50, 90, 99, 100], method="inverted_cdf")))
+
+
+def occurrences_of(texts: Iterable[str]) -> dict[str, list[int]]:
+    """Each text, and the rows that have it."""
+    found: dict[str, list[int]] = {}
+    for row, text in enumerate(texts):
+        found.setdefault(text.strip(), []).append(row)
     return found
 
 
@@ -214,3 +235,25 @@ def _findings(
 def _alike(names: list[str]) -> list[str]:
     folded = Counter(name.casefold() for name in names)
     return sorted((name for name in names if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
+
+
+def _column_findings(table: Table, names: Sequence[str]) -> list[str]:
+    """One line each: values that are no numbers, empty ones, columns that are the same in every row."""
+    findings = []
+    for name in names:
+        values = table.columns[name]
+        different = {value.strip() for value in values}
+        if len(different) == 1:
+            findings.append(f"column '{name}' is {next(iter(different)) or 'empty'} in every row: it says nothing")
+            continue
+        numbers = hold_numbers(values)
+        filled = [row for row, value in enumerate(values) if not (is_empty(value) if numbers else not value.strip())]
+        odd = [table.lines[row] for row in filled if numbers and number_in(values[row]) is None]
+        if odd:
+            some = counted(len(odd), "value is", "values are")
+            findings.append(
+                f"column '{name}': {some} no number among numbers, and training would refuse it: {lines_in_words(odd)}"
+            )
+        if empty := len(values) - len(filled):
+            findings.append(f"column '{name}': {counted(empty, 'value is', 'values are')} empty")
+    return findings

@@ -15,7 +15,7 @@ from typing import Any
 
 from glassformer.config.errors import DataError
 from glassformer.config.say import Say
-from glassformer.data.datasets.embedded import HUB, Dataset, Row
+from glassformer.data.datasets.dataset import HUB, Dataset, Row
 from glassformer.data.datasets.hub_columns import HubColumn, hidden, hub_columns
 from glassformer.data.datasets.hub_refusals import quiet_hub, refusal
 

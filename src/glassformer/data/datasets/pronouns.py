@@ -7,8 +7,7 @@ what comes only if it finds the woman of this story, so that some head must look
 from collections.abc import Iterator
 from random import Random
 
-Links = list[tuple[int, int]]
-"""From which word to which, counted from 0: here from each pronoun to the name it stands for."""
+from glassformer.data.datasets.dataset import Links
 
 WOMEN = {
     "mara": "paints", "alma": "sings", "greta": "bakes", "lena": "writes", "nora": "swims", "tilda": "gardens",
@@ -53,7 +52,7 @@ def pronoun_rows(rows: int, seed: int) -> Iterator[str]:
 
 
 def pronoun_links(rows: int, seed: int) -> Iterator[tuple[str, Links]]:
-    """A tenth as many other stories, each with its links."""
+    """A tenth as many other stories, each with its links: from each pronoun to the name it stands for."""
     return _different(Random(f"links of pronouns {seed}"), -(-rows // LINKED), set(pronoun_rows(rows, seed)))
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
+from torch import Tensor
 
 from glassformer.config.errors import RunError, SettingError
 from glassformer.config.resolve import Config
-from glassformer.data.features.augment import draw, flipped, shifted
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.io.pictures import fitted
 from glassformer.data.split.labelled import Labelled
@@ -111,3 +112,37 @@ class ImageInputs(Inputs):
             return tensors
         offsets, mirrored = draw(how.seed, step, len(pixels), shift=how.shift, flip=how.flip)
         return (flipped(shifted(pixels, offsets), mirrored),)
+
+
+# --- images changed a little in training ---
+
+PixelTensor = Shaped[Tensor, "B C H W"]
+
+
+def draw(
+    seed: int, step: int, batch: int, *, shift: int, flip: bool
+) -> tuple[Int[Tensor, "B 2"], Bool[Tensor, "B"]]:  # fmt: skip
+    """For each picture of a step's batch, how far it moves (−shift … shift, down and right) and whether it is mirrored.
+
+    With `flip`, every second one is, by chance.
+    """
+    chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))
+    offsets = chance.integers(-shift, shift, size=(batch, 2), endpoint=True)
+    which = chance.random(batch) < 0.5
+    return torch.from_numpy(offsets), torch.from_numpy(which & flip)
+
+
+def shifted(pixels: PixelTensor, offsets: Int[Tensor, "B 2"]) -> PixelTensor:
+    """Each picture moved down and right by its offsets; what comes in at a side repeats the pixels at that edge."""
+    batch, channels, height, width = pixels.shape
+    down, right = offsets.to(pixels.device).unsqueeze(-1).unbind(1)
+    rows = (torch.arange(height, device=pixels.device) - down).clamp(0, height - 1)
+    columns = (torch.arange(width, device=pixels.device) - right).clamp(0, width - 1)
+    picture = torch.arange(batch, device=pixels.device).view(-1, 1, 1, 1)
+    channel = torch.arange(channels, device=pixels.device).view(1, -1, 1, 1)
+    return pixels[picture, channel, rows.view(batch, 1, -1, 1), columns.view(batch, 1, 1, -1)]
+
+
+def flipped(pixels: PixelTensor, which: Bool[Tensor, "B"]) -> PixelTensor:
+    """Some of the pictures mirrored, left and right."""
+    return torch.where(which.to(pixels.device).view(-1, 1, 1, 1), pixels.flip(-1), pixels)

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.heuristics import existing
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.picture_arrays import PARTS, read_arrays
 from glassformer.data.io.place import find
 from glassformer.data.io.source import RUN_FILE
+from glassformer.data.io.table import Table
 from glassformer.data.wording import counted, listed
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -177,6 +180,21 @@ def _files(folder: Path) -> list[Path]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         files += [Path(parent, name) for name in names if not name.startswith(".")]
     return sorted(files)
+
+
+def read_images(table: Table, column: str, rows: list[int], settings: DataSettings) -> Pixels:
+    """The images that a column names in these rows; a path that is not whole leads from the folder of the table."""
+    names = table.columns[existing(table.name, column, table.columns, "--image")]
+    if (bare := next((row for row in rows if not names[row].strip()), None)) is not None:
+        raise DataError(f"{table.name}, line {table.lines[bare]:,}: no image in column '{column}': take such rows out")
+    if not rows:
+        return np.empty((0, 1, 1, 1), np.uint8)
+    folder = Path(table.name).expanduser().parent
+    files = [names[row].strip() for row in rows]
+    for row, file in zip(rows, files, strict=True):
+        if not (folder / file).is_file():
+            raise DataError(f"{table.name}, line {table.lines[row]:,}, column '{column}': no image at {folder / file}")
+    return gathered(table.name, folder, files, settings.size_of_images())
 
 
 def gathered(name: str, folder: Path, files: Sequence[str], size: tuple[int, int] | None) -> Pixels:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from glassformer.config.errors import DataError
 from glassformer.config.names import nearest
-from glassformer.data.datasets.embedded import DATASETS, is_hub
+from glassformer.data.datasets.dataset import is_hub
+from glassformer.data.datasets.embedded import DATASETS
 
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 PACKED = (".zst", ".bz2", ".xz", ".zip", ".7z", ".rar")

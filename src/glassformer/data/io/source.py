@@ -11,7 +11,8 @@ from pathlib import Path
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE, text_column
-from glassformer.data.datasets.embedded import HUB, open_dataset
+from glassformer.data.datasets.dataset import HUB
+from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import PACKED, find
 from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows

@@ -6,7 +6,8 @@ from itertools import islice
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.datasets.embedded import is_hub, open_dataset
+from glassformer.data.datasets.dataset import is_hub
+from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import check_encoding
 from glassformer.data.io.rows import Row, is_table, read_rows

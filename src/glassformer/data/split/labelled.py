@@ -17,7 +17,7 @@ from glassformer.data.columns.heuristics import existing, number_in
 from glassformer.data.columns.inference import Columns, check_labels
 from glassformer.data.columns.label_sets import kinds_of_sets, names_in, set_of, sets_in_words, sets_of
 from glassformer.data.columns.labels import filled_rows
-from glassformer.data.io.image_column import read_images
+from glassformer.data.io.pictures import read_images
 from glassformer.data.io.table import Table, read_table
 from glassformer.data.mixing import Numbers
 from glassformer.data.split.groups import digests_of
