@@ -86,7 +86,7 @@ def _same_part(one: Judged, second: AnyLoaded, asked: Asked) -> Part | Labelled 
         return part  # its texts had another name where the second run learned
     assert isinstance(again, Labelled)
     lines = set(part.lines)
-    return again.some(part.name, [row for row, line in enumerate(again.lines) if line in lines])
+    return again.select(part.name, [row for row, line in enumerate(again.lines) if line in lines])
 
 
 def _read_alike(first: Loaded, second: Loaded, part: Labelled) -> bool:

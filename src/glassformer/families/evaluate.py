@@ -23,7 +23,7 @@ from glassformer.data.io.source import open_source
 from glassformer.data.io.survey import survey
 from glassformer.data.io.table import read_table
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.corpus import Corpus
+from glassformer.data.split.documents import TextCorpus
 from glassformer.data.split.labelled import Labelled, LabelledCorpus, whole_table
 from glassformer.data.split.pairs import PairCorpus, Pairs, whole_pairs
 from glassformer.data.split.part import Part, whole
@@ -132,7 +132,7 @@ class Judged:
     inputs: Tokens | Inputs | PairExamples
     """That part, as the model reads it."""
     evaluation: Evaluation
-    corpus: Corpus | LabelledCorpus | PairCorpus | None = None
+    corpus: TextCorpus | LabelledCorpus | PairCorpus | None = None
     """The run's own data, if the part is one of it."""
 
 
@@ -257,7 +257,7 @@ def _given(loaded: LoadedPredictor, data: str, settings: DataSettings) -> Labell
     return whole_table(table, columns, "given", classes, settings)
 
 
-def own_corpus(loaded: Loaded) -> Corpus | LabelledCorpus | PairCorpus:
+def own_corpus(loaded: Loaded) -> TextCorpus | LabelledCorpus | PairCorpus:
     """The data that the run was trained on, divided as it was then."""
     path = loaded.config.data.path or loaded.config.data.source_file
     if path is None and "imported" in loaded.run.card():

@@ -34,7 +34,7 @@ from glassformer.data.io.place import find
 from glassformer.data.io.source import open_source
 from glassformer.data.io.table import Table, holds_table, read_table
 from glassformer.data.packing.store import pack
-from glassformer.data.split.corpus import Corpus, split
+from glassformer.data.split.documents import TextCorpus, split_texts
 from glassformer.data.split.labelled import LabelledCorpus, split_table
 from glassformer.data.split.pairs import PairCorpus, split_pairs
 from glassformer.data.split.part import Part
@@ -59,7 +59,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Prepared:
-    corpus: Corpus | LabelledCorpus | PairCorpus
+    corpus: TextCorpus | LabelledCorpus | PairCorpus
     tokenizer: Tokenizer | None
     """None where there are no words."""
     tokens: dict[str, int]
@@ -166,7 +166,7 @@ def _columns(table: Table, settings: DataSettings, task: str | None, said: Mappi
     return choose_columns(table, settings, label_kind_of(task))
 
 
-def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | LabelledCorpus | PairCorpus:
+def divide(config: Config, table: Table | Pictures | None = None) -> TextCorpus | LabelledCorpus | PairCorpus:
     """The data and what is held out of it. `table`: where it has been read already."""
     data = config.data
     if config.task == CLASSIFICATION and data.kind == IMAGE and data.path is not None:
@@ -177,7 +177,7 @@ def divide(config: Config, table: Table | Pictures | None = None) -> Corpus | La
     if data.path is None:
         raise SettingError(NO_DATA)
     if config.task in PACKED:
-        return split(open_source(data.path, data), data)
+        return split_texts(open_source(data.path, data), data)
     table = table or read_table(data.path, data)
     return split_table(table, choose_columns(table, data, label_kind_of(config.task)), data)
 
@@ -203,7 +203,7 @@ def prepare(
     corpus = divide(config, table)
     say(f"data: {corpus.report()}")
     held_out_for_validation(corpus, config)
-    if isinstance(corpus, Corpus):
+    if isinstance(corpus, TextCorpus):
         tokenizer = tokenizer or train_tokenizer(corpus.parts["train"], config, say)
         prepared = _for_language(config, corpus, tokenizer, say)
     elif isinstance(corpus, PairCorpus):
@@ -216,7 +216,7 @@ def prepare(
     return prepared
 
 
-def held_out_for_validation(corpus: Corpus | LabelledCorpus | PairCorpus, config: Config) -> None:
+def held_out_for_validation(corpus: TextCorpus | LabelledCorpus | PairCorpus, config: Config) -> None:
     """Refuse a training that nothing would tell how good it is."""
     if "validation" not in corpus.parts and not config.data.refit:
         raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
@@ -228,7 +228,7 @@ def train_tokenizer(part: Part, config: Config, say: Say) -> Tokenizer:
     return Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes, mask=config.task == MASKED)
 
 
-def _for_language(config: Config, corpus: Corpus, tokenizer: Tokenizer, say: Say) -> Prepared:
+def _for_language(config: Config, corpus: TextCorpus, tokenizer: Tokenizer, say: Say) -> Prepared:
     if config.task == MASKED:
         able_to_hide(config, tokenizer)
     able_to_part(config, tokenizer)

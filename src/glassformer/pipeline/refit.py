@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import PACKED
 from glassformer.config.resolve import Config
-from glassformer.data.split.corpus import refuse_joining
+from glassformer.data.split.documents import refuse_joining
 from glassformer.families.card import BEFORE
 from glassformer.pipeline.result import Trained
 from glassformer.runs.files import write_text, writing

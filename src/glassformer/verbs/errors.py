@@ -13,7 +13,7 @@ from glassformer.data.features.inputs import Inputs
 from glassformer.data.features.pairs import PairExamples
 from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.corpus import Corpus
+from glassformer.data.split.documents import TextCorpus
 from glassformer.data.split.labelled import Labelled, LabelledCorpus
 from glassformer.data.split.pairs import PairCorpus
 from glassformer.data.split.part import Part
@@ -42,7 +42,7 @@ from glassformer.families.load import Loaded, LoadedMasked, LoadedPredictor, Loa
 from glassformer.rendering.view import View
 from glassformer.runs.run import Run
 
-OwnData = Corpus | LabelledCorpus | PairCorpus
+OwnData = TextCorpus | LabelledCorpus | PairCorpus
 
 
 def errors(
@@ -177,7 +177,7 @@ def _calibration(one: Judged, inputs: Inputs, corpus: OwnData | None, why: str, 
     others = np.flatnonzero(~np.isin(validation.digests, one.part.digests)).tolist()
     if not others:
         return calibration_of(shown, None, inputs.noun, accuracy, "all of the validation part is shown here")
-    other = judge(one.loaded, validation.some(validation.name, others), Asked())
+    other = judge(one.loaded, validation.select(validation.name, others), Asked())
     assert isinstance(other.inputs, Inputs)
     return calibration_of(shown, scored(other.evaluation, other.inputs), inputs.noun, accuracy)
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.mixing import Numbers, mix, number
-from glassformer.data.split.groups import Rows
+from glassformer.data.split.groups import Rows, count_groups
 
 KEPT = -1
 """The fold of rows that are always trained on: the only ones of their class."""
@@ -21,12 +21,8 @@ def folds_of(digests: Numbers, groups: Rows, classes: Rows, folds: int, seed: in
     The order of the rows plays no part. A class all of whose rows would be in one fold could not be learned for it:
     their groups are KEPT in training.
     """
-    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
-    for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
-        counts[group][label] += 1
-    keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
-    np.minimum.at(keys, groups, digests)
-    chance: list[int] = mix(keys, number(seed)).tolist()
+    counts, by_chance = count_groups(digests, groups, classes, seed)
+    chance: list[int] = by_chance.tolist()
     total = Counter(classes.tolist())
     have: list[Counter[int]] = [Counter() for _ in range(folds)]
     sizes = [0] * folds

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ def digests_of(texts: Iterable[str]) -> Numbers:
 
 def grouped(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
     """Each row's group: rows of one text are together, and those of one value too; an empty value binds nothing."""
-    texts: Rows = np.unique(digests, return_inverse=True)[1].astype(np.int64)
+    texts = numbered(digests)
     if values is None:
         return texts
     parent = list(range(len(digests)))
@@ -41,9 +42,23 @@ def grouped(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
     for row, (text, value) in enumerate(zip(texts.tolist(), values, strict=True)):
         for tie in (text, value) if value else (text,):
             parent[root(row)] = root(first.setdefault(tie, row))
-    roots = [root(row) for row in range(len(parent))]
-    out: Rows = np.unique(roots, return_inverse=True)[1].astype(np.int64)
+    return numbered(np.array([root(row) for row in range(len(parent))]))
+
+
+def numbered(values: NDArray[Any]) -> Rows:
+    """Equal values have equal numbers, from 0 on without gaps."""
+    out: Rows = np.unique(values, return_inverse=True)[1].astype(np.int64)
     return out
+
+
+def count_groups(digests: Numbers, groups: Rows, classes: Rows, seed: int) -> tuple[list[Counter[int]], Numbers]:
+    """How many rows of each class a group has, and a number by chance for it, made of its content and the seed."""
+    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
+    for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
+        counts[group][label] += 1
+    keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(keys, groups, digests)
+    return counts, mix(keys, number(seed))
 
 
 def held_by_chance(
@@ -53,12 +68,8 @@ def held_by_chance(
 
     Every class leaves at least one row to training. The order of the rows plays no part. None: there are too few.
     """
-    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
-    for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
-        counts[group][label] += 1
-    keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
-    np.minimum.at(keys, groups, digests)
-    waiting: list[int] = np.argsort(mix(keys, number(seed))).tolist()
+    counts, chance = count_groups(digests, groups, classes, seed)
+    waiting: list[int] = np.argsort(chance).tolist()
     total = Counter(classes.tolist())
     left = Counter(total)
     taken: dict[str, list[int]] = {}

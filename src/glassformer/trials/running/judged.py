@@ -84,5 +84,5 @@ def _uses(loaded: AnyLoaded, part: AnyPart) -> Iterator[object]:
         assert isinstance(loaded, LoadedPredictor)
         assert isinstance(part, Labelled)
         for row in itertools.cycle(range(len(part))):
-            one = part.some("given", [row])
+            one = part.select("given", [row])
             yield judge(loaded.model, loaded.features, loaded.answers, loaded.config, one, silent)
