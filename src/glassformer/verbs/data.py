@@ -7,8 +7,8 @@ from torch import Tensor
 from glassformer.config.presets import TEXT, TRANSLATION, label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
-from glassformer.data.check.pairs import CheckedPairs, Lengths, check_pairs
-from glassformer.data.check.tables import Checked, check_table
+from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
+from glassformer.data.check.tables import TableCheck, check_table
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.io.pictures import Pictures
@@ -73,7 +73,7 @@ def _sizes(part: Part | Labelled | Pairs) -> dict[str, int]:
     return sizes | {"bytes": sum(len(text.encode()) for text in part.texts)}
 
 
-def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked | CheckedPairs:
+def check(config: Config, table: Table | Pictures | None, say: Say) -> TableCheck | PairCheck:
     """What is odd about labelled texts or pairs, and what a model of this context would cut off."""
     assert config.data.path is not None or config.task == TRANSLATION
     if isinstance(table, Pictures):
@@ -98,7 +98,7 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked |
     return check_table(table, columns, lengths, config.model.context)
 
 
-def _check_pairs(config: Config, read: Table | None, say: Say) -> CheckedPairs:
+def _check_pairs(config: Config, read: Table | None, say: Say) -> PairCheck:
     table, source, target = pairs_of(config.data, read)
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
     if config.begun:

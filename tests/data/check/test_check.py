@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from glassformer.data.check.tables import Amounts, Checked, Class, Contradiction, Spread, check_table
+from glassformer.data.check.tables import Amounts, Class, Contradiction, Spread, TableCheck, check_table
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.table import Table
 
@@ -24,7 +24,7 @@ def findings(texts: list[str], labels: list[str], columns: Columns = CLASSES) ->
 
 def test_nothing_to_find() -> None:
     found = check_table(table(numbered(6), ["x", "y", "x"] * 2), CLASSES)
-    assert found == Checked(
+    assert found == TableCheck(
         rows=6,
         empty_texts=0,
         missing_labels=0,

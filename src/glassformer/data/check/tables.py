@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 
 MISSING = (*EMPTY, "nil", "unknown", "missing")
 """What people write where there is no label."""
+
+T = TypeVar("T")
 
 UNEVEN = 10
 """A largest class this many times the smallest deserves a word."""
@@ -62,7 +64,7 @@ class Amounts:
 
 
 @dataclass(frozen=True)
-class Checked:
+class TableCheck:
     """A table's counts. Lengths are those of the texts that are not empty."""
 
     rows: int
@@ -99,7 +101,7 @@ def check_table(
     columns: Columns,
     lengths: Callable[[list[str]], list[int]] | None = None,
     context: int | None = None,
-) -> Checked:
+) -> TableCheck:
     """`lengths`: counts the tokens of texts; `context`: tokens that a model reads. Without text, rows are compared."""
     filled = filled_rows(table, columns.text)
     read = columns.also if columns.text is None else (columns.text,)
@@ -112,7 +114,7 @@ def check_table(
         labels = sets_of(table, columns.label, filled, columns.separator)
     else:
         labels = labels_of(table, columns.text, columns.label)
-    occurrences = occurrences_of(texts)
+    occurrences = occurrences_of(text.strip() for text in texts)
     contradictions = _contradictions(occurrences, labels, lines) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
     classes = _classes([label for label in labels if label]) if columns.label_kind == CLASS else []
@@ -121,7 +123,7 @@ def check_table(
     counts = [item.count for item in classes]
     words = [len(text.split()) for text in texts] if columns.text is not None else []
     tokens = lengths(texts) if lengths is not None and texts else None
-    found = Checked(
+    found = TableCheck(
         rows=len(table),
         empty_texts=len(table) - len(texts),
         missing_labels=len(missing),
@@ -153,12 +155,17 @@ def spread_of(values: Sequence[int]) -> Spread:
     return Spread(*(int(value) for value in np.percentile(values, [0, 50, 90, 99, 100], method="inverted_cdf")))
 
 
-def occurrences_of(texts: Iterable[str]) -> dict[str, list[int]]:
-    """Each text, and the rows that have it."""
-    found: dict[str, list[int]] = {}
-    for row, text in enumerate(texts):
-        found.setdefault(text.strip(), []).append(row)
-    return found
+def occurrences_of(values: Iterable[T]) -> dict[T, list[int]]:
+    """Each value, and the rows that have it."""
+    rows: dict[T, list[int]] = {}
+    for row, value in enumerate(values):
+        rows.setdefault(value, []).append(row)
+    return rows
+
+
+def finding(lines: list[int], one: str, many: str, rest: str, line: str = "line") -> list[str]:
+    """How many of something there are, and on which lines; nothing, where there are none."""
+    return [f"{counted(len(lines), one, many)} {rest}: {lines_in_words(lines, line)}"] if lines else []
 
 
 def _contradictions(occurrences: dict[str, list[int]], labels: list[str], lines: list[int]) -> list[Contradiction]:
@@ -186,7 +193,7 @@ def _amounts(labels: list[str]) -> Amounts | None:
 
 
 def _findings(
-    found: Checked, empty: list[int], missing: list[int], again: list[int], context: int | None, noun: str
+    found: TableCheck, empty: list[int], missing: list[int], again: list[int], context: int | None, noun: str
 ) -> list[str]:
     """One line each, the gravest first."""
     place = "number" if noun == "picture" else "line"
@@ -211,17 +218,10 @@ def _findings(
         )
     if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
         findings.append(f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}")
-    if missing:
-        some = counted(len(missing), f"{noun} has", f"{noun}s have")
-        findings.append(f"{some} no label, and training would refuse the table: {lines_in_words(missing)}")
-    if empty:
-        findings.append(
-            f"{counted(len(empty), 'text is', 'texts are')} empty and would be left out: {lines_in_words(empty)}"
-        )
-    if again:
-        row = "picture" if noun == "picture" else "row"
-        some = counted(len(again), f"{row} repeats", f"{row}s repeat")
-        findings.append(f"{some} an earlier {noun}: {lines_in_words(again, place)}")
+    row = "picture" if noun == "picture" else "row"
+    findings += finding(missing, f"{noun} has", f"{noun}s have", "no label, and training would refuse the table")
+    findings += finding(empty, "text is", "texts are", "empty and would be left out")
+    findings += finding(again, f"{row} repeats", f"{row}s repeat", f"an earlier {noun}", place)
     if found.cut:
         findings.append(
             f"{counted(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "
@@ -249,11 +249,8 @@ def _column_findings(table: Table, names: Sequence[str]) -> list[str]:
         numbers = hold_numbers(values)
         filled = [row for row, value in enumerate(values) if not (is_empty(value) if numbers else not value.strip())]
         odd = [table.lines[row] for row in filled if numbers and number_in(values[row]) is None]
-        if odd:
-            some = counted(len(odd), "value is", "values are")
-            findings.append(
-                f"column '{name}': {some} no number among numbers, and training would refuse it: {lines_in_words(odd)}"
-            )
+        no_numbers = finding(odd, "value is", "values are", "no number among numbers, and training would refuse it")
+        findings += [f"column '{name}': {remark}" for remark in no_numbers]
         if empty := len(values) - len(filled):
             findings.append(f"column '{name}': {counted(empty, 'value is', 'values are')} empty")
     return findings
