@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.data.mixing import Numbers, mix, number, permuted
+from glassformer.data.mixing import Numbers, mix, number, permute
 
 Rows = NDArray[np.int64]
 """The numbers of texts or pairs."""
 
 
 TOKENS_AT_ONCE = 2**14
-"""In a batch of which nothing is learned, padding among them."""
+"""Tokens in a batch of which nothing is learned, padding among them."""
 
 SORTED_TOGETHER = 64
 """Batches whose texts are sorted by length together: enough for little padding, few enough that chance still rules."""
@@ -72,7 +72,7 @@ class TokenOrder:
         self._ends = [len(self._batches)]
         """The step after the last one of each epoch, as far as they were asked for."""
         self.steps_per_epoch = len(self._batches)
-        """Of the first epoch."""
+        """Steps of the first epoch."""
 
     def rows(self, step: int) -> Rows:
         """The pairs of one batch."""
@@ -125,4 +125,4 @@ def _in_batches(size: int, key: Numbers, stretch: int, cut: Callable[[Rows], lis
 
 
 def _shuffled(size: int, key: Numbers) -> Rows:
-    return permuted(np.arange(size, dtype=np.uint64), size, key).astype(np.int64)
+    return permute(np.arange(size, dtype=np.uint64), size, key).astype(np.int64)

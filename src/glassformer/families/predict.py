@@ -19,7 +19,7 @@ from glassformer.data.features.build import MixedFeatures
 from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import TableFeatures
-from glassformer.data.io.pictures import fitted, read_picture
+from glassformer.data.io.pictures import fit_picture, read_picture
 from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import listed
@@ -156,7 +156,7 @@ def _images(features: ImageFeatures, files: Sequence[str], say: Say) -> Labelled
             raise DataError(f"no image at '{file}': this run reads image files")
         picture = read_picture(Path(file))
         resized += picture.shape[:2] != features.size
-        pixels.append(fitted(picture, features.size, len(features.mean)))
+        pixels.append(fit_picture(picture, features.size, len(features.mean)))
     if resized:
         height, width = features.size
         say(f"{resized:,} of {len(files):,} images brought to the {height}×{width} pixels that this run reads")

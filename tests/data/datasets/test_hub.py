@@ -153,7 +153,7 @@ def test_a_name_goes_to_the_hub_without_code_of_others(monkeypatch: pytest.Monke
         return {"train": texts(3)}
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    hub._downloaded.cache_clear()
+    hub._download.cache_clear()
     assert len(list(open_source("hf:someone/texts:plain", PLAIN).chunks())) == 3
     assert read_table("hf:someone/texts:plain", PLAIN).columns["text"][2] == "text number 2"
     assert asked == [(("someone/texts", "plain"), {})]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.check.tables import Spread, finding, occurrences_of, spread_of
-from glassformer.data.columns.heuristics import existing
+from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words
 
@@ -39,7 +39,7 @@ class PairCheck:
     odd_lengths: int
     """Rows whose target is far too long or too short for their source."""
     odd_lines: list[int]
-    """Some of them, the oddest first."""
+    """Some lines with such a target, the oddest first."""
     source_words: Spread | None
     target_words: Spread | None
     source_tokens: Spread | None
@@ -47,7 +47,7 @@ class PairCheck:
     too_long: int | None
     """Rows with a side of more tokens than the context."""
     findings: list[str]
-    """In words; empty where all is well."""
+    """One sentence for each thing that is odd; empty where all is well."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,13 +63,14 @@ def check_pairs(
     target_lengths: Lengths | None = None,
 ) -> PairCheck:
     """`source`, `target`: columns; `target_lengths`: where the targets' tokens are not the sources'."""
-    all_sources = table.columns[existing(table.name, source, table.columns, "--source")]
-    all_targets = table.columns[existing(table.name, target, table.columns, "--target")]
+    all_sources = table.columns[require_column(table.name, source, table.columns, "--source")]
+    all_targets = table.columns[require_column(table.name, target, table.columns, "--target")]
     cells = zip(table.lines, all_sources, all_targets, strict=True)
     rows = [(line, one.strip(), other.strip()) for line, one, other in cells]
-    no_source, no_target = ([row[0] for row in rows if not row[side]] for side in (1, 2))
+    no_source, no_target = [row[0] for row in rows if not row[1]], [row[0] for row in rows if not row[2]]
     filled = [row for row in rows if row[1] and row[2]]
-    lines, sources, targets = ([row[place] for row in filled] for place in range(3))
+    lines = [line for line, _, _ in filled]
+    sources, targets = [one for _, one, _ in filled], [other for _, _, other in filled]
     again = [lines[row] for pairs in occurrences_of(zip(sources, targets, strict=True)).values() for row in pairs[1:]]
     ambiguous = [rows[0] for rows in occurrences_of(sources).values() if len({targets[row] for row in rows}) > 1]
     copies = [line for line, one, other in filled if one == other]

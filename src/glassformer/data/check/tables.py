@@ -90,7 +90,7 @@ class TableCheck:
     longest_line: int | None
     amounts: Amounts | None
     findings: list[str]
-    """In words; empty where all is well."""
+    """One sentence for each thing that is odd; empty where all is well."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -185,7 +185,7 @@ def _classes(labels: list[str], rows: int | None = None) -> list[Class]:
 
 
 def _amounts(labels: list[str]) -> Amounts | None:
-    """Of the labels that are numbers."""
+    """The least, the mean and the largest of the labels that are numbers."""
     numbers = [number for label in labels if (number := number_in(label)) is not None]
     if not numbers:
         return None

@@ -9,11 +9,11 @@ from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import (
     by_name,
-    existing,
     is_id,
     is_varied_text,
     number_in,
-    the_one,
+    only_column,
+    require_column,
     words_in,
 )
 from glassformer.data.columns.label_sets import label_columns, list_in, sets_of
@@ -25,7 +25,7 @@ from glassformer.data.columns.labels import (
     label_kind_in,
     separator_of,
 )
-from glassformer.data.columns.tables import named_beside, readable, readable_beside, table_label
+from glassformer.data.columns.tables import extra_columns, readable, readable_beside, table_label
 from glassformer.data.io.table import Table
 from glassformer.data.wording import counted, listed
 
@@ -50,7 +50,7 @@ class Columns:
     label_kind: str | None
     """What a label is; None where there are none."""
     why: str
-    """For a person: what was found, and the flags that change it."""
+    """What was found, for a person, and the flags that change it."""
     kind: str = TEXT
     also: tuple[str, ...] = ()
     """Number and category columns that are read."""
@@ -79,9 +79,9 @@ def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | No
 
 def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str | None:
     if named is not None:
-        return existing(where, named, sample, "--text")
+        return require_column(where, named, sample, "--text")
     if found := by_name(sample, TEXT_NAMES):
-        return the_one(where, found, "the text", "--text")
+        return only_column(where, found, "the text", "--text")
     texts = [name for name, values in sample.items() if is_varied_text(values) and not is_id(name, values)]
     prose = [name for name in texts if words_in(sample[name]) >= 2]
     found = prose or texts
@@ -90,14 +90,14 @@ def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | Non
         first, second = sorted(found, key=lengths.__getitem__, reverse=True)[:2]
         if lengths[first] >= 4 * lengths[second]:
             found = [first]
-    return the_one(where, found, "the text", "--text") if found else None
+    return only_column(where, found, "the text", "--text") if found else None
 
 
 def choose_columns(table: Table, settings: DataSettings, label_kind: str | None = ANY_LABEL) -> Columns:
     """`label_kind`: what a label is to be; None: no label is wanted."""
     spread = slice(None, None, -(-len(table) // SAMPLE))
-    image = None if settings.image is None else existing(table.name, settings.image, table.columns, "--image")
-    also = named_beside(table, settings)
+    image = None if settings.image is None else require_column(table.name, settings.image, table.columns, "--image")
+    also = extra_columns(table, settings)
     text = None
     if settings.kind != TABLE:
         if settings.text is None:
@@ -149,7 +149,7 @@ def _refuse_data_as_names(table: Table) -> None:
 def _without_text(
     table: Table, settings: DataSettings, label_kind: str | None, also: tuple[str, ...], image: str | None
 ) -> Columns:
-    """Of a table of numbers and categories, or of images with some beside them."""
+    """What each column is for where there is no text: numbers and categories, or images with some beside them."""
     label, last = table_label(table, settings, image)
     if not also and image is None:
         also, left_out = readable(table, {*label_columns(table.name, label, table.columns), settings.split_by})
@@ -195,12 +195,12 @@ def check_labels(table: Table, columns: Columns) -> None:
     """Refuse a table that lacks a column, or a label, or a number where one is wanted."""
     assert columns.label is not None
     if columns.text is not None:
-        existing(table.name, columns.text, table.columns, "--text")
+        require_column(table.name, columns.text, table.columns, "--text")
     filled = filled_rows(table, columns.text)
     if columns.label_kind == LABEL_SET:
         sets_of(table, columns.label, filled, columns.separator)  # says what is wrong
         return
-    label = table.columns[existing(table.name, columns.label, table.columns, "--label")]
+    label = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
     if empty := [place for place in filled if not label[place].strip()]:
         rows = counted(len(empty), "row has", "rows have")
         raise DataError(

@@ -13,7 +13,7 @@ from glassformer.data.columns.heuristics import (
     by_name,
     is_id,
     number_in,
-    the_one,
+    only_column,
 )
 from glassformer.data.columns.label_sets import SET_NAMES, label_columns, look_like_sets, separator_in, set_of, sets_of
 from glassformer.data.io.table import Table
@@ -33,7 +33,7 @@ def label_column(table: Table, text: str, settings: DataSettings, label_kind: st
     taken = (text, settings.split_by, settings.image, *settings.beside)
     others = {name: values for name, values in table.columns.items() if name not in taken}
     if label_kind == LABEL_SET and (named := by_name(others, SET_NAMES)):
-        return the_one(table.name, named, "the labels", "--label")
+        return only_column(table.name, named, "the labels", "--label")
     found = by_name(others, CLASS_NAMES + AMOUNT_NAMES)
     if not found and label_kind in (ANY_LABEL, LABEL_SET):
         found = [name for name, values in others.items() if look_like_sets(values)]
@@ -43,7 +43,7 @@ def label_column(table: Table, text: str, settings: DataSettings, label_kind: st
         found = numbers if label_kind == NUMBER else [name for name, values in shown.items() if are_few(values)]
         if not found and label_kind == ANY_LABEL and len(numbers) == 1:
             found = numbers
-    return the_one(table.name, found, "the label", "--label") if found else None
+    return only_column(table.name, found, "the label", "--label") if found else None
 
 
 def label_kind_in(table: Table, text: str | None, label: str) -> str:

@@ -36,7 +36,7 @@ class DatasetInfo:
     build: Callable[..., Iterable[Row]] | None = None
     """The parameters by name → the rows, the same ones each time. None: there are images instead."""
     parameters: Mapping[str, int] = field(default_factory=dict)
-    """With their defaults."""
+    """The parameters and their defaults."""
     columns: tuple[str, ...] = ("text",)
     test: Callable[..., Iterable[Row]] | None = None
     """Rows that are always held out for the test, where a data set has its own."""

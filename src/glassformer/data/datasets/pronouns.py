@@ -43,7 +43,7 @@ TIMES = ("yesterday", "last week", "in spring", "one evening", "after lunch", "a
 OFTEN = ("every day", "all day long", "on sundays", "in summer", "when it rains", "before breakfast")
 
 LINKED = 10
-"""Of so many stories to learn from, one more is made to look at."""
+"""Stories to learn from for each one that is made to look at."""
 
 
 def pronoun_rows(rows: int, seed: int) -> Iterator[str]:

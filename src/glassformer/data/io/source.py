@@ -33,9 +33,9 @@ class Chunk:
 
     text: str
     starts: bool
-    """It begins a document."""
+    """Whether it begins a document."""
     ends: bool
-    """It ends a document."""
+    """Whether it ends a document."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Source:
     def chunks(self) -> Iterator[Chunk]:
         blank = True
         for document in self.documents():
-            for chunk in chunked(document):
+            for chunk in chunks_of(document):
                 blank = blank and not chunk.text.strip()
                 yield chunk
         if blank:
             raise DataError(f"{self.name} is empty: there is no text in it")
 
 
-def chunked(blocks: Iterable[str]) -> Iterator[Chunk]:
+def chunks_of(blocks: Iterable[str]) -> Iterator[Chunk]:
     """One document, given in blocks of any size, in pieces of at most CHUNK characters."""
     starts, held = True, ""
     for block in blocks:
@@ -149,7 +149,7 @@ def _files_below(folder: Path) -> list[Path]:
 
 
 def _why_left_out(file: Path, encoding: str) -> str:
-    """In a word, or nothing when the file looks like text."""
+    """The reason in a word, or nothing when the file looks like text."""
     if file.name.startswith("."):
         return "hidden"
     if file.suffix.lower() in PACKED:

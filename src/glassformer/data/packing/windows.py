@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import DataError
-from glassformer.data.mixing import mix, number, permuted
+from glassformer.data.mixing import mix, number, permute
 
 
 class WindowOrder:
@@ -44,7 +44,7 @@ class WindowOrder:
         places = np.arange(self.batch_size, dtype=np.int64) + step * self.batch_size
         epoch, place = np.divmod(places, self.windows)
         key = mix(epoch.astype(np.uint64), self._seed)
-        window = permuted(place.astype(np.uint64), self.windows, key).astype(np.int64)
+        window = permute(place.astype(np.uint64), self.windows, key).astype(np.int64)
         shift = (mix(key, number(1)) % np.uint64(self._shifts)).astype(np.int64)
         return shift + window * self.context
 

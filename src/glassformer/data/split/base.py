@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from glassformer.config.sections import DataSettings
 from glassformer.data.mixing import Numbers
-from glassformer.data.split.folds import KEPT, first_share, folds_of
-from glassformer.data.split.groups import Rows, numbered
+from glassformer.data.split.folds import ALWAYS_TRAINED, first_share, folds_of
+from glassformer.data.split.groups import Rows, number_values
 from glassformer.data.wording import counted
 
 P = TypeVar("P")
 
 Mask = NDArray[np.bool_]
-"""For each row or document, whether it is in a part."""
+"""Whether each row or document is in a part."""
 
 PURPOSES = {"validation": "for validation", "test": "for the test"}
 """The parts that can be held out, and how a sentence names them."""
@@ -74,12 +74,14 @@ def assign(
     train = ~np.any([np.zeros(len(digests), dtype=np.bool_), *held.values()], axis=0)
     in_every_fold = 0
     if settings.folds is not None and not settings.refit:
-        folds = folds_of(digests[train], numbered(groups[train]), classes[train], settings.folds, settings.split_seed)
+        folds = folds_of(
+            digests[train], number_values(groups[train]), classes[train], settings.folds, settings.split_seed
+        )
         if folds is None:
             return None
         held["validation"] = np.zeros_like(train)
         held["validation"][train] = folds == settings.fold
-        in_every_fold = int((folds == KEPT).sum())
+        in_every_fold = int((folds == ALWAYS_TRAINED).sum())
         train &= ~held["validation"]
     if settings.refit:
         train |= held.pop("validation", False)

@@ -18,7 +18,7 @@ from glassformer.data.split.base import (
     requested_parts,
     training_in_words,
 )
-from glassformer.data.split.groups import numbered
+from glassformer.data.split.groups import number_values
 from glassformer.data.split.part import Part, documents_of, stretches, whole
 from glassformer.data.wording import counted
 
@@ -54,7 +54,7 @@ def refuse_joining(name: str, settings: DataSettings) -> None:
 
 
 def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettings) -> tuple[dict[str, Part], str]:
-    """At exact characters: train, then validation, then test. A smaller training part is the head of the whole one."""
+    """Stretches of a text: train, then validation, then test. A smaller training part is the head of the whole one."""
     if settings.folds is not None:
         raise DataError(f"{found.source.name} is one text, which has no folds: leave --folds away, or give documents")
     size = int(found.characters[found.filled].sum())
@@ -85,7 +85,7 @@ def _split_documents(found: Survey, fractions: dict[str, float], settings: DataS
     digests = found.digests[found.filled]
     held = _hold_out(found.source.name, digests, fractions, settings.split_seed)
     alone = np.zeros(len(digests), dtype=np.int64)
-    assignment = assign(held, digests, numbered(digests), alone, settings)
+    assignment = assign(held, digests, number_values(digests), alone, settings)
     if assignment is None:
         left = digests[~np.any([alone, *held.values()], axis=0)]
         raise DataError(

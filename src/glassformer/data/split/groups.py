@@ -26,9 +26,9 @@ def digests_of(texts: Iterable[str]) -> Numbers:
     return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
 
 
-def grouped(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
+def group_rows(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
     """Each row's group: rows of one text are together, and those of one value too; an empty value binds nothing."""
-    texts = numbered(digests)
+    texts = number_values(digests)
     if values is None:
         return texts
     parent = list(range(len(digests)))
@@ -42,10 +42,10 @@ def grouped(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
     for row, (text, value) in enumerate(zip(texts.tolist(), values, strict=True)):
         for tie in (text, value) if value else (text,):
             parent[root(row)] = root(first.setdefault(tie, row))
-    return numbered(np.array([root(row) for row in range(len(parent))]))
+    return number_values(np.array([root(row) for row in range(len(parent))]))
 
 
-def numbered(values: NDArray[Any]) -> Rows:
+def number_values(values: NDArray[Any]) -> Rows:
     """Equal values have equal numbers, from 0 on without gaps."""
     out: Rows = np.unique(values, return_inverse=True)[1].astype(np.int64)
     return out
@@ -61,7 +61,7 @@ def count_groups(digests: Numbers, groups: Rows, classes: Rows, seed: int) -> tu
     return counts, mix(keys, number(seed))
 
 
-def held_by_chance(
+def hold_out_by_chance(
     digests: Numbers, groups: Rows, classes: Rows, fractions: Mapping[str, float], seed: int
 ) -> dict[str, NDArray[np.bool_]] | None:
     """Which rows each part holds out: whole groups, each class by its share, in an order of content and seed.
@@ -138,7 +138,7 @@ def time_of(value: str) -> datetime.datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
-def held_by_time(
+def hold_out_by_time(
     digests: Numbers, times: Sequence[datetime.datetime], fractions: Mapping[str, float]
 ) -> dict[str, NDArray[np.bool_]] | None:
     """The latest rows: train, then validation, then test. Rows of one moment stay together; a text that comes again
@@ -155,7 +155,7 @@ def held_by_time(
         size = int(np.argmin(np.abs(held - wanted))) + 1
         place[stop - size : stop] = part
         stop -= size
-    texts = grouped(digests)
+    texts = group_rows(digests)
     earliest = np.full(int(texts.max()) + 1, len(fractions), dtype=np.int64)
     np.minimum.at(earliest, texts, place[row_moment])
     return {name: earliest[texts] == part for part, name in enumerate(fractions, 1)}

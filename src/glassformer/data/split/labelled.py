@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.heuristics import existing, number_in
+from glassformer.data.columns.heuristics import number_in, require_column
 from glassformer.data.columns.inference import Columns, check_labels
 from glassformer.data.columns.label_sets import kinds_of_sets, names_in, set_of, sets_in_words, sets_of
 from glassformer.data.columns.labels import filled_rows
@@ -120,7 +120,7 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
 
 
 def labelled_corpus(corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns) -> LabelledCorpus:
-    """With its classes, of which no part may have others than those that can be learned."""
+    """A corpus with its classes, of which no part may have others than those that can be learned."""
     remarks, train = corpus.remarks, corpus.parts["train"]
     if classes is not None:
         several = columns.label_kind == LABEL_SET
@@ -167,7 +167,7 @@ def rows_as_part(
 ) -> Labelled:
     """These rows of a table as a part; without labels, for a model to say something of."""
     values = {
-        column: [table.columns[existing(table.name, column, table.columns, "--also")][row] for row in rows]
+        column: [table.columns[require_column(table.name, column, table.columns, "--also")][row] for row in rows]
         for column in columns.also
     }
     if columns.text is not None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.heuristics import existing
+from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.io.table import Table
 from glassformer.data.mixing import Numbers
@@ -83,8 +83,8 @@ def _columns_of(given: Table, source: str, target: str) -> tuple[str, str]:
 
 def _pairs(table: Table, source: str, target: str, name: str = "whole") -> tuple[Pairs, list[int]]:
     """The rows that have both texts, and which of the table's they are."""
-    sources = table.columns[existing(table.name, source, table.columns, "--source")]
-    targets = table.columns[existing(table.name, target, table.columns, "--target")]
+    sources = table.columns[require_column(table.name, source, table.columns, "--source")]
+    targets = table.columns[require_column(table.name, target, table.columns, "--target")]
     filled = [row for row, text in enumerate(sources) if text.strip() and targets[row].strip()]
     if not filled:
         raise DataError(f"{table.name}: no row has a text in both column '{source}' and column '{target}'")

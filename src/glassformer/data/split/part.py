@@ -20,9 +20,9 @@ class Part:
     documents: int
     characters: int
     bytes: int
-    """As UTF-8."""
+    """Bytes of its text as UTF-8."""
     chosen: Mask
-    """For each document of the source, whether it is in this part."""
+    """Whether each document of the source is in this part."""
     span: tuple[int, int] | None = None
     """First character, and the one after the last: a stretch counts as a document of its own."""
 
@@ -95,7 +95,7 @@ def stretches(found: Survey, borders: dict[str, tuple[int, int]]) -> dict[str, P
 
 
 def _bytes_of_stretches(text: Part, borders: dict[str, tuple[int, int]]) -> dict[str, int]:
-    """In one more pass over the text."""
+    """Bytes of each stretch, in one more pass over the text."""
     sizes = dict.fromkeys(borders, 0)
     at = 0
     for chunk in text.chunks():

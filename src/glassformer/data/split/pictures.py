@@ -31,7 +31,7 @@ from glassformer.data.split.rows import in_order, split_rows
 COLUMNS = Columns(None, "the name of its folder", CLASS, "a class for each image", IMAGE)
 
 
-class Pictured(Labelled):
+class PicturePart(Labelled):
     """Pictures, and a class for each. Equal ones are never in two parts that were split, whatever their files."""
 
     noun: ClassVar[str] = "picture"
@@ -81,12 +81,12 @@ def as_table(pictures: Pictures) -> tuple[Table, Columns]:
     return Table(pictures.name, columns, part.lines), replace(COLUMNS, label="label", also=("picture",))
 
 
-def _labelled(pictures: Pictures, name: str = "whole") -> Pictured:
+def _labelled(pictures: Pictures, name: str = "whole") -> PicturePart:
     lines = list(range(1, len(pictures) + 1))
-    return Pictured(name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels)
+    return PicturePart(name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels)
 
 
-def _given_parts(pictures: Pictures, whole: Pictured) -> dict[str, Pictured]:
+def _given_parts(pictures: Pictures, whole: PicturePart) -> dict[str, PicturePart]:
     """The parts that the pictures come in; none where they come as one."""
     if pictures.part is None:
         return {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.heuristics import existing
+from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
 from glassformer.data.mixing import Numbers
 from glassformer.data.split.base import (
@@ -24,7 +24,7 @@ from glassformer.data.split.base import (
     requested_parts,
     training_in_words,
 )
-from glassformer.data.split.groups import OTHER_DATE, Rows, grouped, held_by_chance, held_by_time, time_of
+from glassformer.data.split.groups import OTHER_DATE, Rows, group_rows, hold_out_by_chance, hold_out_by_time, time_of
 from glassformer.data.wording import counted
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class RowPart(Protocol):
         """These rows, as a part of that name."""
 
     def join(self, other: Self) -> Self:
-        """These, and then the other's, under this name."""
+        """These rows, and then the other's, under this name."""
 
 
 P = TypeVar("P", bound=RowPart)
@@ -112,7 +112,7 @@ class RowSplit(Generic[P]):
     def corpus(
         self, remarks: Sequence[str], given: Iterable[tuple[P, Sequence[str]]], settings: DataSettings
     ) -> Corpus[P]:
-        """With the parts that come from files of their own; a refit learns from a validation part among them too."""
+        """All parts, with those from files of their own; a refit learns from a validation part among them too."""
         remarks = list(remarks)
         for part, more in given:
             self.fingerprint = digest(self.fingerprint, part.name, part.fingerprint)
@@ -142,7 +142,7 @@ def split_rows(
     fractions = requested_parts(settings)[1] if fractions is None else fractions
     values, times = _split_by(table, rows, settings)
     classes = np.zeros(len(rows), dtype=np.int64) if kinds is None else kinds
-    groups = grouped(digests, values)
+    groups = group_rows(digests, values)
 
     def too_few(wanted: str) -> DataError:
         there = f"{counted(len(rows), 'row')}, {len(np.unique(digests)):,} of them different"
@@ -154,9 +154,9 @@ def split_rows(
 
     held: dict[str, Mask] | None = {}
     if fractions and times:
-        held = held_by_time(digests, times, fractions)
+        held = hold_out_by_time(digests, times, fractions)
     elif fractions:
-        held = held_by_chance(digests, groups, classes, fractions, settings.split_seed)
+        held = hold_out_by_chance(digests, groups, classes, fractions, settings.split_seed)
     if held is None or not all(inside.any() for inside in held.values()):
         raise too_few(f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})")
     if times and settings.folds is not None and not settings.refit:
@@ -182,7 +182,7 @@ def _split_by(
     column = settings.split_by
     if column is None:
         return None, []
-    cells = table.columns[existing(table.name, column, table.columns, "--data.split_by")]
+    cells = table.columns[require_column(table.name, column, table.columns, "--data.split_by")]
     values = [cells[row].strip() for row in rows]
     times = [time for value in values if (time := time_of(value))]
     if times and len(times) < len(values):
@@ -226,7 +226,7 @@ def left_out(table: Table, part: RowPart) -> list[str]:
 
 
 def in_order(parts: Mapping[str, T]) -> dict[str, T]:
-    """As they are always listed."""
+    """The parts in the order in which they are always listed."""
     return {name: parts[name] for name in ("train", *PURPOSES) if name in parts}
 
 
