@@ -1,3 +1,4 @@
+import os
 import re
 import struct
 import sys
@@ -10,7 +11,6 @@ from PIL import Image
 
 from glassformer.config.errors import DataError
 from glassformer.data.datasets.embedded import DATASETS
-from glassformer.data.io import pictures as room
 from glassformer.data.io.pictures import (
     Pictures,
     fit_picture,
@@ -439,7 +439,7 @@ def test_folders_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.Monke
         raise PermissionError(13, "Permission denied", str(tmp_path / "cat"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(room.os, "scandir", closed)
+        patch.setattr(os, "scandir", closed)
         with pytest.raises(DataError, match=r"cannot read .*cat: Permission denied"):
             holds_pictures(str(tmp_path))
     monkeypatch.setattr(Path, "iterdir", closed)

@@ -1,6 +1,5 @@
 """Pictures with a class each: a folder of class folders, the arrays of a .npz file, or an embedded data set."""
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.picture_arrays import PARTS, read_arrays
-from glassformer.data.io.place import find
+from glassformer.data.io.place import files_below, find
 from glassformer.data.io.source import RUN_FILE
 from glassformer.data.io.table import Table
 from glassformer.data.wording import counted, listed
@@ -173,15 +172,7 @@ def _folders(folder: Path) -> list[Path]:
 
 def _files(folder: Path) -> list[Path]:
     """Every file below a folder, sorted, without the hidden ones."""
-
-    def refuse(error: OSError) -> None:
-        raise DataError(f"cannot read {error.filename}: {error.strerror}")
-
-    files = []
-    for parent, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        files += [Path(parent, name) for name in names if not name.startswith(".")]
-    return sorted(files)
+    return [file for file in files_below(folder) if not file.name.startswith(".")]
 
 
 def read_images(table: Table, column: str, rows: list[int], settings: DataSettings) -> Pixels:

@@ -36,6 +36,19 @@ def find(path_or_name: str) -> Path | None:
     return path
 
 
+def files_below(folder: Path) -> list[Path]:
+    """Every file below a folder, sorted; hidden folders are not entered."""
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}")
+
+    files = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(parent, name) for name in names]
+    return sorted(files)
+
+
 def _missing(name: str, path: Path) -> DataError:
     try:
         neighbours = [str(path.with_name(other)) for other in sorted(os.listdir(path.parent))]

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE, text_column
 from glassformer.data.datasets.dataset import HUB
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.io.place import PACKED, find
+from glassformer.data.io.place import PACKED, files_below, find
 from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows
 
@@ -126,26 +125,13 @@ def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
         raise Misuse(f"{name} is a glassformer run (it holds {RUN_FILE}), and data is wanted here")
     if all((folder / file).exists() for file in ("state.json", "dataset_info.json")) or (folder / SPLITS_FILE).exists():
         raise Misuse(f"{name} is a data set that save_to_disk wrote: name it {HUB}{name}")
-    reasons = {file: _why_left_out(file, settings.encoding) for file in _files_below(folder)}
+    reasons = {file: _why_left_out(file, settings.encoding) for file in files_below(folder) if file.is_file()}
     files = [file for file, reason in reasons.items() if not reason]
     left_out = sorted(Counter(filter(None, reasons.values())).items())
     note = "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in left_out) if left_out else ""
     if not files:
         raise DataError(f"no text files in {name}" + (f" ({note})" if note else ""))
     return Source(name, functools.partial(_documents, files, settings), note)
-
-
-def _files_below(folder: Path) -> list[Path]:
-    """Every file below a folder, sorted; hidden folders are not entered."""
-
-    def refuse(error: OSError) -> None:
-        raise DataError(f"cannot read {error.filename}: {error.strerror}")
-
-    files = []
-    for parent, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        files += [Path(parent, name) for name in names]
-    return sorted(file for file in files if file.is_file())
 
 
 def _why_left_out(file: Path, encoding: str) -> str:

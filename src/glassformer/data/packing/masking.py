@@ -20,8 +20,8 @@ JUDGED = 0.15
 
 _CHOSEN, _HOW, _OTHER = (number(key) for key in range(3))
 _FIXED = number(8)
-"""The key with which the share of the first 100, 1,000, 10,000 … places that are guessed is JUDGED as near as chance has
-it; there are keys, 3 for one, with which a short part is asked a quarter less."""
+"""The key with which the share of the first 100, 1,000, 10,000 … places that are guessed is JUDGED as near as chance
+has it; there are keys, 3 for one, with which a short part is asked a quarter less."""
 
 Ids = NDArray[np.int64]
 
