@@ -19,7 +19,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import open_source
 from glassformer.data.io.survey import survey
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.corpus import Corpus, refuse_joining, split
+from glassformer.data.split.documents import TextCorpus, refuse_joining, split_texts
 from glassformer.data.split.part import Part, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.embed import Embedded, embed
@@ -59,12 +59,12 @@ class StreamFamily(Family):
     def recognise(self, request: ConfigRequest) -> Recognition:
         return recognise_text(request)
 
-    def split_data(self, config: Config, rows: Any = None) -> Corpus:
+    def split_data(self, config: Config, rows: Any = None) -> TextCorpus:
         if config.data.path is None:
             raise SettingError(NO_DATA)
-        return split(open_source(config.data.path, config.data), config.data)
+        return split_texts(open_source(config.data.path, config.data), config.data)
 
-    def prepare(self, config: Config, corpus: Corpus, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: TextCorpus, known: Processor, say: Say) -> Prepared:
         tokenizer = known.tokenizer or self._trained_tokenizer(corpus.parts["train"], config, say)
         self.check_tokenizer(config, tokenizer)
         parts = {name: pack(part, tokenizer, say) for name, part in corpus.parts.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from glassformer.data.packing.prefixes import training_pairs
+from glassformer.data.packing.windows import training_pairs
 from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
 from glassformer.text.display import cut, visible

@@ -50,8 +50,8 @@ class PairBatch(Batch):
         return int(self.source_mask.sum()) + self.count
 
     def rows(self, first: int, last: int) -> "PairBatch":
-        source, source_mask = Sequences.trimmed(self.source[first:last], self.source_mask[first:last])
-        target, target_mask = Sequences.trimmed(self.target[first:last], self.target_mask[first:last])
+        source, source_mask = Sequences.trim(self.source[first:last], self.source_mask[first:last])
+        target, target_mask = Sequences.trim(self.target[first:last], self.target_mask[first:last])
         return PairBatch(source, source_mask, target, target_mask, self.opening)
 
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:

@@ -1,4 +1,4 @@
-from glassformer.data.packing.prefixes import training_pairs
+from glassformer.data.packing.windows import training_pairs
 
 
 def test_a_sentence_as_training_pairs() -> None:
