@@ -78,7 +78,7 @@ class ScannedDecoder(RecurrentDecoder):
         states, real = memory
         assert real is not None
         hidden = self.first(memory)
-        keys = states if self.attention is None else self.attention.remember(states)
+        keys = states if self.attention is None else self.attention.project_keys(states)
         if not self.input_feeding:
             return self._join(self.layers(x, hidden)[0], states, real, keys)
         cell, kinds = self.layers.cell, len(hidden)

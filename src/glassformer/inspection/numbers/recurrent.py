@@ -169,7 +169,7 @@ def layer_panels(layers: Recurrent, acts: Activations, x: Float[Tensor, "T i"], 
 
 
 def recurrent_panels(encoder: RecurrentEncoder, acts: Activations) -> Iterator[Panel]:
-    return layer_panels(encoder.layers, acts, acts.tensor("input")[0], encoder.layers.start(1))
+    return layer_panels(encoder.layers, acts, acts.tensor("input")[0], encoder.layers.init_state(1))
 
 
 def decoder_panels(decoder: RecurrentDecoder, acts: Activations) -> Iterator[Panel]:
