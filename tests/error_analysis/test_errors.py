@@ -123,7 +123,7 @@ def test_every_kind_of_run_has_a_page_and_says_something(
     view.save(tmp_path / "errors.html")
     view.save(tmp_path / "errors.json")
     assert view.title == f"Errors of {name}"
-    assert evaluate(made(name), device="cpu").words in view.about
+    assert evaluate(made(name), device="cpu").summary in view.about
 
 
 def test_the_errors_are_those_of_the_evaluation(made: Callable[[str], Path]) -> None:
@@ -301,7 +301,7 @@ def test_two_classifiers_side_by_side(made: Callable[[str], Path]) -> None:
     assert [row[1:3] for row in table.rows[:2]] == counts
     assert "McNemar" in view.note
     assert not [line for line in said if "warning" in line]
-    assert evaluate(made("words")).words in view.about
+    assert evaluate(made("words")).summary in view.about
 
 
 def test_rows_of_two_files_that_stand_on_one_line(made: Callable[[str], Path]) -> None:

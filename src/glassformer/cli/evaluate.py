@@ -116,7 +116,7 @@ def _show_metrics(evaluation: "Evaluation") -> None:
 
     metrics, details = evaluation.metrics, evaluation.details
     counted = next(name for name in ("tokens", "pairs", "examples", "texts") if name in metrics)
-    results.print(f"{evaluation.words}, over {metrics[counted]:,} {counted}")
+    results.print(f"{evaluation.summary}, over {metrics[counted]:,} {counted}")
     if "bleu_lowercase" in metrics:
         results.print(f"BLEU of lower-cased texts {metrics['bleu_lowercase']:.2f}")
     for name, signature in details.get("signature", {}).items():

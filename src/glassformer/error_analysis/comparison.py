@@ -56,7 +56,7 @@ def versus_view(one: EvaluatedPart, versus: AnyRun, asked: EvaluateOptions, devi
         found = _of_language(one, other, names)
     else:
         found = _of_examples(one, other, names, say)
-    about = f"{names[0]}: {one.evaluation.words}. {names[1]}: {other.evaluation.words}."
+    about = f"{names[0]}: {one.evaluation.summary}. {names[1]}: {other.evaluation.words}."
     return View(f"Errors of {names[0]} and {names[1]}", panels_of(found), sentences(found), about)
 
 

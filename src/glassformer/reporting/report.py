@@ -130,7 +130,7 @@ def report_of(
     if model is not None and evaluations:
         panels += held_out_attention(run, config, prepared, model)
     panels += [_environment(card, machine or {}), *_again(card, config)]
-    words = "; ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
+    words = "; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
     what = f"{config.model.encoder}, {size_in_words(card)}, on {card['data']['name']}"
     before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
@@ -224,7 +224,7 @@ def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
 
 def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
     last = list(evaluations.values())[-1]
-    note = ". ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
+    note = ". ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
     signatures = [f"{name}: {text}" for name, text in last.details.get("signature", {}).items()]
     yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join([note, *signatures]))
     if "per_class" in last.details:

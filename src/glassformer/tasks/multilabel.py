@@ -15,7 +15,7 @@ from glassformer.config.presets import MULTILABEL
 from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Labels
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.labelling import Labelling, precision_recall_f1, ratios
 
 
 class Multilabel(Labelling):
@@ -59,7 +59,7 @@ class Multilabel(Labelling):
             }
             for text, of, guess, row, loss in zip(examples.texts, true, said, probabilities, losses, strict=True)
         ]
-        words = (
+        summary = (
             f"micro F1 {metrics['micro_f1']:.4f} (always the most frequent set: {metrics['majority_micro_f1']:.4f}; "
             f"never any label: 0), macro F1 {metrics['macro_f1']:.4f}, exact match {metrics['exact_match']:.4f}, "
             f"Hamming loss {metrics['hamming']:.4f}, loss {metrics['loss']:.4f}"
@@ -70,7 +70,7 @@ class Multilabel(Labelling):
             metrics,
             "micro_f1",
             lower_is_better=False,
-            words=words,
+            summary=summary,
             details=details,
             records=records,
             arrays={"scores": scores.numpy()},
@@ -86,21 +86,15 @@ def most_frequent_set(true: Bool[Array, "N L"]) -> Bool[Array, "N L"]:
     return np.tile(np.array(often, dtype=np.bool_), (len(true), 1))
 
 
-def _f1(right: NDArray[np.int64], said: NDArray[np.int64], there: NDArray[np.int64]) -> NDArray[np.float64]:
-    """2 · right / (said + there); 0 where there is nothing to divide by."""
-    both = np.atleast_1d(said + there)
-    return np.divide(2 * np.atleast_1d(right), both, out=np.zeros(len(both)), where=both > 0)
-
-
 def set_metrics(true: Bool[Array, "N L"], said: Bool[Array, "N L"]) -> dict[str, float]:
     """Micro F1 counts every label of every example alike; macro F1 is the mean over the labels that occur or were said;
     exact match wants all labels of an example right; Hamming is the share of single decisions that are wrong.
     """
     right, says, there = (true & said).sum(0), said.sum(0), true.sum(0)
     met = says + there > 0
-    by_label = _f1(right, says, there)
+    by_label = ratios(2 * right, says + there)
     return {
-        "micro_f1": float(_f1(right.sum(), says.sum(), there.sum())[0]),
+        "micro_f1": float(ratios(2 * right.sum(), says.sum() + there.sum())[0]),
         "macro_f1": float(by_label[met].mean()) if met.any() else 0.0,
         "exact_match": float((true == said).all(1).mean()),
         "hamming": float((true != said).mean()),
@@ -109,9 +103,4 @@ def set_metrics(true: Bool[Array, "N L"], said: Bool[Array, "N L"]) -> dict[str,
 
 def per_label(true: Bool[Array, "N L"], said: Bool[Array, "N L"], noun: str = "examples") -> list[dict[str, float]]:
     """Precision, recall and F1 of each label, and of how many examples it is true; 0 where nothing is to divide by."""
-    right, says, there = (true & said).sum(0), said.sum(0), true.sum(0)
-    precision, recall = (np.divide(right, of, out=np.zeros(len(right)), where=of > 0) for of in (says, there))
-    return [
-        {"precision": float(p), "recall": float(r), "f1": float(f), noun: int(n)}
-        for p, r, f, n in zip(precision, recall, _f1(right, says, there), there, strict=True)
-    ]
+    return precision_recall_f1((true & said).sum(0), said.sum(0), true.sum(0), noun)

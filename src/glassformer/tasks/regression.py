@@ -45,5 +45,5 @@ class Regression(Labelling):
             {self.noun: text, "number": float(number), "predicted": float(guess), "error": float(error)}
             for text, number, guess, error in zip(examples.texts, true, said, errors, strict=True)
         ]
-        words = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, R² {metrics['r2']:.4f}"
-        return Evaluation(metrics, "rmse", lower_is_better=True, words=words, records=records)
+        summary = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, R² {metrics['r2']:.4f}"
+        return Evaluation(metrics, "rmse", lower_is_better=True, summary=summary, records=records)

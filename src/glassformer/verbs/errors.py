@@ -116,7 +116,7 @@ def errors_in(
         return versus_view(one, versus, asked, device, say)
     with torch.inference_mode():
         found = _findings(one, accuracy or ACCURACY, say)
-    about = f"{name}: {task}, {one.part.name} part. {one.evaluation.words}."
+    about = f"{name}: {task}, {one.part.name} part. {one.evaluation.summary}."
     return View(f"Errors of {name}", panels_of(found), sentences(found), about)
 
 
