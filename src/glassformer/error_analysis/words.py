@@ -9,61 +9,63 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.finding import CHANCE, Found, Rows, percent
-from glassformer.error_analysis.groups import apart, error_rates, quarters
+from glassformer.data.features.sequences import Sequences
+from glassformer.error_analysis.finding import CHANCE, ErrorFinding, Rows, percent
+from glassformer.error_analysis.groups import among_errors, difference_p, error_rates, quartiles
 from glassformer.rendering.panels import Table, Words
 from glassformer.statistics.overrepresentation import over_represented
 from glassformer.text.display import cut
+from glassformer.text.tokenizer import Tokenizer
 
 WORD = re.compile(r"\w+(?:['’]\w+)*")
 LEAST = 5
 """Texts that a word must stand in to be looked at."""
 MOST_LOOKED_AT = 20_000
-"""Words, the most frequent ones."""
+"""Words that are looked at, the most frequent ones."""
 MOST_SHOWN = 12
 RARE = 5
 """A word seen fewer times than this in training is rare."""
 
 
-def words_of(text: str) -> list[str]:
-    """Lower-cased."""
+def words_in(text: str) -> list[str]:
+    """The words of a text, lower-cased."""
     return WORD.findall(text.lower())
 
 
 def lengths_of(texts: Sequence[str]) -> tuple[NDArray[np.float64], str]:
-    """In words, or where a text is one word in characters; and which of the two."""
+    """How long each text is, in words, or where a text is one word in characters; and which of the two."""
     words = np.array([len(WORD.findall(text)) for text in texts], float)
     if len(words) and np.median(words) >= 2:
         return words, "words"
     return np.array([len(text) for text in texts], float), "characters"
 
 
-def by_length(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> Found:
+def errors_by_length(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
     """The error rate of short and long texts, by quarter."""
     lengths, unit = lengths_of(texts)
-    found = error_rates("Errors by length", quarters(unit, lengths), wrong, noun)
+    panels = error_rates("Errors by length", quartiles(unit, lengths), wrong, noun).panels
     mistakes, rest = lengths[wrong], lengths[~wrong]
-    if not len(mistakes) or not len(rest) or apart(mistakes, rest) >= CHANCE:
-        return Found(found.panels)
+    if not len(mistakes) or not len(rest) or difference_p(mistakes, rest) >= CHANCE:
+        return ErrorFinding(panels)
     than = "longer" if mistakes.mean() > rest.mean() else "shorter"
-    said = f"Errors are {than}: {mistakes.mean():.3g} {unit} on average against {rest.mean():.3g}."
-    return Found(found.panels, said)
+    sentence = f"Errors are {than}: {mistakes.mean():.3g} {unit} on average against {rest.mean():.3g}."
+    return ErrorFinding(panels, sentence)
 
 
-def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> Found:
+def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
     """Words that stand in texts taken wrongly more often than in the rest, each counted once a text."""
     title = "Words over-represented among errors"
     errors, rest = int(wrong.sum()), int((~wrong).sum())
     if not errors or not rest:
         which = f"None of the {rest:,} {noun}s is wrong" if not errors else f"All {errors:,} {noun}s are wrong"
-        return Found([Words(title=title, text=f"{which}: there is nothing to set the words of errors against.")])
+        return ErrorFinding([Words(title=title, text=f"{which}: there is nothing to set the words of errors against.")])
     here, there = Counter[str](), Counter[str]()
     for text, mistaken in zip(texts, wrong.tolist(), strict=True):
-        (here if mistaken else there).update(set(words_of(text)))
+        (here if mistaken else there).update(set(words_in(text)))
     often = Counter({word: count for word, count in (here + there).items() if count >= LEAST})
     looked_at = [word for word, _ in often.most_common(MOST_LOOKED_AT)]
     if not looked_at:
-        return Found([Words(title=title, text=f"No word stands in {LEAST} {noun}s or more.")])
+        return ErrorFinding([Words(title=title, text=f"No word stands in {LEAST} {noun}s or more.")])
     over = over_represented(
         {word: here[word] for word in looked_at}, {word: there[word] for word in looked_at}, errors, rest
     )
@@ -87,22 +89,27 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
         "at all of them (Fisher, Holm).",
     )
     if not sure:
-        return Found([table])
+        return ErrorFinding([table])
     best = sure[0]
-    said = (
+    sentence = (
         f"Of the {len(looked_at):,} words seen in {LEAST} {noun}s or more, “{best.name}” stands in "
         f"{percent(best.in_errors / errors)} of errors against {percent((best.in_all - best.in_errors) / rest)} of the "
         "rest."
     )
-    return Found([table], said)
+    return ErrorFinding([table], sentence)
 
 
-def counts_of(texts: Iterable[str]) -> Counter[str]:
+def word_counts(texts: Iterable[str]) -> Counter[str]:
     """How often each word stands in the texts that were learned from."""
-    counts = Counter[str]()
-    for text in texts:
-        counts.update(words_of(text))
-    return counts
+    return Counter(word for text in texts for word in words_in(text))
+
+
+def unknown_tokens(tokens: Sequences, tokenizer: Tokenizer | None) -> NDArray[np.int64] | None:
+    """How many tokens of each text the tokenizer does not know; None where it knows every text."""
+    if tokenizer is None or tokenizer.unk is None:
+        return None
+    sums = np.append(0, np.cumsum(tokens.ids == tokenizer.unk))
+    return np.asarray(sums[tokens.starts[1:]] - sums[tokens.starts[:-1]])
 
 
 def rare_and_unknown(
@@ -112,7 +119,7 @@ def rare_and_unknown(
     *,
     unknown: Int[Array, " N"] | None,
     seen: Mapping[str, int] | None,
-) -> Found:
+) -> ErrorFinding:
     """How many errors hold a token that the tokenizer does not know, or a word that training never or hardly had.
 
     `unknown`: such tokens of each text, where there can be any. `seen`: how often training had each word, where the
@@ -122,30 +129,27 @@ def rare_and_unknown(
     if unknown is not None:
         traits["a token unknown to the tokenizer"] = np.asarray(unknown) > 0
     if seen is not None:
-        fewest = [min((seen.get(word, 0) for word in words_of(text)), default=RARE) for text in texts]
+        fewest = [min((seen.get(word, 0) for word in words_in(text)), default=RARE) for text in texts]
         traits["a word never seen in training"] = np.array([count == 0 for count in fewest], bool)
         traits[f"a word seen fewer than {RARE} times in training"] = np.array([count < RARE for count in fewest], bool)
-    return trait_rates("Rare and unknown words in errors", traits, wrong, noun)
+    return errors_by_trait("Rare and unknown words in errors", traits, wrong, noun)
 
 
-def trait_rates(title: str, traits: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"], noun: str) -> Found:
-    """Of what examples have or have not: its share among errors against the rest."""
+def errors_by_trait(
+    title: str, traits: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"], noun: str
+) -> ErrorFinding:
+    """The share among errors, against the rest, of what examples have or have not."""
     errors, rest = int(wrong.sum()), int((~wrong).sum())
     if not traits or not errors:
-        return Found()
-    over = over_represented(
-        {name: int((rows & wrong).sum()) for name, rows in traits.items()},
-        {name: int((rows & ~wrong).sum()) for name, rows in traits.items()},
-        errors,
-        rest,
-    )
-    found = {row.name: row for row in over}
+        return ErrorFinding()
+    over = among_errors(traits, wrong)
+    by_name = {row.name: row for row in over}
     rows: Rows = []
     for name in traits:
-        if name not in found:
+        if name not in by_name:
             rows.append([name, 0, 0, 0.0, 0.0, None, None, None, None])
             continue
-        row = found[name]
+        row = by_name[name]
         of_rest = (row.in_all - row.in_errors) / rest if rest else None
         shares = [row.in_errors / errors, of_rest, row.rate.value, row.rate.low, row.rate.high, row.holm]
         rows.append([name, row.in_errors, row.in_all, *shares])
@@ -158,10 +162,10 @@ def trait_rates(title: str, traits: Mapping[str, NDArray[np.bool_]], wrong: Bool
         "errors by chance alone.",
     )
     if not over or over[0].holm >= CHANCE or not rest:
-        return Found([table])
+        return ErrorFinding([table])
     worst = over[0]
-    said = (
+    sentence = (
         f"{percent(worst.in_errors / errors)} of the errors have {worst.name}, against "
         f"{percent((worst.in_all - worst.in_errors) / rest)} of the rest."
     )
-    return Found([table], said)
+    return ErrorFinding([table], sentence)

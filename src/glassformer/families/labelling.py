@@ -438,6 +438,7 @@ class ClassificationFamily(LabellingFamily):
     task = CLASSIFICATION
     title = "A classifier of"
     primary = "accuracy"
+    chooses_class = True
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Classes:
         assert corpus.classes is not None

@@ -18,7 +18,7 @@ from glassformer.data.split.labelled import LabelledCorpus
 from glassformer.data.split.pairs import PairCorpus
 from glassformer.data.split.part import Part
 from glassformer.diagnosis.findings import logged_panel
-from glassformer.error_analysis.brief import brief_errors
+from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Loaded, OwnModel, Prepared
 from glassformer.families.card import BEFORE, learned_of, size_in_words
 from glassformer.families.examples import held_out_examples
@@ -122,7 +122,7 @@ def report_of(
     if model is not None and evaluations:
         part = "test" if "test" in evaluations else "validation"
         panels += _quality(evaluations)
-        panels += brief_errors(prepared, model, part, evaluations)
+        panels += brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
     elif "before_refit" not in card:
         panels.append(_not_evaluated(run, card))
     panels.append(logged_panel(metrics))
