@@ -12,8 +12,7 @@ from glassformer.error_analysis.comparison import (
     only_one_gets,
     right_and_wrong,
 )
-from glassformer.error_analysis.finding import Rows
-from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.panels import Panel, Rows, Table, Words
 
 NAMES = ("bag", "gru")
 

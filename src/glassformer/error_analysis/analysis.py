@@ -21,7 +21,7 @@ from glassformer.error_analysis.classification import (
     multilabel_findings,
 )
 from glassformer.error_analysis.comparison import Names, PairedScores, RunPair, compare_scores
-from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, Rows, panels_of, plural, sentences, worst
+from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, plural, sentences, worst
 from glassformer.error_analysis.language import (
     compare_language_models,
     language_brief,
@@ -40,7 +40,7 @@ from glassformer.families.load import loaded_run, opened_run
 from glassformer.families.requests import EvaluateOptions
 from glassformer.families.translation import TranslationFamily
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel, Table
+from glassformer.rendering.panels import Panel, Rows, Table
 from glassformer.rendering.view import View
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
@@ -104,8 +104,8 @@ def worst_records(family: Family, records: Records) -> list[ErrorFinding]:
     places = worst(records, lambda record: sign * record[measure])
     columns = record_columns(records)
     rows = record_rows([records[place] for place in places], columns)
-    mean, least = float(np.mean([record[measure] for record in records])), records[places[0]][measure]
-    sentence = f"{plural(len(records), family.noun)}: {measure} {mean:.4g} on average, {least:.4g} at worst."
+    mean, last = np.mean([record[measure] for record in records]), records[places[0]][measure]
+    sentence = f"{plural(len(records), family.noun)}: {measure} {mean:.4g} on average, {last:.4g} at worst."
     return [ErrorFinding([Table(title=f"Worst by {measure}", columns=columns, rows=rows)], sentence)]
 
 
@@ -120,8 +120,8 @@ def record_columns(records: Records) -> list[str]:
 
 
 def record_rows(records: Records, columns: Sequence[str]) -> Rows:
-    shown = [[record[name] for name in columns] for record in records]
-    return [[cut(value) if isinstance(value, str) else value for value in row] for row in shown]
+    values = [[record.get(name) for name in columns] for record in records]
+    return [[cut(value) if isinstance(value, str) else value for value in row] for row in values]
 
 
 # --- as a person asks ---

@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.finding import ErrorFinding, Rows, percent, plural, span
-from glassformer.rendering.panels import Line, Lines, Table, Words
+from glassformer.error_analysis.finding import ErrorFinding, percent, plural, span
+from glassformer.rendering.panels import Cell, Line, Lines, Rows, Table, Words
 from glassformer.statistics.calibration import (
     COLDEST,
     HOTTEST,
@@ -70,20 +70,24 @@ class ScoredExamples:
 
 
 def calibrate(
-    shown: ScoredExamples, validation: ScoredExamples | None, noun: str, accuracy: float = ACCURACY, missing: str = ""
+    examples: ScoredExamples,
+    validation: ScoredExamples | None,
+    noun: str,
+    accuracy: float = ACCURACY,
+    missing: str = "",
 ) -> ErrorFinding:
     """`validation`: the part on which temperature and threshold are fitted; without it, what is shown is that part
     itself, and is divided; or `missing` says why it is not there.
     """
-    if validation is not None or missing:
-        where = missing or f"the validation part ({plural(len(validation or ()), noun)})"
-        return calibration(shown, validation, noun=noun, accuracy=accuracy, where=where)
-    fitted, rest = halves(shown)
-    if not len(fitted):
-        where = f"there is only {plural(len(shown), noun)}"
-        return calibration(shown, None, noun=noun, accuracy=accuracy, where=where)
-    where = f"half of the validation part ({plural(len(fitted), noun)}; the other half is shown)"
-    return calibration(rest, fitted, noun=noun, accuracy=accuracy, where=where)
+    where = missing
+    if validation is not None:
+        where = f"the validation part ({plural(len(validation), noun)})"
+    elif not missing and len(examples) < 2:
+        where = f"there is only {plural(len(examples), noun)}"
+    elif not missing:
+        validation, examples = halves(examples)
+        where = f"half of the validation part ({plural(len(validation), noun)}; the other half is shown)"
+    return calibration(examples, validation, noun=noun, accuracy=accuracy, where=where)
 
 
 def halves(scored: ScoredExamples) -> tuple[ScoredExamples, ScoredExamples]:
@@ -94,7 +98,7 @@ def halves(scored: ScoredExamples) -> tuple[ScoredExamples, ScoredExamples]:
 
 
 def calibration(
-    shown: ScoredExamples, fitted: ScoredExamples | None, *, noun: str, accuracy: float, where: str
+    examples: ScoredExamples, fitted: ScoredExamples | None, *, noun: str, accuracy: float, where: str
 ) -> ErrorFinding:
     """How sure, how right, and from which probability on. `fitted`: other examples, on which the temperature and the
     threshold are chosen; `where` says which these are, or why there are none.
@@ -107,31 +111,34 @@ def calibration(
         if not COLDEST * 1.01 < temperature < HOTTEST / 1.01:
             end = "colder" if temperature < 1 else "hotter"
             where, temperature = f"on {where}, ever {end} ones fit ever better", None
-    curves = [_reliability(shown, temperature, noun), _when_sure(shown, noun, accuracy)]
-    text = _threshold_in_words(shown, fitted, noun, accuracy)
+    curves = [_reliability(examples, temperature, noun), _when_sure(examples, noun, accuracy)]
+    text = _threshold_in_words(examples, fitted, noun, accuracy)
     look = Words(title="When a person should look instead", text=text)
-    return ErrorFinding([_sure(shown, temperature, where), *curves, look], _gap_in_words(shown, temperature))
+    return ErrorFinding([_sure(examples, temperature, where), *curves, look], _gap_in_words(examples, temperature))
 
 
-def _gap_in_words(shown: ScoredExamples, temperature: float | None) -> str:
+def _gap_in_words(examples: ScoredExamples, temperature: float | None) -> str:
     """Where sureness is farther from accuracy than chance explains."""
-    sure, right = float(shown.confidence().mean()), share_interval(int(shown.right.sum()), len(shown))
+    sure, right = float(examples.confidence().mean()), share_interval(int(examples.right.sum()), len(examples))
     if right.low <= sure <= right.high:
         return ""
     than = "surer than" if sure > right.value else "less sure than"
     sentence = f"The model is {than} it is right: {percent(sure)} sure on average, {percent(right.value)} right"
     if temperature is None:
         return f"{sentence}."
-    before, after = (expected_error(reliability(shown.confidence(one), shown.right)) for one in (1.0, temperature))
+    before, after = (
+        expected_error(reliability(examples.confidence(one), examples.right)) for one in (1.0, temperature)
+    )
     return (
         f"{sentence}; a temperature of {temperature:.2f} takes the calibration error from {before:.3f} to {after:.3f}."
     )
 
 
-def _sure(shown: ScoredExamples, temperature: float | None, where: str) -> Table:
-    def row(name: str, value: float) -> list[str | float | int | None]:
-        error = expected_error(reliability(shown.confidence(value), shown.right))
-        return [name, value, shown.loss(value), error, float(shown.confidence(value).mean()), float(shown.right.mean())]
+def _sure(examples: ScoredExamples, temperature: float | None, where: str) -> Table:
+    def row(name: str, value: float) -> list[Cell]:
+        error = expected_error(reliability(examples.confidence(value), examples.right))
+        sure, right = float(examples.confidence(value).mean()), float(examples.right.mean())
+        return [name, value, examples.loss(value), error, sure, right]
 
     rows: Rows = [row("as it is", 1.0)]
     if temperature is not None:
@@ -149,12 +156,12 @@ def _sure(shown: ScoredExamples, temperature: float | None, where: str) -> Table
     )
 
 
-def _reliability(shown: ScoredExamples, temperature: float | None, noun: str) -> Lines:
+def _reliability(examples: ScoredExamples, temperature: float | None, noun: str) -> Lines:
     series = [Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True)]
     for name, value in (("as it is", 1.0), ("with temperature", temperature)):
         if value is None:
             continue
-        bins = reliability(shown.confidence(value), shown.right)
+        bins = reliability(examples.confidence(value), examples.right)
         series.append(
             Line(
                 name=name,
@@ -170,14 +177,14 @@ def _reliability(shown: ScoredExamples, temperature: float | None, noun: str) ->
         series=series,
         x_name="probability of the answer",
         y_name="share that is right",
-        note=f"{plural(len(shown), noun)} in ten bins of probability, with the interval of each. Below the diagonal "
+        note=f"{plural(len(examples), noun)} in ten bins of probability, with the interval of each. Below the diagonal "
         "the model is surer than it is right.",
     )
 
 
-def _when_sure(shown: ScoredExamples, noun: str, accuracy: float) -> Lines:
+def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
     """How many answers are right, if only the surest are given."""
-    shares, accuracies = coverage(shown.confidence(), shown.right)
+    shares, accuracies = coverage(examples.confidence(), examples.right)
     places = np.unique(np.linspace(0, len(shares) - 1, MOST_POINTS).round().astype(int))
     wanted = Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True)
     reached = Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist())
@@ -199,8 +206,8 @@ def _in_few_digits(threshold: float, *scored: ScoredExamples) -> str:
     return f"{threshold:.17g}"
 
 
-def _threshold_in_words(shown: ScoredExamples, fitted: ScoredExamples | None, noun: str, accuracy: float) -> str:
-    right = int(shown.right.sum())
+def _threshold_in_words(examples: ScoredExamples, fitted: ScoredExamples | None, noun: str, accuracy: float) -> str:
+    right = int(examples.right.sum())
     if fitted is None:
         return "No threshold was chosen, for there are no other examples to choose it on."
     best = threshold_for(fitted.confidence(), fitted.right, accuracy)
@@ -212,18 +219,18 @@ def _threshold_in_words(shown: ScoredExamples, fitted: ScoredExamples | None, no
     if best.coverage == 1:
         return (
             f"Nobody needs to look: answering everything is right {percent(best.accuracy)} of the time where that was "
-            f"looked up, at least the {percent(accuracy)} asked for; here it is {percent(right / len(shown))}."
+            f"looked up, at least the {percent(accuracy)} asked for; here it is {percent(right / len(examples))}."
         )
-    answered = shown.confidence() >= best.threshold
-    left, there, hits = int((~answered).sum()), int(answered.sum()), int((shown.right & answered).sum())
+    answered = examples.confidence() >= best.threshold
+    left, there, hits = int((~answered).sum()), int(answered.sum()), int((examples.right & answered).sum())
     sentence = (
-        f"Below a probability of {_in_few_digits(best.threshold, fitted, shown)} a person should look instead: that "
-        f"is {percent(left / len(shown))} of the {noun}s ({left:,} of {len(shown):,})."
+        f"Below a probability of {_in_few_digits(best.threshold, fitted, examples)} a person should look instead: that "
+        f"is {percent(left / len(examples))} of the {noun}s ({left:,} of {len(examples):,})."
     )
     if not there:
         return f"{sentence} None is left to answer here."
-    kept = share_interval(hits, there)
+    rate = share_interval(hits, there)
     return (
-        f"{sentence} Of the other {there:,}, {percent(kept.value, exactly=True)} are right here ({span(kept)}); where "
+        f"{sentence} Of the other {there:,}, {percent(rate.value, exactly=True)} are right here ({span(rate)}); where "
         f"the threshold was chosen, {percent(best.accuracy, exactly=True)}, and {percent(accuracy)} was asked for."
     )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, Rows, percent, plural, span, worst
+from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, percent, plural, span, worst
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Gallery, Panel, Table, Words
+from glassformer.rendering.panels import Cell, Gallery, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import Interval, share_interval
 from glassformer.text.display import cut
 
@@ -154,5 +154,5 @@ def errors_by_label(records: Records, names: Sequence[str], noun: str) -> Table:
     return Table(title="Errors by label", columns=columns, rows=rows, bars=("missed", "falsely said"))
 
 
-def _side(share: Interval, of: int) -> list[str | float | int | None]:
+def _side(share: Interval, of: int) -> list[Cell]:
     return [of, share.value, share.low, share.high] if of else [0, None, None, None]

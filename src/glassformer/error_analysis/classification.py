@@ -101,9 +101,9 @@ def scored(evaluation: Evaluation, inputs: Inputs) -> ScoredExamples:
 
 def _calibration(request: ErrorRequest) -> ErrorFinding:
     """Temperature and threshold come from the run's validation part, less what of it is shown."""
-    shown = scored(request.evaluated.evaluation, request.evaluated.inputs)
+    examples = scored(request.evaluated.evaluation, request.evaluated.inputs)
     validation, missing = _validation_scores(request)
-    return calibrate(shown, validation, request.evaluated.inputs.noun, request.accuracy, missing)
+    return calibrate(examples, validation, request.evaluated.inputs.noun, request.accuracy, missing)
 
 
 def _validation_scores(request: ErrorRequest) -> tuple[ScoredExamples | None, str]:
@@ -133,13 +133,13 @@ def classification_brief(
     findings = [surest_mistakes(records, inputs)]
     if wrong_rows(records).any():
         findings += text_findings(records, inputs)
-    shown = scored(evaluations[part], inputs)
+    examples = scored(evaluations[part], inputs)
     validation, missing = None, ""
     if part != VALIDATION and VALIDATION in evaluations:
         validation = scored(evaluations[VALIDATION], prepared.task.parts[VALIDATION])
     elif part != VALIDATION:
         missing = "nothing else was held out"
-    return panels_of([*findings, calibrate(shown, validation, inputs.noun, missing=missing)])
+    return panels_of([*findings, calibrate(examples, validation, inputs.noun, missing=missing)])
 
 
 def multilabel_brief(

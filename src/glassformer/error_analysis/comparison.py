@@ -14,10 +14,10 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
 from glassformer.config.say import Say
 from glassformer.error_analysis.classes import LABELS, wrong_rows
-from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, Rows, capital, percent, plural
+from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, percent, plural
 from glassformer.families.base import EvaluatedPart
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.statistics.paired import difference, mcnemar
 from glassformer.text.display import cut
 
@@ -78,15 +78,15 @@ def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: 
         f"{test.only_first + test.only_second:,} {noun}s on which they differ.",
     )
     if not test.only_first + test.only_second:
-        sentence = f"Both runs are right and wrong on the very same {noun}s: {percent(float(first.mean()))} right."
-        return ErrorFinding([table], sentence)
-    judged = "that is more than chance" if test.p < CHANCE else "that may be chance"
-    sentence = (
+        same = f"Both runs are right and wrong on the very same {noun}s: {percent(float(first.mean()))} right."
+        return ErrorFinding([table], same)
+    chance = "that is more than chance" if test.p < CHANCE else "that may be chance"
+    return ErrorFinding(
+        [table],
         f"{names[0]} is right on {percent(float(first.mean()))} of {plural(whole, noun)}, {names[1]} on "
         f"{percent(float(second.mean()))}: {test.only_first:,} only the first gets, {test.only_second:,} only the "
-        f"second; {judged} (McNemar, p = {test.p:.3g})."
+        f"second; {chance} (McNemar, p = {test.p:.3g}).",
     )
-    return ErrorFinding([table], sentence)
 
 
 def only_one_gets(one: Records, other: Records, names: Names, noun: str) -> list[Panel]:
@@ -98,11 +98,8 @@ def only_one_gets(one: Records, other: Records, names: Names, noun: str) -> list
         places = np.flatnonzero(right[first] & ~right[1 - first]).tolist()
         pairs = [(here[place], there[place]) for place in places]
         title = f"Only {which} gets"
-        panels.append(
-            _gets(title, pairs, noun)
-            if pairs
-            else Words(title=title, text=f"There is no {noun} that only {which} gets.")
-        )
+        none = Words(title=title, text=f"There is no {noun} that only {which} gets.")
+        panels.append(_gets(title, pairs, noun) if pairs else none)
     return panels
 
 
@@ -129,7 +126,7 @@ class PairedScores:
     """What two runs reach on each of the same examples."""
 
     values: Sequence[Float[Array, " N"]]
-    """Those of the first run, and those of the second."""
+    """The values of the first run, and those of the second."""
     names: Names
     measure: str
     """What it is that they reach: a loss, chrF."""
@@ -161,18 +158,16 @@ def mean_difference(scores: PairedScores) -> ErrorFinding:
         "which one run of each cannot show.",
     )
     winner = names[1] if (gap.value > 0) == scores.lower_is_better else names[0]
+    against = f"{means[0]:.4g} against {means[1]:.4g}"
     if not gap.value:
         sentence = f"Both runs have the same {what}, {means[0]:.4g}."
     elif gap.p < CHANCE:
         sentence = (
-            f"{winner} is better: {what} {means[0]:.4g} against {means[1]:.4g}, a difference of {gap.value:.3g} "
-            f"({between}), more than the chance of the {scores.noun}s."
+            f"{winner} is better: {what} {against}, a difference of {gap.value:.3g} ({between}), more than the chance "
+            f"of the {scores.noun}s."
         )
     else:
-        sentence = (
-            f"{capital(what)} {means[0]:.4g} against {means[1]:.4g}: a difference of {gap.value:.3g} ({between}), "
-            "which may be chance."
-        )
+        sentence = f"Mean {scores.measure} {against}: a difference of {gap.value:.3g} ({between}), which may be chance."
     return ErrorFinding([table], sentence)
 
 
@@ -188,6 +183,6 @@ def largest_differences(scores: PairedScores, columns: Sequence[str], rows: Rows
         if not order:
             panels.append(Words(title=title, text=f"There is nothing on which {name} is better."))
             continue
-        shown: Rows = [[*rows[place], float(first[place]), float(second[place])] for place in order[:MOST_ERRORS]]
-        panels.append(Table(title=title, columns=heads, rows=shown))
+        cells: Rows = [[*rows[place], float(first[place]), float(second[place])] for place in order[:MOST_ERRORS]]
+        panels.append(Table(title=title, columns=heads, rows=cells))
     return panels

@@ -11,8 +11,6 @@ from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel
 from glassformer.statistics.intervals import Interval
 
-Rows = list[list[str | float | int | None]]
-
 CHANCE = 0.05
 """What happens by chance less often than this is said."""
 MOST_ERRORS = 12
@@ -95,10 +93,6 @@ def ends(interval: Interval) -> tuple[float | None, float | None]:
     """The interval's ends for a table: nothing where one is not known."""
     low, high = (end if math.isfinite(end) else None for end in (interval.low, interval.high))
     return low, high
-
-
-def capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def plural(count: int, noun: str) -> str:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from glassformer.config.arrays import Array
 from glassformer.data.columns.heuristics import hold_numbers, number_in
 from glassformer.data.split.labelled import Labelled
-from glassformer.error_analysis.finding import CHANCE, ErrorFinding, Rows, ends, percent, plural, span
-from glassformer.rendering.panels import Table
+from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ends, percent, plural, span
+from glassformer.rendering.panels import Rows, Table
 from glassformer.statistics.distributions import t_tail
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
@@ -102,10 +102,10 @@ def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], n
     over = among_errors({name: group.rows for name, group in names.items()}, wrong)
     by_name = {row.name: row for row in over}
     first, labels = _labels(groups)
-    rows: Rows = []
-    for name, label in zip(names, labels, strict=True):
-        row = by_name[name]
-        rows.append([*label, row.in_all, row.in_errors, row.rate.value, row.rate.low, row.rate.high, row.holm])
+    rows: Rows = [
+        [*label, row.in_all, row.in_errors, row.rate.value, row.rate.low, row.rate.high, row.holm]
+        for label, row in zip(labels, (by_name[name] for name in names), strict=True)
+    ]
     table = Table(
         title=title,
         columns=[*first, f"{noun}s", "wrong", "error rate", "from", "to", "chance"],
@@ -119,11 +119,11 @@ def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], n
     if worst.holm >= CHANCE:
         return ErrorFinding([table])
     group = names[worst.name]
-    sentence = (
+    return ErrorFinding(
+        [table],
         f"Where {group.of} is {group.name}, {percent(worst.rate.value)} are wrong ({span(worst.rate)}), against "
-        f"{percent(errors / (errors + rest))} of all {plural(errors + rest, noun)}."
+        f"{percent(errors / (errors + rest))} of all {plural(errors + rest, noun)}.",
     )
-    return ErrorFinding([table], sentence)
 
 
 def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun: str, measured: str) -> Table | None:
@@ -132,10 +132,11 @@ def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun:
     if not groups:
         return None
     first, labels = _labels(groups)
-    rows: Rows = []
-    for group, label in zip(groups, labels, strict=True):
-        interval = weighted_mean_interval(values[group.rows])
-        rows.append([*label, group.size, interval.value, *ends(interval)])
+    intervals = [weighted_mean_interval(values[group.rows]) for group in groups]
+    rows: Rows = [
+        [*label, group.size, interval.value, *ends(interval)]
+        for label, group, interval in zip(labels, groups, intervals, strict=True)
+    ]
     note = "The true mean of a group lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows."
     return Table(title=title, columns=[*first, f"{noun}s", measured, "from", "to"], rows=rows, note=note)
 

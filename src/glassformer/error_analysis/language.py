@@ -3,7 +3,7 @@ the tokens' texts.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from glassformer.data.packing.shards import Ids, how_often
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.part import Part
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores
-from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, Rows, panels_of, worst
+from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, worst
 from glassformer.error_analysis.tokens import (
     TokenLosses,
     loss_by_document,
@@ -29,7 +29,7 @@ from glassformer.error_analysis.tokens import (
 )
 from glassformer.families.base import Family, Prepared
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel
+from glassformer.rendering.panels import Panel, Rows
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import answers
 from glassformer.text.display import cut
@@ -55,7 +55,7 @@ def stream_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]
     documents = document_numbers(evaluated.evaluation, starts)
     return [
         loss_by_token(losses, tokenizer.shown),
-        loss_by_kind(losses, lambda id: _text(tokenizer, id), seen, words=tokenizer.kind == "word"),
+        loss_by_kind(losses, lambda id: _text(tokenizer, id), seen, whole_words=tokenizer.kind == "word"),
         loss_by_document(documents, losses, lambda number: beginning(tokens, tokenizer, int(starts[number]))),
     ]
 
@@ -103,14 +103,8 @@ def beginning(tokens: Tokens, tokenizer: Tokenizer, start: int) -> str:
     return cut(_between(tokenizer).join(tokenizer.token(id) for id in ids[:end] if id not in tokenizer.specials), 120)
 
 
-def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, apart: bool) -> list[Panel]:
-    return surprising_passages(list(surprising(model, ids, tokenizer, records, apart=apart)), _between(tokenizer))
-
-
 @torch.inference_mode()
-def surprising(
-    model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, apart: bool
-) -> Iterator[tuple[list[str], NDArray[np.float64]]]:
+def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, apart: bool) -> list[Panel]:
     """The windows of an evaluation with the largest loss per token: their tokens, and the loss of each.
 
     Only windows at least half as long as the longest: a short rest is easily the most surprising. `apart`: documents
@@ -120,6 +114,7 @@ def surprising(
     places = worst(
         records, lambda one: one["loss"] / one["tokens"] if one["tokens"] >= max(1, enough) else None, PASSAGES
     )
+    passages = []
     for record in (records[place] for place in places):
         window = ids[record["start"] - 1 : record["start"] + record["covered"]].astype(np.int64)
         batch = torch.from_numpy(window)[None].to(model.head.weight.device)
@@ -127,7 +122,8 @@ def surprising(
         segments = segments_of(batch[:, :-1], tokenizer.start, tokenizer.end) if apart else None
         features = model.features(batch[:, :-1], segments=segments)[0]
         losses = vocabulary_losses(features, model.head.weight, following[0], bias=model.head.bias)
-        yield [tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()
+        passages.append(([tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()))
+    return surprising_passages(passages, _between(tokenizer))
 
 
 # --- in a report ---
@@ -157,7 +153,7 @@ def language_brief(
 
 
 def compare_language_models(family: Family, pair: RunPair) -> list[ErrorFinding]:
-    """By stretches of tokens that both have; or, of other tokens, by document."""
+    """The losses on stretches of tokens that both have; or, of other tokens, on documents."""
     hashes = {side.loaded.output_tokenizer.hash for side in (pair.first, pair.second)}
     return _by_stretch(pair) if len(hashes) == 1 else _by_document(pair)
 

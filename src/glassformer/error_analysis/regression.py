@@ -7,13 +7,13 @@ from torch import nn
 
 from glassformer.error_analysis.classification import example_name
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
-from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ErrorRequest, Rows, ends, plural, worst
+from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ErrorRequest, ends, plural, worst
 from glassformer.error_analysis.groups import Group, column_groups, difference_p, means, quartiles
 from glassformer.error_analysis.words import lengths_of
 from glassformer.families.base import Family, Prepared
 from glassformer.families.predict import texts_in
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel, Points, Table
+from glassformer.rendering.panels import Panel, Points, Rows, Table
 from glassformer.statistics.intervals import mean_interval, weighted_mean_interval
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
@@ -90,11 +90,11 @@ def errors_by_group(records: Records, groups: Sequence[Group], noun: str) -> Err
 def residuals(records: Records, noun: str) -> Points:
     """What was predicted, and how far above the truth that is."""
     stride = -(-len(records) // MOST_POINTS)
-    shown = records[::stride]
+    sample = records[::stride]
     return Points(
         title="Predicted, and how far off",
-        points=np.array([[one["predicted"], one["error"]] for one in shown], np.float32),
-        labels=[cut(str(one[noun]), 60) for one in shown],
+        points=np.array([[one["predicted"], one["error"]] for one in sample], np.float32),
+        labels=[cut(str(one[noun]), 60) for one in sample],
         x_name="predicted",
         y_name="predicted less true",
         note="" if stride == 1 else f"Every {stride}th of {plural(len(records), noun)}.",

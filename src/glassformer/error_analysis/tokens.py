@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, Rows, ends, percent, plural
-from glassformer.rendering.panels import Line, Lines, Panel, Table, Tokens
+from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, ends, percent, plural
+from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table, Tokens
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.text.display import visible
 
@@ -77,13 +77,13 @@ def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
     late = tokens.losses[tokens.before > last // 2]
     if not len(early) or not len(late):
         return ErrorFinding([panel])
-    sentence = (
-        f"A token costs {early.mean():.3g} nats in the first eighth of a window, {late.mean():.3g} in its second half."
+    return ErrorFinding(
+        [panel],
+        f"A token costs {early.mean():.3g} nats in the first eighth of a window, {late.mean():.3g} in its second half.",
     )
-    return ErrorFinding([panel], sentence)
 
 
-def loss_by_token(tokens: TokenLosses, shown: Callable[[int], str]) -> ErrorFinding:
+def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFinding:
     """The tokens that hold the most loss together, and those that are dearest each."""
     ids, places = np.unique(tokens.ids, return_inverse=True)
     sums, counts = np.bincount(places, weights=tokens.losses), np.bincount(places)
@@ -95,7 +95,7 @@ def loss_by_token(tokens: TokenLosses, shown: Callable[[int], str]) -> ErrorFind
 
     def rows(order: NDArray[np.int64]) -> Rows:
         return [
-            [visible(shown(int(ids[one]))), int(counts[one]), float(means[one]), float(sums[one]), share(one)]
+            [visible(display(int(ids[one]))), int(counts[one]), float(means[one]), float(sums[one]), share(one)]
             for one in order[:MOST_ERRORS].tolist()
         ]
 
@@ -110,20 +110,20 @@ def loss_by_token(tokens: TokenLosses, shown: Callable[[int], str]) -> ErrorFind
         note = f"Of {len(often):,} tokens asked for {LEAST} times or more."
         panels.append(Table(title="Dearest tokens", columns=columns, rows=rows(dear), bars=columns[-1:], note=note))
     most = int(total[0])
-    held, there = percent(share(most)), percent(int(counts[most]) / len(tokens))
+    loss_share, token_share = percent(share(most)), percent(int(counts[most]) / len(tokens))
     sentence = f"{plural(len(tokens), 'token')} cost {whole / len(tokens):.3g} nats each"
     if share(most) >= MUCH * counts[most] / len(tokens):  # else it is only frequent
-        sentence += f"; “{visible(shown(int(ids[most])))}” alone, {there} of them, holds {held} of that"
+        sentence += f"; “{visible(display(int(ids[most])))}” alone, {token_share} of them, holds {loss_share} of that"
     return ErrorFinding(panels, f"{sentence}.")
 
 
 def loss_by_kind(
-    tokens: TokenLosses, text: Callable[[int], str | None], seen: Int[Array, " V"] | None, *, words: bool
+    tokens: TokenLosses, text: Callable[[int], str | None], seen: Int[Array, " V"] | None, *, whole_words: bool
 ) -> ErrorFinding:
     """What kinds of token hold the loss. `text`: of a token, None of a special one; `seen`: how often training had each
-    token, where the data is still there; `words`: each token is a whole word.
+    token, where the data is still there; `whole_words`: each token is one.
     """
-    kinds = _kinds(tokens, text, words=words)
+    kinds = _kinds(tokens, text, whole_words=whole_words)
     panels: list[Panel] = [_shares("Loss by kind of token", "kind", kinds, tokens.losses)]
     if seen is not None:
         had = seen[tokens.ids]
@@ -141,7 +141,7 @@ def _counts_in_words(number: int) -> str:
     return f"{low:,} and more" if number + 1 == len(COUNTS) else f"{low:,} to {COUNTS[number + 1] - 1:,}"
 
 
-def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, words: bool) -> NDArray[np.object_]:
+def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> NDArray[np.object_]:
     size = int(max(tokens.ids.max(), tokens.previous.max())) + 1
     alone = np.empty(size, dtype=object)
     begins, goes_on = np.zeros(size, bool), np.zeros(size, bool)
@@ -151,7 +151,7 @@ def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, words: boo
         begins[id] = known is not None and known[:1].isspace()
         goes_on[id] = known is not None and known[-1:].isalnum()
     kinds = alone[tokens.ids]
-    if words:
+    if whole_words:
         kinds[kinds == INSIDE_WORD] = "a word"
         return kinds
     inside = goes_on[tokens.previous] & ~begins[tokens.ids]
@@ -177,9 +177,9 @@ def _shares(
     """The share of the loss of each kind; in this `order`, or what holds most of the loss first."""
     whole = float(losses.sum()) or 1.0
     rows: Rows = []
-    there = set(names.tolist())
-    largest = sorted(there, key=lambda one: (-float(losses[names == one].sum()), one))
-    for name in [one for one in order if one in there] or largest:
+    present = set(names.tolist())
+    largest = sorted(present, key=lambda one: (-float(losses[names == one].sum()), one))
+    for name in [one for one in order if one in present] or largest:
         here = losses[names == name]
         interval = weighted_mean_interval(here)
         rows.append(
@@ -194,12 +194,12 @@ def _dearest_kind(kinds: NDArray[np.object_], losses: Float[Array, " N"]) -> str
     names = sorted(set(kinds.tolist()))
     if len(names) < 2 or not whole:
         return ""
-    held = {name: float(losses[kinds == name].sum()) / whole for name in names}
-    there = {name: float((kinds == name).mean()) for name in names}
-    name = max(names, key=lambda one: held[one] - there[one])
-    if held[name] < MUCH * there[name]:
+    loss_share = {name: float(losses[kinds == name].sum()) / whole for name in names}
+    token_share = {name: float((kinds == name).mean()) for name in names}
+    name = max(names, key=lambda one: loss_share[one] - token_share[one])
+    if loss_share[name] < MUCH * token_share[name]:
         return ""
-    return f"{percent(held[name])} of the loss is on {percent(there[name])} of the tokens: {name}."
+    return f"{percent(loss_share[name])} of the loss is on {percent(token_share[name])} of the tokens: {name}."
 
 
 def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning: Callable[[int], str]) -> ErrorFinding:
@@ -222,9 +222,9 @@ def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning
 def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]], between: str = "") -> list[Panel]:
     """Passages whose tokens were hard to expect: each with its loss in nats. `between`: what parts tokens in a text."""
     panels: list[Panel] = []
-    found: list[tuple[float, str, str]] = []
+    surprises: list[tuple[float, str, str]] = []
     for number, (tokens, losses) in enumerate(passages, 1):
-        found += [(float(loss), between.join(tokens[:place]), tokens[place]) for place, loss in enumerate(losses)]
+        surprises += [(float(loss), between.join(tokens[:place]), tokens[place]) for place, loss in enumerate(losses)]
         stretch = _most_surprising_stretch(losses)
         panels.append(
             Tokens(
@@ -235,8 +235,8 @@ def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"
                 note=f"{losses.mean():.3f} nats per token in the whole passage of {len(losses):,} tokens.",
             )
         )
-    found.sort(key=lambda one: -one[0])
-    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in found[:MOST_ERRORS]]
+    surprises.sort(key=lambda one: -one[0])
+    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in surprises[:MOST_ERRORS]]
     columns = ["after", "token", "nats", "probability"]
     table = Table(title="Most surprising tokens in these passages", columns=columns, rows=rows, bars=("probability",))
     return [*panels, table] if panels else []

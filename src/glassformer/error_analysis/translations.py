@@ -11,12 +11,12 @@ from torch import nn
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
-from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ErrorRequest, Rows, percent, plural
+from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ErrorRequest, percent, plural
 from glassformer.error_analysis.groups import difference_p, means, quartiles
 from glassformer.error_analysis.words import lengths_of, unknown_tokens
 from glassformer.families.base import EvaluatedPart, Family, Prepared
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
@@ -121,11 +121,11 @@ def chrf_by_source_length(records: Records, scores: Float[Array, " N"]) -> Error
         return ErrorFinding([table])
     first, last = (float(scores[group.rows].mean()) for group in (groups[0], groups[-1]))
     than = "worse" if last < first else "better"
-    sentence = (
+    return ErrorFinding(
+        [table],
         f"Long sources are translated {than}: chrF {last:.1f} for {groups[-1].name} {unit}, {first:.1f} for "
-        f"{groups[0].name}."
+        f"{groups[0].name}.",
     )
-    return ErrorFinding([table], sentence)
 
 
 def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Array, " N"] | None = None) -> ErrorFinding:
@@ -162,7 +162,7 @@ def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Arra
     return ErrorFinding([table], _odd_in_words(traits))
 
 
-def _odd(name: str, chosen: NDArray[np.bool_], scores: Float[Array, " N"]) -> list[str | float | int | None]:
+def _odd(name: str, chosen: NDArray[np.bool_], scores: Float[Array, " N"]) -> list[Cell]:
     share = share_interval(int(chosen.sum()), len(chosen))
     here = float(scores[chosen].mean()) if chosen.any() else None
     rest = float(scores[~chosen].mean()) if not chosen.all() else None

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.data.features.sequences import Sequences
-from glassformer.error_analysis.finding import CHANCE, ErrorFinding, Rows, percent
+from glassformer.error_analysis.finding import CHANCE, ErrorFinding, percent
 from glassformer.error_analysis.groups import among_errors, difference_p, error_rates, quartiles
-from glassformer.rendering.panels import Table, Words
-from glassformer.statistics.overrepresentation import over_represented
+from glassformer.rendering.panels import Cell, Rows, Table, Words
+from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
 from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
@@ -48,8 +48,9 @@ def errors_by_length(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) 
     if not len(mistakes) or not len(rest) or difference_p(mistakes, rest) >= CHANCE:
         return ErrorFinding(panels)
     than = "longer" if mistakes.mean() > rest.mean() else "shorter"
-    sentence = f"Errors are {than}: {mistakes.mean():.3g} {unit} on average against {rest.mean():.3g}."
-    return ErrorFinding(panels, sentence)
+    return ErrorFinding(
+        panels, f"Errors are {than}: {mistakes.mean():.3g} {unit} on average against {rest.mean():.3g}."
+    )
 
 
 def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
@@ -69,34 +70,38 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
     over = over_represented(
         {word: here[word] for word in looked_at}, {word: there[word] for word in looked_at}, errors, rest
     )
-    shown = [row for row in over if row.lift > 1 and row.in_errors][:MOST_SHOWN]
-    rows: Rows = []
-    for row in shown:
-        of_errors, of_rest = row.in_errors / errors, (row.in_all - row.in_errors) / rest
-        counts = [row.in_errors, row.in_all, of_errors, of_rest]
-        rows.append([cut(row.name, 40), *counts, row.rate.value, row.rate.low, row.rate.high, row.holm])
-    sure = [row for row in shown if row.holm < CHANCE]
+    top = [row for row in over if row.lift > 1 and row.in_errors][:MOST_SHOWN]
+    rows = [_trait_row(cut(row.name, 40), row, errors, rest) for row in top]
+    sure = [row for row in top if row.holm < CHANCE]
     if not sure:
         heard = f"None of the {len(looked_at):,} words seen in {LEAST} {noun}s or more is there more often than chance."
     else:
         heard = f"{len(sure)} of the {len(looked_at):,} words seen in {LEAST} {noun}s or more: more often than chance."
-    table = Table(
-        title=title,
-        columns=["word", "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"],
-        rows=rows,
-        bars=("of errors", "of the rest", "error rate"),
-        note=f"{heard} Chance: how often a word would stand in so many errors by chance alone, corrected for looking "
-        "at all of them (Fisher, Holm).",
+    note = (
+        f"{heard} Chance: how often a word would stand in so many errors by chance alone, corrected for looking "
+        "at all of them (Fisher, Holm)."
     )
+    table = _trait_table(title, "word", rows, noun, note)
     if not sure:
         return ErrorFinding([table])
     best = sure[0]
-    sentence = (
+    return ErrorFinding(
+        [table],
         f"Of the {len(looked_at):,} words seen in {LEAST} {noun}s or more, “{best.name}” stands in "
         f"{percent(best.in_errors / errors)} of errors against {percent((best.in_all - best.in_errors) / rest)} of the "
-        "rest."
+        "rest.",
     )
-    return ErrorFinding([table], sentence)
+
+
+def _trait_row(name: str, row: Overrepresentation, errors: int, rest: int) -> list[Cell]:
+    of_rest = (row.in_all - row.in_errors) / rest if rest else None
+    shares = [row.in_errors / errors, of_rest, row.rate.value, row.rate.low, row.rate.high, row.holm]
+    return [name, row.in_errors, row.in_all, *shares]
+
+
+def _trait_table(title: str, first: str, rows: Rows, noun: str, note: str) -> Table:
+    columns = [first, "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"]
+    return Table(title=title, columns=columns, rows=rows, bars=("of errors", "of the rest", "error rate"), note=note)
 
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
@@ -129,9 +134,9 @@ def rare_and_unknown(
     if unknown is not None:
         traits["a token unknown to the tokenizer"] = np.asarray(unknown) > 0
     if seen is not None:
-        fewest = [min((seen.get(word, 0) for word in words_in(text)), default=RARE) for text in texts]
-        traits["a word never seen in training"] = np.array([count == 0 for count in fewest], bool)
-        traits[f"a word seen fewer than {RARE} times in training"] = np.array([count < RARE for count in fewest], bool)
+        fewest = np.array([min((seen.get(word, 0) for word in words_in(text)), default=RARE) for text in texts])
+        traits["a word never seen in training"] = fewest == 0
+        traits[f"a word seen fewer than {RARE} times in training"] = fewest < RARE
     return errors_by_trait("Rare and unknown words in errors", traits, wrong, noun)
 
 
@@ -144,28 +149,21 @@ def errors_by_trait(
         return ErrorFinding()
     over = among_errors(traits, wrong)
     by_name = {row.name: row for row in over}
-    rows: Rows = []
-    for name in traits:
-        if name not in by_name:
-            rows.append([name, 0, 0, 0.0, 0.0, None, None, None, None])
-            continue
-        row = by_name[name]
-        of_rest = (row.in_all - row.in_errors) / rest if rest else None
-        shares = [row.in_errors / errors, of_rest, row.rate.value, row.rate.low, row.rate.high, row.holm]
-        rows.append([name, row.in_errors, row.in_all, *shares])
-    table = Table(
-        title=title,
-        columns=["it has", "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"],
-        rows=rows,
-        bars=("of errors", "of the rest", "error rate"),
-        note=f"Error rate: of the {noun}s that have it, with its interval. Chance: how often it would be in so many "
-        "errors by chance alone.",
+    rows: Rows = [
+        _trait_row(name, by_name[name], errors, rest)
+        if name in by_name
+        else [name, 0, 0, 0.0, 0.0, None, None, None, None]
+        for name in traits
+    ]
+    note = (
+        f"Error rate: of the {noun}s that have it, with its interval. Chance: how often it would be in so many "
+        "errors by chance alone."
     )
+    table = _trait_table(title, "it has", rows, noun, note)
     if not over or over[0].holm >= CHANCE or not rest:
         return ErrorFinding([table])
-    worst = over[0]
-    sentence = (
-        f"{percent(worst.in_errors / errors)} of the errors have {worst.name}, against "
-        f"{percent((worst.in_all - worst.in_errors) / rest)} of the rest."
+    return ErrorFinding(
+        [table],
+        f"{percent(over[0].in_errors / errors)} of the errors have {over[0].name}, against "
+        f"{percent((over[0].in_all - over[0].in_errors) / rest)} of the rest.",
     )
-    return ErrorFinding([table], sentence)

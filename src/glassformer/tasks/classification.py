@@ -82,9 +82,14 @@ class Classification(Labelling):
             f"macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
         )
         details = {"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}}
-        arrays = {"scores": scores.numpy()}
         return Evaluation(
-            metrics, "accuracy", lower_is_better=False, summary=summary, details=details, records=records, arrays=arrays
+            metrics,
+            "accuracy",
+            lower_is_better=False,
+            summary=summary,
+            details=details,
+            records=records,
+            arrays={"scores": scores.numpy()},
         )
 
 
@@ -111,8 +116,8 @@ def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) ->
         return (len(answers) / (len(names) * np.maximum(counts, 1))).astype(np.float32)
     weights = np.ones(len(names), np.float32)
     for pair in spec.split(","):
-        name, said, value = pair.rpartition("=")
-        if not said:
+        name, separator, value = pair.rpartition("=")
+        if not separator:
             raise SettingError(
                 f"training.class_weights wants balanced or a weight by class, {names[0]}=5, not '{pair}'"
             )

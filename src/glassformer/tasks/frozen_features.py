@@ -96,8 +96,8 @@ def compute_features(model: Reader, examples: Inputs) -> Float[Tensor, "N pooled
     model.eval()
     with torch.autocast(device.type, enabled=False):
         for rows, tensors in examples.batches():
-            found = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu()
-            out = found.new_empty(len(examples), *found.shape[1:]) if out is None else out
-            out[torch.from_numpy(rows)] = found
+            batch_features = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu()
+            out = batch_features.new_empty(len(examples), *batch_features.shape[1:]) if out is None else out
+            out[torch.from_numpy(rows)] = batch_features
     model.train(training)
     return torch.empty(0, 0) if out is None else out

@@ -135,10 +135,10 @@ class LanguageModelling(WindowTask):
                 features.flatten(0, 1), model.head.weight, following.flatten(), bias=model.head.bias
             )
             losses = losses.view_as(following).cpu().double()
-            asked = (following != NOTHING).cpu()
+            has_answer = (following != NOTHING).cpu()
             for row, (begin, end, counted) in enumerate(rows):
                 new = slice(counted - begin, None)
-                after = np.flatnonzero(asked[row, new].numpy())
+                after = np.flatnonzero(has_answer[row, new].numpy())
                 columns.add(
                     place=counted + 1 + after,
                     before=(counted - begin + 1 + after).astype(np.int32),
@@ -147,7 +147,7 @@ class LanguageModelling(WindowTask):
                 records.append(
                     {
                         "start": counted + 1,
-                        "tokens": int(asked[row, new].sum()),
+                        "tokens": int(has_answer[row, new].sum()),
                         "loss": float(losses[row, new].sum()),
                         "covered": end - counted,
                     }

@@ -95,8 +95,8 @@ class MaskedModelling(WindowTask):
         """What is hidden follows from the seed, the step and the place in the batch."""
         ids = self.ids_of(step)[:, :-1]
         inputs, answers = self.masking.to_learn(ids, mix(number(step), self._key))
-        read, places, asked = (torch.from_numpy(one) for one in (inputs, *masked_places(answers)))
-        return MaskedBatch(read, places, asked, self.segments(torch.from_numpy(ids)))
+        read, places, hidden = (torch.from_numpy(one) for one in (inputs, *masked_places(answers)))
+        return MaskedBatch(read, places, hidden, self.segments(torch.from_numpy(ids)))
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         inputs, places, answers, *segments = tensors
@@ -151,9 +151,11 @@ class MaskedModelling(WindowTask):
             pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]
             inputs, answers = (stack_rows(device, list(side)) for side in zip(*pairs, strict=True))
             features = model.features(inputs, segments=self.segments(stack_rows(device, blocks)))
-            asked = answers != NOTHING
-            losses, right = (one.cpu().numpy() for one in guess_losses(model.head, features[asked], answers[asked]))
-            row_of, place_of = (found.cpu().numpy() for found in asked.nonzero(as_tuple=True))
+            has_answer = answers != NOTHING
+            losses, right = (
+                one.cpu().numpy() for one in guess_losses(model.head, features[has_answer], answers[has_answer])
+            )
+            row_of, place_of = (axis.cpu().numpy() for axis in has_answer.nonzero(as_tuple=True))
             for row, (begin, end, counted) in enumerate(rows):
                 new = (row_of == row) & (place_of >= counted - begin)
                 columns.add(

@@ -127,8 +127,8 @@ class Translating(Task):
         if not len(rows):
             raise DataError(f"the {part} part holds no pair")
         losses = self._losses(model, pairs, rows)
-        found = self.translations(model, [pairs.source.of(row) for row in rows.tolist()], how)
-        outputs = [self.tokenizer.decode(best[0].ids) for best in found]
+        hypotheses = self.translations(model, [pairs.source.of(row) for row in rows.tolist()], how)
+        outputs = [self.tokenizer.decode(best[0].ids) for best in hypotheses]
         records = [
             {
                 "source": pairs.sources[row],
@@ -139,7 +139,7 @@ class Translating(Task):
                 "tokens": tokens,
                 "exact": output == pairs.targets[row],
             }
-            for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, found, losses, strict=True)
+            for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, hypotheses, losses, strict=True)
         ]
         return judge(records, "greedy" if how.beam == 1 else f"beam {how.beam}", lowercase=lowercase)
 
