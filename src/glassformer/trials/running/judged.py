@@ -21,7 +21,7 @@ from glassformer.families.masked import LoadedMasked
 from glassformer.families.requests import EvaluateOptions
 from glassformer.families.translation import LoadedTranslator
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.windows import rows_on
+from glassformer.tasks.windows import stack_rows
 
 AnyPart = Part | Labelled | Pairs
 WARM_UP, TIMED, LONGEST = 3, 50, 3.0
@@ -60,7 +60,7 @@ def _uses(loaded: Loaded, part: AnyPart) -> Iterator[object]:
     elif isinstance(loaded, LoadedMasked):
         assert isinstance(part, Part)
         ids = pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]
-        window = rows_on(loaded.model.head.weight.device, [ids])
+        window = stack_rows(loaded.model.head.weight.device, [ids])
         yield from (loaded.model(window) for _ in itertools.count())
     elif isinstance(loaded, LoadedTranslator):
         assert isinstance(part, Pairs)
