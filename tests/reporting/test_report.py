@@ -10,7 +10,7 @@ from glassformer.error_analysis.classes import MOST_ERRORS, smaller, worst, wron
 from glassformer.error_analysis.regression import far_numbers
 from glassformer.error_analysis.tokens import MOST_SURPRISING, surprising_passages
 from glassformer.error_analysis.translations import MOST_SCORED, bad_translations
-from glassformer.inspection.learning_view import learning_view
+from glassformer.inspection.views.learning import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
 from glassformer.rendering.curves import MOST_POINTS, curves
 from glassformer.rendering.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words

@@ -1,6 +1,6 @@
-"""Which words have vectors like a word's, and maps on which one sees it."""
+"""Which words have vectors like a word's, and a plane on which one sees it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,6 @@ from glassformer.models.build_input import words_of
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
-from glassformer.rendering.panels import Grid, Panel, Points, Table
-from glassformer.rendering.view import View
 from glassformer.text.tokenizer import Tokenizer
 
 NOTHING = 1e-9
@@ -98,37 +96,7 @@ def no_words(tokenizer: Tokenizer) -> set[int]:
     return found
 
 
-def neighbours_view(several: Sequence[Neighbours]) -> View:
-    """The words nearest to each; of several also a map of all, and how alike those asked for are."""
-    asked = [one.word for one in several]
-    title = f"Words like {', '.join(f'“{word}”' for word in asked)}"
-    if len(several) == 1:
-        words = several[0].words
-        note = f"Nearest to “{asked[0]}”: {', '.join(one.strip() for one in words[:3])}." if words else ""
-        return View(title, [_table("", several[0])], note)
-    alike = cosines(np.stack([one.vectors[0] for one in several]))
-    panels: list[Panel] = [_table(f"Like “{one.word}”", one) for one in several]
-    labels = [word for one in several for word in (one.word, *one.words)]
-    groups = [one.word for one in several for _ in range(len(one.words) + 1)]
-    panels.append(
-        map_of(np.concatenate([one.vectors for one in several]), labels, groups, title="All of them on a map")
-    )
-    panels.append(
-        Grid(title="How alike the words are", values=alike, rows=asked, columns=asked, signed=True, high=1.0,
-             numbers=True, formula=COSINE)
-    )  # fmt: skip
-    first, second = closest(alike)
-    note = f"Most alike: “{asked[first]}” and “{asked[second]}” (cosine {alike[first, second]:.2f})."
-    return View(title, panels, note)
-
-
 COSINE = "cos(a, b) = a·b / (|a| |b|)"
-
-
-def _table(title: str, near: Neighbours) -> Table:
-    rows = list(zip(near.words, near.dots.tolist(), near.cosines.tolist(), strict=True))
-    bars = ("cosine",) if all(one >= 0 for _, _, one in rows) else ()
-    return Table(title=title, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)
 
 
 def cosines(vectors: Float[Array, "N d"]) -> Float[Array, "N N"]:
@@ -142,18 +110,6 @@ def closest(alike: Float[Array, "N N"]) -> tuple[int, int]:
     above = np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, -np.inf)
     first, second = np.unravel_index(above.argmax(), above.shape)
     return int(first), int(second)
-
-
-def map_of(
-    vectors: Float[Array, "N d"], labels: Sequence[str], groups: Sequence[str] = (), *, title: str = ""
-) -> Points:
-    """Vectors on a plane, with how much of their spread each direction shows."""
-    points, shares = plane(vectors)
-    names = [
-        f"{which} direction ({share:.0%} of the spread)"
-        for which, share in zip(("first", "second"), shares, strict=True)
-    ]
-    return Points(title=title, points=points, labels=labels, groups=groups, x_name=names[0], y_name=names[1])
 
 
 def plane(

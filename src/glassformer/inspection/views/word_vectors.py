@@ -1,4 +1,6 @@
-"""One word in several sentences: how its vector, the same at the input, takes on what stands around it."""
+"""Word vectors: one word in several sentences, whose vector, the same at the input, takes on what stands around it; and
+the words nearest to a word.
+"""
 
 import re
 from collections.abc import Sequence
@@ -14,11 +16,14 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.layers import passed, vectors_by_layer
-from glassformer.inspection.nearest import COSINE, closest, cosines, plane
+from glassformer.inspection.nearest import COSINE, Neighbours, closest, cosines, neighbours_of, plane
+from glassformer.inspection.views.registry import register_view
+from glassformer.inspection.views.request import LookRequest
+from glassformer.models.build_input import words_of
 from glassformer.models.reader import BagReader, Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
-from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points
+from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table
 from glassformer.rendering.view import View
 from glassformer.text.places import Span, tokens_of
 from glassformer.text.shown import cut
@@ -28,6 +33,47 @@ AROUND = 14
 """Characters of a sentence that are shown on each side of the word."""
 LONGEST = 60
 """Characters of a sentence that an error shows."""
+
+
+WITH_CONTEXT = (TokenModel, Reader, Seq2Seq)
+"""Models in which the vector of a word depends on what stands around it."""
+
+
+@register_view(
+    "word",
+    options=("word",),
+    texts="several",
+    needs=lambda loaded: loaded.tokenizer is not None and isinstance(loaded.model, WITH_CONTEXT),
+)
+def word(request: LookRequest) -> View:
+    if request.word is None:
+        raise Misuse('the view word needs a word: --word bank "by the bank" "at the bank"')
+    if not request.texts:
+        raise Misuse(f"--word {request.word} compares the word in several texts, and there are none")
+    sentences: list[str] = []
+    vectors, layers = [], [""]
+    for text, example in zip(request.texts, request.encode_all(), strict=True):
+        spans = find_word(request.word, str(text), request.source_tokenizer, example.ids)
+        places = [(start + example.words.start, end + example.words.start) for start, end in spans]
+        layers, of_text = word_vectors(request.model, example.inputs, places)
+        sentences += [str(text)] * len(spans)
+        vectors.append(of_text)
+    return word_view(request.word, sentences, np.concatenate(vectors), layers)
+
+
+@register_view(
+    "nearest",
+    texts="several",
+    needs=lambda loaded: isinstance(loaded.model, BagReader) or words_of(loaded.model) is not None,
+)
+def nearest(request: LookRequest) -> View:
+    if not request.texts:
+        raise Misuse("the view nearest needs words: glassformer look RUN good bad --view nearest")
+    tokenizer = request.source_tokenizer
+    return neighbours_view([neighbours_of(request.model, tokenizer, str(text)) for text in request.texts])
+
+
+# --- a word in its context ---
 
 
 def places_of(word: str, text: str) -> list[Span]:
@@ -76,7 +122,7 @@ def word_vectors(
     """
     if isinstance(model, BagReader):
         raise Misuse("a bag of words has one vector for a word, whatever stands around it")
-    if not isinstance(model, TokenModel | Reader | Seq2Seq):
+    if not isinstance(model, WITH_CONTEXT):
         raise Misuse(f"{type(model).__name__} is a model of one's own: what its layers are, only it knows")
     vectors = vectors_by_layer(model, "encoder", inputs)[:-1]
     layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == model.encoder.width]
@@ -135,3 +181,48 @@ def _labels(word: str, sentences: Sequence[str]) -> list[str]:
 
 def _short(text: str) -> str:
     return cut(" ".join(text.split()), LONGEST)
+
+
+# --- words near a word ---
+
+
+def neighbours_view(several: Sequence[Neighbours]) -> View:
+    """The words nearest to each; of several also a map of all, and how alike those asked for are."""
+    asked = [one.word for one in several]
+    title = f"Words like {', '.join(f'“{word}”' for word in asked)}"
+    if len(several) == 1:
+        words = several[0].words
+        note = f"Nearest to “{asked[0]}”: {', '.join(one.strip() for one in words[:3])}." if words else ""
+        return View(title, [_table("", several[0])], note)
+    alike = cosines(np.stack([one.vectors[0] for one in several]))
+    panels: list[Panel] = [_table(f"Like “{one.word}”", one) for one in several]
+    labels = [word for one in several for word in (one.word, *one.words)]
+    groups = [one.word for one in several for _ in range(len(one.words) + 1)]
+    panels.append(
+        map_of(np.concatenate([one.vectors for one in several]), labels, groups, title="All of them on a map")
+    )
+    panels.append(
+        Grid(title="How alike the words are", values=alike, rows=asked, columns=asked, signed=True, high=1.0,
+             numbers=True, formula=COSINE)
+    )  # fmt: skip
+    first, second = closest(alike)
+    note = f"Most alike: “{asked[first]}” and “{asked[second]}” (cosine {alike[first, second]:.2f})."
+    return View(title, panels, note)
+
+
+def map_of(
+    vectors: Float[Array, "N d"], labels: Sequence[str], groups: Sequence[str] = (), *, title: str = ""
+) -> Points:
+    """Vectors on a plane, with how much of their spread each direction shows."""
+    points, shares = plane(vectors)
+    names = [
+        f"{which} direction ({share:.0%} of the spread)"
+        for which, share in zip(("first", "second"), shares, strict=True)
+    ]
+    return Points(title=title, points=points, labels=labels, groups=groups, x_name=names[0], y_name=names[1])
+
+
+def _table(title: str, near: Neighbours) -> Table:
+    rows = list(zip(near.words, near.dots.tolist(), near.cosines.tolist(), strict=True))
+    bars = ("cosine",) if all(one >= 0 for _, _, one in rows) else ()
+    return Table(title=title, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)

@@ -1,12 +1,31 @@
-"""Which words decided, as a view: every token shaded by how much it spoke for the answer, in two ways."""
+"""Attribution, or saliency: which words decided. Each is shaded by how much it spoke for the answer, in two ways."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
-from glassformer.inspection.attribution import Matrix, Shares, agreement
-from glassformer.rendering.panels import Grid, Panel, Table, Tokens
+from glassformer.families.base import Family
+from glassformer.families.labelling import LabellingFamily, LoadedPredictor
+from glassformer.inspection.attribution import (
+    Matrix,
+    Shares,
+    agreement,
+    gradient_times_input,
+    leave_one_out,
+    score_in_words,
+    translation_gradients,
+)
+from glassformer.inspection.left_out import left_out_in_words
+from glassformer.inspection.lens import next_of
+from glassformer.inspection.views.registry import WRITTEN, register_view
+from glassformer.inspection.views.request import LookRequest
+from glassformer.models.seq2seq import Seq2Seq
+from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
 from glassformer.rendering.view import View
+from glassformer.tasks.answers import Classes
 
 WAYS = ("gradient × input", "leave-one-out")
 STRONGEST = 12
@@ -23,7 +42,80 @@ ONE_AND_THE_SAME = (
 )
 
 
-def decided_view(
+@dataclass(frozen=True)
+class Explained:
+    """The output that is explained."""
+
+    index: int | None
+    """Its place among the outputs; None: the only one, a number."""
+    answer: str
+    probability: float | None = None
+    against: str = ""
+    """Of two classes that share one score, the other."""
+
+
+@register_view(
+    "attribution",
+    options=WRITTEN,
+    quick=True,
+    needs=lambda loaded: loaded.family.is_trained and loaded.family.text_loss,
+    aliases=("decided",),
+)
+def attribution(request: LookRequest) -> View:
+    example, model = request.example, request.model
+    how = left_out_in_words(model)
+    if isinstance(model, Seq2Seq):
+        assert example.answer_ids is not None
+        of_source, of_written = translation_gradients(model, example.inputs, example.answer_ids)
+        return translation_attribution_view(
+            example.tokens,
+            example.answers or [],
+            of_source,
+            leave_one_out(model, example.inputs, example.answer_ids, stay=request.marks),
+            answer=example.output,
+            written=example.written or [],
+            prefix=of_written,
+            how=how,
+        )
+    output = explained_output(request.loaded.family, request.loaded, request)
+    view = attribution_view(
+        example.parts,
+        gradient_times_input(model, example.inputs, output.index),
+        leave_one_out(model, example.inputs, output.index, stay=request.marks),
+        answer=output.answer,
+        probability=output.probability,
+        score=score_in_words(model, output.index, output.answer, against=output.against),
+        how=how,
+        grid=example.square,
+    )
+    if example.pixels is None:
+        return view
+    return replace(view, panels=[Gallery(images=[example.pixels], captions=[example.text]), *view.panels])
+
+
+@singledispatch
+def explained_output(family: Family, loaded: Any, request: LookRequest) -> Explained:
+    """What is explained of an example: the token that a model expects next, the class or number that it says."""
+    likeliest = next_of(request.model, request.example.inputs, most=1, never=request.never)
+    token = request.tokenizer.shown(likeliest.ids[0])
+    answer = token if token.strip() else repr(token)
+    return Explained(likeliest.ids[0], answer, float(likeliest.probabilities[0]))
+
+
+@explained_output.register
+def _(family: LabellingFamily, loaded: LoadedPredictor, request: LookRequest) -> Explained:
+    prediction, answers = loaded.predict(request.text), loaded.answers
+    if prediction.labels is not None and prediction.probabilities is not None:  # the likeliest is explained
+        name = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
+        return Explained(list(prediction.probabilities).index(name), name, prediction.probabilities[name])
+    if prediction.label is None or not isinstance(answers, Classes):
+        return Explained(None, f"{prediction.value:.4g}")
+    index = answers.names.index(prediction.label)
+    against = answers.names[1 - index] if answers.outputs == 1 else ""
+    return Explained(index, prediction.label, prediction.probability, against)
+
+
+def attribution_view(
     tokens: Sequence[str],
     gradient: Shares,
     left_out: Shares,
@@ -60,7 +152,7 @@ def decided_view(
     return View(_title("What decided", answer, probability), panels, _sentences(*said, _agreement(gradient, left_out)))
 
 
-def decided_translation_view(
+def translation_attribution_view(
     source: Sequence[str],
     output: Sequence[str],
     gradients: Matrix,

@@ -3,13 +3,26 @@
 from collections.abc import Sequence
 
 from glassformer.data.packing.prefixes import training_pairs
+from glassformer.inspection.views.registry import register_view
+from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
-from glassformer.text.merging import Merge
+from glassformer.text.merging import Merge, learned_merges, merges_of
 from glassformer.text.shown import cut, visible
 
 FIRST = 30
 """Merges of the whole tokenizer that are shown."""
+
+
+@register_view("merges", needs=lambda loaded: loaded.tokenizer is not None and loaded.tokenizer.kind == "bpe")
+def merges(request: LookRequest) -> View:
+    text, tokenizer = str(request.text), request.source_tokenizer
+    return merges_view(text, merges_of(tokenizer, text), learned_merges(tokenizer))
+
+
+@register_view("pairs", needs=lambda loaded: loaded.family.predicts_next)
+def pairs(request: LookRequest) -> View:
+    return pairs_view(request.example.tokens, between=" " if request.tokenizer.kind == "word" else "")
 
 
 def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, str]]) -> View:
