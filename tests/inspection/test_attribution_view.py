@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.config.presets import IMAGE, MIXED, TABLE
 from glassformer.inspection.attribution import gradient_times_input, leave_one_out
-from glassformer.inspection.left_out import left_out_in_words
+from glassformer.inspection.occlusion import occlusion_in_words
 from glassformer.inspection.views.attribution import (
     ONE_AND_THE_SAME,
     STRONGEST,
@@ -127,12 +127,12 @@ def test_a_translation() -> None:
 
 
 def test_what_leaving_out_means() -> None:
-    assert left_out_in_words(writer_of("window")) == "it is removed from the text"
-    assert left_out_in_words(reader_of("average")) == "it is removed from the text"
-    assert left_out_in_words(reader_of("bag", weighting="counts")) == "its share of the sum is taken away"
-    assert "keep their weights" in left_out_in_words(reader_of("bag", weighting="tfidf"))
-    columns, image, mixed = (left_out_in_words(reader_of("transformer", kind)) for kind in (TABLE, IMAGE, MIXED))
+    assert occlusion_in_words(writer_of("window")) == "it is removed from the text"
+    assert occlusion_in_words(reader_of("average")) == "it is removed from the text"
+    assert occlusion_in_words(reader_of("bag", weighting="counts")) == "its share of the sum is taken away"
+    assert "keep their weights" in occlusion_in_words(reader_of("bag", weighting="tfidf"))
+    columns, image, mixed = (occlusion_in_words(reader_of("transformer", kind)) for kind in (TABLE, IMAGE, MIXED))
     assert columns == "a number is put at its mean, a category at an unknown value"
     assert image == "a patch is painted over with the mean colour of the training images"
     assert mixed == f"{columns}; {image}; a word is removed"
-    assert left_out_in_words(reader_of("linear", IMAGE)).startswith("a pixel is painted")
+    assert occlusion_in_words(reader_of("linear", IMAGE)).startswith("a pixel is painted")

@@ -41,18 +41,18 @@ class Neighbours:
 
 def word_table(model: nn.Module) -> Float[Array, "V d"]:
     """A model's word vectors; of a translator those of the source; of a bag of words what each word adds."""
-    found: nn.Module | None = None
+    table: nn.Module | None = None
     if isinstance(model, BagReader):
         return numbers_of(model.bag.table.weight[: model.bag.vocab])
     if isinstance(model, Seq2Seq):
-        found = model.embed_source
+        table = model.embed_source
     elif isinstance(model, TokenModel | Reader):
-        found = words_of(model.embed)
+        table = words_of(model.embed)
     else:
         raise Misuse(f"{type(model).__name__} is a model of one's own: where its word vectors are, only it knows")
-    if not isinstance(found, WordVectors):
+    if not isinstance(table, WordVectors):
         raise Misuse("this model has no word vectors: its words are one-hot, or it reads none (model.embed vectors)")
-    return numbers_of(found.table.weight)
+    return numbers_of(table.table.weight)
 
 
 def word_id(word: str, tokenizer: Tokenizer) -> int:
@@ -80,20 +80,20 @@ def neighbours_of(model: nn.Module, tokenizer: Tokenizer, word: str, *, most: in
     table = word_table(model)
     id = word_id(word, tokenizer)
     beyond = range(tokenizer.vocab_size, len(table))  # a table may have more rows than there are tokens
-    found = nearest(table, id, most, skip={*no_words(tokenizer), *beyond})
-    return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(one) for one in found], table[[id, *found]])
+    rows = nearest(table, id, most, skip={*no_words(tokenizer), *beyond})
+    return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(one) for one in rows], table[[id, *rows]])
 
 
 def no_words(tokenizer: Tokenizer) -> set[int]:
     """Special tokens, bytes that are only part of a character, signs that are never printed, and ids of no token."""
-    found = set(tokenizer.specials)
+    ids = set(tokenizer.specials)
     for id in range(tokenizer.vocab_size):
         try:
             if not tokenizer.token_bytes(id).decode().strip().isprintable():
-                found.add(id)
+                ids.add(id)
         except (IndexError, UnicodeDecodeError):
-            found.add(id)
-    return found
+            ids.add(id)
+    return ids
 
 
 COSINE = "cos(a, b) = a·b / (|a| |b|)"

@@ -154,8 +154,8 @@ def role_places(ids: Sequence[int]) -> Bool[Array, "R T T"]:
     """Where a head with each role looks from each token; a row without a place does not count."""
     size = len(ids)
     at, to = np.indices((size, size))
-    kept = np.asarray(ids)
-    same = (kept[:, None] == kept) & (to < at)
+    tokens = np.asarray(ids)
+    same = (tokens[:, None] == tokens) & (to < at)
     last = np.where(same.any(-1), size - 1 - same[:, ::-1].argmax(-1), size)
     places = {
         "previous": to == at - 1,

@@ -11,7 +11,7 @@ from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
 from glassformer.families.model_input import Example
-from glassformer.inspection.views.registry import HEADS, WRITTEN, all_views, views_of
+from glassformer.inspection.views.registry import all_views, views_of
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.view import View, Views
 from glassformer.text.shown import cut
@@ -88,16 +88,16 @@ def _implied(options: Mapping[str, Any]) -> str | None:
 def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequence[Example]) -> None:
     """Whether this run has the view, and the view these options."""
     views, own = all_views(), views_of(loaded)
-    if name == "learning" and name not in own:
-        raise Misuse(f"{loaded.run.path} kept no moments of its training: train with --keep-checkpoints")
+    if name not in (ALL, *own) and views[name].otherwise:
+        raise Misuse(f"{loaded.run.path} {views[name].otherwise}")
     if name not in (ALL, *own):
         raise Misuse(
             f"{loaded.run.path} ({loaded.config.task}, {loaded.config.model.encoder}) has no {name} to look at; it has "
             f"{', '.join(own)}"
         )
-    taken = (*HEADS, *WRITTEN) if name == ALL else views[name].options
+    kinds = [kind for kind in views.values() if kind.quick] if name == ALL else [views[name]]
     for option in options:
-        if option not in taken:
+        if not any(option in kind.options for kind in kinds):
             able = [other for other, kind in views.items() if option in kind.options]
             raise Misuse(f"{flag_of(option)} is nothing to the view {name}; it is for {', '.join(able)}")
     if texts and name != ALL and views[name].texts == "none":

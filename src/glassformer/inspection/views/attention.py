@@ -151,13 +151,13 @@ def check_choice(sizes: Sequence[int], layer: int | None, head: int | None) -> N
 
 def chosen(sizes: Sequence[int], layer: int | None, head: int | None) -> str:
     """Which layers and heads are meant, in words."""
-    said = []
+    choices = []
     for name, value, count in zip(("layer", "head"), (layer, head), sizes, strict=True):
         if value is not None:
-            said.append(f"{name} {value}")
+            choices.append(f"{name} {value}")
         else:
-            said.append(f"mean over {count} {name}s" if count > 1 else f"1 {name}")
-    return ", ".join(said)
+            choices.append(f"mean over {count} {name}s" if count > 1 else f"1 {name}")
+    return ", ".join(choices)
 
 
 def share_on(weights: Float[Array, "*heads T S"], places: Sequence[Sequence[int]]) -> NDArray[Any]:

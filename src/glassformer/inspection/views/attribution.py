@@ -18,8 +18,8 @@ from glassformer.inspection.attribution import (
     score_in_words,
     translation_gradients,
 )
-from glassformer.inspection.left_out import left_out_in_words
 from glassformer.inspection.lens import next_of
+from glassformer.inspection.occlusion import occlusion_in_words
 from glassformer.inspection.views.registry import WRITTEN, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.models.seq2seq import Seq2Seq
@@ -63,7 +63,7 @@ class Explained:
 )
 def attribution(request: LookRequest) -> View:
     example, model = request.example, request.model
-    how = left_out_in_words(model)
+    how = occlusion_in_words(model)
     if isinstance(model, Seq2Seq):
         assert example.answer_ids is not None
         of_source, of_written = translation_gradients(model, example.inputs, example.answer_ids)
@@ -148,8 +148,9 @@ def attribution_view(
                 )
             )
     panels.append(_strongest(tokens, gradient, left_out))
-    said = [f"What is explained is {score}." if score else "", _for_and_against(tokens, gradient)]
-    return View(_title("What decided", answer, probability), panels, _sentences(*said, _agreement(gradient, left_out)))
+    explained = f"What is explained is {score}." if score else ""
+    note = _sentences(explained, _for_and_against(tokens, gradient), _agreement(gradient, left_out))
+    return View(_title("What decided", answer, probability), panels, note)
 
 
 def translation_attribution_view(
@@ -175,18 +176,18 @@ def translation_attribution_view(
         panels.append(_from_each("from what was written before", prefix, output, written, "written before"))
     whole = gradients.sum(0)
     panels += [*_tokens_panels(source, whole, left_out, how), _strongest(source, whole, left_out)]
-    said = "What is explained is the log-probability of the output: of each token, and of all of it together."
-    note = _sentences(said, _for_and_against(source, whole), _agreement(whole, left_out))
+    explained = "What is explained is the log-probability of the output: of each token, and of all of it together."
+    note = _sentences(explained, _for_and_against(source, whole), _agreement(whole, left_out))
     return View(_title("What decided the translation", answer, probability), panels, note)
 
 
-def _from_each(title: str, values: Matrix, output: Sequence[str], given: Sequence[str], name: str) -> Grid:
+def _from_each(title: str, values: Matrix, output: Sequence[str], inputs: Sequence[str], name: str) -> Grid:
     """What every token that was given spoke for each token of the output."""
     return Grid(
         title=f"{title}: gradient × input",
         values=values,
         rows=output,
-        columns=given,
+        columns=inputs,
         row_name="output",
         column_name=name,
         signed=True,
@@ -211,29 +212,29 @@ def _strongest(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> Tab
 
 def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
     order = np.argsort(-gradient, kind="stable").tolist()
-    said = []
+    clauses = []
     for name, places, sign in (("for", order, 1), ("against", order[::-1], -1)):
         named = [f"'{tokens[at]}' ({gradient[at]:+.3g})" for at in places[:NAMED] if sign * gradient[at] > 0]
         if named:
-            said.append(
+            clauses.append(
                 f"most {name} it speak {', '.join(named)}" if len(named) > 1 else f"{name} it speaks {named[0]}"
             )
-    text = "; ".join(said)
+    text = "; ".join(clauses)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def _agreement(gradient: Shares, left_out: Shares) -> str:
-    found = agreement(gradient, left_out)
-    if found is None:
+    correlation = agreement(gradient, left_out)
+    if correlation is None:
         return ""
     apart = np.nanmax(np.abs(gradient - left_out))
     if apart <= ROUNDING * np.abs(gradient).max():
         return ONE_AND_THE_SAME
-    if found >= IN_PART:
-        return f"The two ways agree{'' if found >= AGREE else ' in part'} (correlation {found:.2f})."
+    if correlation >= IN_PART:
+        return f"The two ways agree{'' if correlation >= AGREE else ' in part'} (correlation {correlation:.2f})."
     return (
-        f"The two ways disagree (correlation {found:.2f}): here the gradient is a poor guide to what happens without a "
-        "token, and neither should be trusted alone."
+        f"The two ways disagree (correlation {correlation:.2f}): here the gradient is a poor guide to what happens "
+        "without a token, and neither should be trusted alone."
     )
 
 
@@ -245,8 +246,8 @@ def _title(what: str, answer: str, probability: float | None) -> str:
     return f"{what}: {answer}" if probability is None else f"{what}: {answer} ({100 * probability:.1f} %)"
 
 
-def _sentences(*said: str) -> str:
-    return " ".join(one for one in said if one)
+def _sentences(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _number(value: np.float32) -> float | None:

@@ -29,8 +29,8 @@ HELD_OUT = 64
 )
 def roles(request: LookRequest) -> View:
     """Over the texts given, which are shown with what each head does, or over the validation part."""
-    given = request.encode_all()
-    examples = given or validation_examples(request.loaded, HELD_OUT, request.say)
+    own = request.encode_all()
+    examples = own or validation_examples(request.loaded, HELD_OUT, request.say)
     stacks = [stack for stack in sizes_of(request.model) if stack in OF_ONE_TEXT]
     panels: list[Panel] = []
     notes = []
@@ -39,9 +39,9 @@ def roles(request: LookRequest) -> View:
         view = roles_view(heads)
         notes.append(view.note if len(stacks) == 1 else f"{stack.capitalize()}: {view.note}")
         panels += view.panels
-        if len(given) == 1:
-            weights = attention_of(request.model, given[0].inputs)[stack]
-            rows, columns = given[0].sides[stack]
+        if len(own) == 1:
+            weights = attention_of(request.model, own[0].inputs)[stack]
+            rows, columns = own[0].sides[stack]
             panels.append(
                 Heads(
                     title="In this text",
@@ -79,26 +79,26 @@ def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
 def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each head does") -> View:
     """Every head's role in words and numbers, and all of them as one picture."""
     heads = [one for layer in roles for one in layer]
-    even, shown = heads[0].even, list(heads[0].counts)
+    even, counting = heads[0].even, list(heads[0].counts)
     labels = [f"{one.layer}.{one.head}" for one in heads]
     lines = [("spread evenly", "what such a head would score", even)]
     lines = [*((label, one.name, one.own) for label, one in zip(labels, heads, strict=True)), *lines]
     table = Table(
         title="Heads",
-        columns=["head", "what it does", *shown, "distance", "tokens"],
+        columns=["head", "what it does", *counting, "distance", "tokens"],
         rows=[
-            [label, words, *(of.shares[role] for role in shown), round(of.distance, 2), round(of.tokens, 2)]
+            [label, words, *(of.shares[role] for role in counting), round(of.distance, 2), round(of.tokens, 2)]
             for label, words, of in lines
         ],
-        bars=shown,
+        bars=counting,
         note="Shares of a head's weights, averaged over tokens. distance: how far away it looks, in tokens; tokens: "
         "how many it looks at, exp of the entropy.",
     )
     grid = Grid(
         title="Where heads look",
-        values=np.array([[of.shares[role] for role in shown] for _, _, of in lines]),
+        values=np.array([[of.shares[role] for role in counting] for _, _, of in lines]),
         rows=[*map(_called, heads), lines[-1][0]],
-        columns=shown,
+        columns=counting,
         row_name="head",
         column_name="looks at",
         high=1.0,
@@ -116,9 +116,9 @@ def _called(one: HeadRole) -> str:
 def _in_words(heads: Sequence[HeadRole]) -> str:
     """How many heads have which role, the most frequent first."""
     plain = Counter(one.role for one in heads if one.role is not None)
-    found = "; ".join(_counted(count, ROLES[role]) for role, count in plain.most_common())
+    listed = "; ".join(_counted(count, ROLES[role]) for role, count in plain.most_common())
     return (
-        f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {found}' if found else ''}. "
+        f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {listed}' if listed else ''}. "
         f"Measured at {heads[0].tokens:,} tokens."
     )
 

@@ -22,11 +22,14 @@ from glassformer.rendering.panels import Frames, Panel, Rows, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs import history
 
+NOTHING_KEPT = "kept no moments of its training: train with --keep-checkpoints"
 SAMPLE = 60
 """Tokens that a language model writes at each moment."""
 
 
-@register_view("learning", options=WRITTEN, needs=lambda loaded: bool(history.steps_of(loaded.run)))
+@register_view(
+    "learning", options=WRITTEN, needs=lambda loaded: bool(history.steps_of(loaded.run)), otherwise=NOTHING_KEPT
+)
 def learning(request: LookRequest) -> View:
     return learning_of(request.loaded, request.text, request.example)
 
@@ -35,7 +38,7 @@ def learning_of(loaded: Loaded, text: Example, example: ModelInput) -> View:
     """The same example at every moment that was kept: attention, the lens's guesses, and what the model says."""
     steps = history.steps_of(loaded.run)
     if not steps:
-        raise Misuse(f"{loaded.run.path} kept no moments of its training: train with --keep-checkpoints")
+        raise Misuse(f"{loaded.run.path} {NOTHING_KEPT}")
     moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
     frames = []
     for step in steps:

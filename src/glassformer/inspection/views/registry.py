@@ -44,6 +44,8 @@ class ViewKind:
     """Made of one text in a moment: part of the page of everything."""
     needs: Callable[[Loaded], bool] = lambda loaded: True
     """Whether a run has it."""
+    otherwise: str = ""
+    """What to say of a run that has it not, where its other views are no help."""
     aliases: tuple[str, ...] = ()
     """Names that it had before."""
 

@@ -59,6 +59,6 @@ def pairs_view(tokens: Sequence[str], *, between: str = "") -> View:
     """What a language model learns from one sentence."""
     pairs = training_pairs(tokens, between)
     rows = [(number, prefix, visible(answer)) for number, (prefix, answer) in enumerate(pairs, 1)]
-    shown = Table(columns=("pair", "given", "comes next"), rows=rows)
+    table = Table(columns=("pair", "given", "comes next"), rows=rows)
     note = f"{len(tokens)} tokens make {len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}."
-    return View("One sentence as its training pairs", [shown], note)
+    return View("One sentence as its training pairs", [table], note)

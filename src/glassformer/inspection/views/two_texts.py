@@ -96,38 +96,40 @@ def _(family: EmbeddingFamily, loaded: LoadedEmbedder, example: ModelInput, text
 
 def versus_view(a: Side, b: Side, *, title: str = "Two texts, one model") -> View:
     """What the model says of both, how far apart they are after every layer, and where it looks in each."""
-    compared = compare_sides(a, b)
+    difference = compare_sides(a, b)
     panels: list[Panel] = [_answers(a, b), *_tokens(a, b)]
-    if compared.layers:
-        panels += [_lines([("", compared)]), _layers(compared)]
-    return View(title, [*panels, *_attention(a, b)], f"{_texts(a, b)} {verdict(a, b, compared)}")
+    if difference.layers:
+        panels += [_lines([("", difference)]), _layers(difference)]
+    return View(title, [*panels, *_attention(a, b)], f"{_texts(a, b)} {verdict(a, b, difference)}")
 
 
 def versus_runs_view(runs: Sequence[tuple[str, Side, Side]], *, title: str = "Two texts, several models") -> View:
     """The same two texts as several runs see them: one trained with positions and one without, say."""
-    compared = [(name, compare_sides(a, b)) for name, a, b in runs]
+    differences = [(name, compare_sides(a, b)) for name, a, b in runs]
     rows = [
-        (name, a.output.summary, b.output.summary, found.largest, "yes" if found.apart else "no")
-        for (name, a, b), (_, found) in zip(runs, compared, strict=True)
+        (name, a.output.summary, b.output.summary, difference.largest, "yes" if difference.apart else "no")
+        for (name, a, b), (_, difference) in zip(runs, differences, strict=True)
     ]
     columns = ("run", "says of the first", "of the second", "largest difference of scores", "tells them apart")
     panels: list[Panel] = [Table(columns=columns, rows=rows)]
     cut_alike = len({(tuple(a.tokens), tuple(b.tokens)) for _, a, b in runs}) == 1
     for name, a, b in runs[:1] if cut_alike else runs:
         panels += _tokens(a, b, "" if cut_alike else f"{name}: ")
-    if all(found.layers for _, found in compared):
-        panels.append(_lines(compared))
+    if all(difference.layers for _, difference in differences):
+        panels.append(_lines(differences))
     for name, a, b in runs:
         panels += _attention(a, b, f"{name}: ")
-    said = [f"{name}: {verdict(a, b, found)}" for (name, a, b), (_, found) in zip(runs, compared, strict=True)]
-    return View(title, panels, " ".join([_texts(*runs[0][1:]), *said]))
+    verdicts = [
+        f"{name}: {verdict(a, b, difference)}" for (name, a, b), (_, difference) in zip(runs, differences, strict=True)
+    ]
+    return View(title, panels, " ".join([_texts(*runs[0][1:]), *verdicts]))
 
 
-def verdict(a: Side, b: Side, compared: Difference) -> str:
+def verdict(a: Side, b: Side, difference: Difference) -> str:
     """Whether the model can tell the two apart, in words."""
-    by = f"largest difference of its scores: {compared.largest:.3g}"
-    if not compared.apart:
-        how = "but for rounding" if compared.largest else "to the last digit"
+    by = f"largest difference of its scores: {difference.largest:.3g}"
+    if not difference.apart:
+        how = "but for rounding" if difference.largest else "to the last digit"
         return f"This model gives both the same answer {how} ({by}): it cannot tell them apart."
     if a.output.cosine is not None:
         return f"The cosine of their vectors is {a.output.cosine:.3f}."
@@ -158,11 +160,11 @@ def _answers(a: Side, b: Side) -> Table:
         return Table(title="how alike the two vectors are", columns=("cosine",), rows=[(a.output.cosine,)])
     if not a.output.probabilities and not b.output.probabilities:
         return Table(title=title, columns=columns[1:], rows=[(a.output.summary, b.output.summary)])
-    found = [
+    pairs = [
         (name, a.output.probabilities.get(name), b.output.probabilities.get(name))
         for name in dict.fromkeys([*a.output.probabilities, *b.output.probabilities])
     ]
-    rows = sorted(found, key=lambda row: [-1.0 if one is None else one for one in row[1:]], reverse=True)
+    rows = sorted(pairs, key=lambda row: [-1.0 if one is None else one for one in row[1:]], reverse=True)
     return Table(title=title, columns=columns, rows=rows, bars=columns[1:])
 
 
@@ -191,9 +193,10 @@ def _moved(tokens: Sequence[str], others: Sequence[str]) -> Float[Array, "1 T"]:
     return np.array([moved], dtype=np.float32)
 
 
-def _lines(compared: Sequence[tuple[str, Difference]]) -> Lines:
+def _lines(differences: Sequence[tuple[str, Difference]]) -> Lines:
     series = [
-        Line(name=name, x=list(range(len(found.layers))), y=found.distances, dots=True) for name, found in compared
+        Line(name=name, x=list(range(len(difference.layers))), y=difference.distances, dots=True)
+        for name, difference in differences
     ]
     return Lines(
         title="how far apart the two texts are",
@@ -203,6 +206,6 @@ def _lines(compared: Sequence[tuple[str, Difference]]) -> Lines:
     )
 
 
-def _layers(compared: Difference) -> Table:
-    rows = list(zip(compared.layers, compared.cosines, compared.distances, strict=True))
+def _layers(difference: Difference) -> Table:
+    rows = list(zip(difference.layers, difference.cosines, difference.distances, strict=True))
     return Table(columns=("after", "cosine", "distance / mean length"), rows=rows, note=OF_LAYERS)

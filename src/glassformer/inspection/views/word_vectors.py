@@ -83,10 +83,10 @@ def places_of(word: str, text: str) -> list[Span]:
     its own, it is found inside others.
     """
     whole = re.escape(word)
-    found = [match.span() for match in re.finditer(rf"(?<!\w){whole}(?!\w)", text, re.IGNORECASE)]
-    if not found and word.isalpha() and word.lower() == word.upper():
-        found = [match.span() for match in re.finditer(whole, text)]
-    return found
+    spans = [match.span() for match in re.finditer(rf"(?<!\w){whole}(?!\w)", text, re.IGNORECASE)]
+    if not spans and word.isalpha() and word.lower() == word.upper():
+        spans = [match.span() for match in re.finditer(whole, text)]
+    return spans
 
 
 def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | None = None) -> list[Span]:
@@ -101,11 +101,11 @@ def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | N
     if not places:
         raise Misuse(f"the sentence '{_short(text)}' does not hold the word '{word}'")
     spans: list[Span] = []
-    for found in tokens_of(places, text, tokenizer, ids):
-        if [piece.id for piece in found.pieces] == [tokenizer.unk]:
+    for tokens in tokens_of(places, text, tokenizer, ids):
+        if [piece.id for piece in tokens.pieces] == [tokenizer.unk]:
             raise Misuse(f"'{word}' is unknown to this model: it reads <unk> in '{_short(text)}'")
-        if found.places:
-            spans.append((found.places[0], found.places[-1] + 1))
+        if tokens.places:
+            spans.append((tokens.places[0], tokens.places[-1] + 1))
     if not spans:
         read = "" if ids is None else f"{len(ids):,} "
         raise Misuse(f"'{word}' stands beyond the {read}tokens that are read of '{_short(text)}'")
@@ -126,8 +126,8 @@ def word_vectors(
         raise Misuse(f"{type(model).__name__} is a model of one's own: what its layers are, only it knows")
     vectors = vectors_by_layer(model, "encoder", inputs)[:-1]
     layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == model.encoder.width]
-    found = [torch.stack([x[start:end].mean(0) for _, x in layers]) for start, end in spans]
-    return [name for name, _ in layers], numbers_of(torch.stack(found))
+    means = [torch.stack([x[start:end].mean(0) for _, x in layers]) for start, end in spans]
+    return [name for name, _ in layers], numbers_of(torch.stack(means))
 
 
 def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> View:
@@ -188,11 +188,11 @@ def _short(text: str) -> str:
 
 def neighbours_view(several: Sequence[Neighbours]) -> View:
     """The words nearest to each; of several also a map of all, and how alike those asked for are."""
-    asked = [one.word for one in several]
-    title = f"Words like {', '.join(f'“{word}”' for word in asked)}"
+    own = [one.word for one in several]
+    title = f"Words like {', '.join(f'“{word}”' for word in own)}"
     if len(several) == 1:
         words = several[0].words
-        note = f"Nearest to “{asked[0]}”: {', '.join(one.strip() for one in words[:3])}." if words else ""
+        note = f"Nearest to “{own[0]}”: {', '.join(one.strip() for one in words[:3])}." if words else ""
         return View(title, [_table("", several[0])], note)
     alike = cosines(np.stack([one.vectors[0] for one in several]))
     panels: list[Panel] = [_table(f"Like “{one.word}”", one) for one in several]
@@ -202,11 +202,11 @@ def neighbours_view(several: Sequence[Neighbours]) -> View:
         map_of(np.concatenate([one.vectors for one in several]), labels, groups, title="All of them on a map")
     )
     panels.append(
-        Grid(title="How alike the words are", values=alike, rows=asked, columns=asked, signed=True, high=1.0,
+        Grid(title="How alike the words are", values=alike, rows=own, columns=own, signed=True, high=1.0,
              numbers=True, formula=COSINE)
     )  # fmt: skip
     first, second = closest(alike)
-    note = f"Most alike: “{asked[first]}” and “{asked[second]}” (cosine {alike[first, second]:.2f})."
+    note = f"Most alike: “{own[first]}” and “{own[second]}” (cosine {alike[first, second]:.2f})."
     return View(title, panels, note)
 
 
