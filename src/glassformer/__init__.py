@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 from glassformer.config.version import VERSION
 
 if TYPE_CHECKING:
+    from glassformer.bricks.attention import Memory as Memory
+    from glassformer.bricks.tap import Tap as Tap
+    from glassformer.config.encoders import EncoderInfo as EncoderInfo
     from glassformer.config.errors import GlassformerError as GlassformerError
+    from glassformer.encoders.base import Encoder as Encoder
+    from glassformer.encoders.base import State as State
     from glassformer.encoders.registry import register_encoder as register_encoder
     from glassformer.families.load import load as load
     from glassformer.inspection.capture import capture as capture
@@ -33,7 +38,12 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _PUBLIC = {
+    "Encoder": "glassformer.encoders.base",
+    "EncoderInfo": "glassformer.config.encoders",
     "GlassformerError": "glassformer.config.errors",
+    "Memory": "glassformer.bricks.attention",
+    "State": "glassformer.encoders.base",
+    "Tap": "glassformer.bricks.tap",
     "Tokenizer": "glassformer.text.tokenizer",
     "capture": "glassformer.inspection.capture",
     "check": "glassformer.verbs.check",

@@ -15,12 +15,12 @@ from glassformer.config.errors import DataError, Misuse, SettingError
 from glassformer.decoding import translate as translate_room
 from glassformer.families.translate import source_ids
 from glassformer.families.translation import LoadedTranslator
+from glassformer.pipeline import training as train_verb
 from glassformer.rendering.panels import Heads
 from glassformer.rendering.view import View, Views
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Event, Noted, Sampled, Validated
-from glassformer.verbs import train as train_verb
 from glassformer.verbs.look import look
 from glassformer.verbs.train import Trained, train
 from helpers.running import identical, log_of, tensors_of
@@ -333,7 +333,7 @@ def test_one_layer_and_head(pairs: Path, tmp_path: Path) -> None:
 def test_what_is_embedded_is_what_the_decoder_looks_at(trained: Path) -> None:
     loaded = translator_of(trained)
     ids, _ = source_ids(loaded.tokenizer, "abc", loaded.config.model.context)
-    states = loaded.model.remember(torch.tensor([ids])).states[0, :-1].detach().numpy()
+    states = loaded.model.encode(torch.tensor([ids])).states[0, :-1].detach().numpy()
     found = loaded.embed("abc", tokens=True)
     assert found.tokens == ["a", "b", "c"]
     np.testing.assert_allclose(found.vectors, states, atol=1e-6)

@@ -2,12 +2,15 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from glassformer.bricks.tap import Brick, Recorded
 
 
 def elman_step(
@@ -112,7 +115,7 @@ class Zeros(nn.Module):
         return self.buffers()
 
 
-class Recurrent(nn.Module):
+class Recurrent(Brick, nn.Module):
     """Stacked recurrent layers, one or both ways, with a learned first state.
 
     `cells`: an LSTM whose cell is wider than its output h, which is then projected to `width`.
@@ -156,7 +159,7 @@ class Recurrent(nn.Module):
         self.first = nn.ParameterList(first) if initial else Zeros(first)
         """h0 (and c0): learned, or zeros."""
 
-    def start(self, batch: int) -> Hidden:
+    def init_state(self, batch: int) -> Hidden:
         return tuple(state.unsqueeze(1).expand(-1, batch, -1).contiguous() for state in self.first)
 
     def forward(
@@ -181,3 +184,40 @@ class Recurrent(nn.Module):
                 torch.where((lengths > 0)[None, :, None], new, old) for new, old in zip(after, hidden, strict=True)
             )
         return out, after
+
+    def init_weights(self) -> None:
+        """Recurrent matrices start orthogonal, the bias of an LSTM's forget gate at 1, all else as torch starts it."""
+        for name, weight in self.cell.named_parameters():
+            if name.startswith("weight_hh"):
+                for gate in weight.chunk(weight.shape[0] // self.cell.hidden_size):
+                    nn.init.orthogonal_(gate)
+            elif name.startswith("bias_ih") and isinstance(self.cell, nn.LSTM):
+                nn.init.ones_(weight.chunk(4)[1])
+                nn.init.zeros_(self.cell.get_parameter(name.replace("_ih", "_hh")).chunk(4)[1])
+
+    def state_names(self) -> list[list[dict[str, str]]]:
+        """By layer and way, what is recorded of it: the state h, an LSTM's cell c and the gates, each by its letter."""
+        states = {"h": "states"} | ({"c": "cells"} if isinstance(self.cell, nn.LSTM) else {})
+        gates = {letter: f"gates.{letter}" for letter in {nn.LSTM: "ifgo", nn.GRU: "rzn"}.get(type(self.cell), "")}
+        ways = ("", ".back") if self.cell.bidirectional else ("",)
+        return [
+            [{letter: f"{layer}{way}.{name}" for letter, name in (states | gates).items()} for way in ways]
+            for layer in range(self.cell.num_layers)
+        ]
+
+    def record(self, args: tuple[Any, ...], output: Any) -> Recorded:
+        from glassformer.bricks.recurrent_trace import Trace, trace  # which needs the steps above
+
+        x, hidden, mask = args if len(args) == 3 else (*args, None)
+        traces: list[list[Trace]] = []
+
+        def traced(layer: int, way: int, letter: str) -> Tensor:
+            if not traces:
+                traces.extend(trace(self, x, hidden, mask))
+            return traces[layer][way].by_letter(letter)
+
+        for layer, ways in enumerate(self.state_names()):
+            for way, names in enumerate(ways):
+                for letter, name in names.items():
+                    yield name, partial(traced, layer, way, letter)
+        yield "output", lambda: output[0]

@@ -27,6 +27,13 @@ class Trace(NamedTuple):
     gates: Mapping[str, Float[Tensor, "B T c"]]
     """By their letters: i, f, g, o of an LSTM, r, z, n of a GRU; an RNN has none."""
 
+    def by_letter(self, letter: str) -> Tensor:
+        """The states (h), the cells (c) or a gate."""
+        if letter == "c":
+            assert self.cells is not None
+            return self.cells
+        return self.states if letter == "h" else self.gates[letter]
+
 
 Step = Callable[[Tensor, Hidden], tuple[Hidden, Mapping[str, Tensor]]]
 

@@ -253,6 +253,6 @@ def _block(settings: ModelSettings, place: Place) -> Block:
         around_attend=around(),
         feed=feed if settings.feed_forward else None,
         around_feed=around() if settings.feed_forward else None,
-        recall=None if memory_width is None else attention(causal=False, memory_width=memory_width),
-        around_recall=None if memory_width is None else around(),
+        cross_attention=None if memory_width is None else attention(causal=False, memory_width=memory_width),
+        around_cross_attention=None if memory_width is None else around(),
     )

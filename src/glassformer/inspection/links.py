@@ -28,7 +28,7 @@ from glassformer.data.io.place import find
 from glassformer.data.io.reading import numbered_lines, text_blocks
 from glassformer.data.wording import counted
 from glassformer.inspection.roles import TextAttention, check_sizes, visible_to
-from glassformer.text.places import tokens_of
+from glassformer.text.alignment import tokens_of
 from glassformer.text.tokenizer import Tokenizer
 
 FORM = '{"text": "mara met tobin . he fishes", "links": [[4, 2]]}'

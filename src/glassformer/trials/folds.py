@@ -19,6 +19,7 @@ from glassformer.families.settings import with_vectors
 from glassformer.finetuning.along import refuse_same
 from glassformer.pipeline.refit import DONE, refitted
 from glassformer.pipeline.result import Trained
+from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text, writing
 from glassformer.runs.run import CARD, Run
 from glassformer.statistics.intervals import mean_interval
@@ -30,7 +31,7 @@ from glassformer.trials.given import count_of, given_settings
 from glassformer.trials.pooled import pooled
 from glassformer.trials.results.metrics import within
 from glassformer.verbs.evaluate import evaluate
-from glassformer.verbs.train import train, train_once
+from glassformer.verbs.train import train
 
 FOLDS = "folds.json"
 RECORDS = "held-out.jsonl"
@@ -99,10 +100,8 @@ def cross_validate(
         "mean": {summary.primary: summary.mean},
         "pooled": summary.pooled,
     }
-    last = refitted(
-        train_once, Run(_folder(place, 0)), steps=max(1, steps), total=total, before=before, model=_own(model),
-        listen=listen, command=command,
-    )  # fmt: skip
+    request = TrainRequest(model=_own(model), listen=listen, command=command)
+    last = refitted(Run(_folder(place, 0)), request, total=total, before=before)  # fmt: skip
     return _summary(place, count, refit=last)
 
 

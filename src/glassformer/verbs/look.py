@@ -14,7 +14,7 @@ from glassformer.families.model_input import Example
 from glassformer.inspection.views.registry import all_views, views_of
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.view import View, Views
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 LONGEST = 100
 """Characters of a title."""

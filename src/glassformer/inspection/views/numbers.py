@@ -6,7 +6,7 @@ from glassformer.inspection.numbers.walk import walk
 from glassformer.inspection.views.registry import WRITTEN, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.rendering.view import View
 
@@ -14,7 +14,7 @@ RATE = 0.1
 """Of plain gradient descent on one example."""
 
 
-OURS = (LanguageModel, Reader, BagReader, Seq2Seq)
+OURS = (LanguageModel, Predictor, BagPredictor, Seq2Seq)
 """Models whose layers are known here; what a person's own is made of, only it knows."""
 
 

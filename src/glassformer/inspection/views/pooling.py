@@ -14,7 +14,7 @@ from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import capture
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
 from glassformer.rendering.view import View
 
@@ -37,7 +37,7 @@ LARGEST = 12
 """Tokens in the table."""
 
 
-@register_view("pooling", quick=True, needs=lambda loaded: isinstance(loaded.model, Reader | BagReader))
+@register_view("pooling", quick=True, needs=lambda loaded: isinstance(loaded.model, Predictor | BagPredictor))
 def pooling(request: LookRequest) -> View:
     weights, how = token_weights(request.model, request.example.inputs)
     return pooling_view(request.example.tokens, weights, how)
@@ -86,11 +86,11 @@ def pooling_weights(
 @torch.inference_mode()
 def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
     """How much each token of the first example counts, and the name of the pool (or of a bag's weighting)."""
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         tokens, mask = (*inputs, None) if len(inputs) == 1 else inputs
         weights = model.bag.weights(*model.bag.features(tokens, mask))[:, : tokens.shape[1]]
         return weights[0].float().cpu().numpy(), model.bag.weighting
-    if not isinstance(model, Reader):
+    if not isinstance(model, Predictor):
         raise Misuse(f"{type(model).__name__} makes no single vector of a text: there is no pool to look at")
     x, mask = model.vectors(*inputs)
     weights = pooling_weights(model.pool, model.encoder(x, mask), mask)

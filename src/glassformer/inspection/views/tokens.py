@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from glassformer.data.packing.prefixes import training_pairs
+from glassformer.data.packing.windows import training_pairs
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
+from glassformer.text.display import cut, visible
 from glassformer.text.merging import Merge, learned_merges, merges_of
-from glassformer.text.shown import cut, visible
 
 FIRST = 30
 """Merges of the whole tokenizer that are shown."""

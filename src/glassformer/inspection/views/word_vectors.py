@@ -20,13 +20,13 @@ from glassformer.inspection.nearest import COSINE, Neighbours, closest, cosines,
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.models.build_input import words_of
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table
 from glassformer.rendering.view import View
-from glassformer.text.places import Span, tokens_of
-from glassformer.text.shown import cut
+from glassformer.text.alignment import Span, tokens_of
+from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
 AROUND = 14
@@ -35,7 +35,7 @@ LONGEST = 60
 """Characters of a sentence that an error shows."""
 
 
-WITH_CONTEXT = (TokenModel, Reader, Seq2Seq)
+WITH_CONTEXT = (TokenModel, Predictor, Seq2Seq)
 """Models in which the vector of a word depends on what stands around it."""
 
 
@@ -64,7 +64,7 @@ def word(request: LookRequest) -> View:
 @register_view(
     "nearest",
     texts="several",
-    needs=lambda loaded: isinstance(loaded.model, BagReader) or words_of(loaded.model) is not None,
+    needs=lambda loaded: isinstance(loaded.model, BagPredictor) or words_of(loaded.model) is not None,
 )
 def nearest(request: LookRequest) -> View:
     if not request.texts:
@@ -120,7 +120,7 @@ def word_vectors(
 
     Of a translator, its encoder's. Layers of another width than the encoder's are left out.
     """
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         raise Misuse("a bag of words has one vector for a word, whatever stands around it")
     if not isinstance(model, WITH_CONTEXT):
         raise Misuse(f"{type(model).__name__} is a model of one's own: what its layers are, only it knows")

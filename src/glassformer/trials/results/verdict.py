@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glassformer.config.presets import CLASSIFICATION, MULTILABEL, REGRESSION, TABLE, TEXT
+from glassformer.config.units import duration
 from glassformer.statistics.paired import Difference
 from glassformer.trials.baselines.names import references_of
 from glassformer.trials.outcome import FLOOR, REFERENCE
 from glassformer.trials.results.chance import beyond, compared, turned
 from glassformer.trials.results.metrics import EXAMPLE_F1, LABELLED, titled, unit_of
-from glassformer.trials.results.rounding import duration, from_to, rounded, times
+from glassformer.trials.results.rounding import from_to, rounded, times
 from glassformer.trials.results.rows import Row
 
 TASKS = {"accuracy": CLASSIFICATION, EXAMPLE_F1: MULTILABEL, "rmse": REGRESSION}

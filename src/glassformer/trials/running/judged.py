@@ -69,5 +69,5 @@ def _uses(loaded: Loaded, part: AnyPart) -> Iterator[object]:
         assert isinstance(loaded, LoadedPredictor)
         assert isinstance(part, Labelled)
         for row in itertools.cycle(range(len(part))):
-            one = part.some("given", [row])
+            one = part.select("given", [row])
             yield loaded.predict_part(one)

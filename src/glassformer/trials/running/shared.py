@@ -13,7 +13,7 @@ from glassformer.config.say import Say, silent
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.data.io.pictures import Pictures
 from glassformer.data.io.table import Table
-from glassformer.data.split.corpus import Corpus
+from glassformer.data.split.documents import TextCorpus
 from glassformer.families.base import Prepared
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
@@ -66,7 +66,7 @@ def share(said: Mapping[str, Any], models: Sequence[str], varied: Sequence[str],
     notes: list[str] = []
     folded = config.data.folds is not None
     if "test" not in corpus.parts and "data.test_fraction" not in said and not folded:
-        rows = 0 if isinstance(corpus, Corpus) else sum(len(part) for part in corpus.parts.values())
+        rows = 0 if isinstance(corpus, TextCorpus) else sum(len(part) for part in corpus.parts.values())
         found["data.test_fraction"] = TEST_OF_MANY if config.task in PACKED or rows > MANY else TEST
         notes.append(
             f"{found['data.test_fraction']:.0%} of the data is held out for the test (--data.test_fraction): weights "
