@@ -1,17 +1,118 @@
 """What a Transformer is told of the order of its tokens."""
 
-from glassformer.inspection.positions import placed, position_vectors, positions_view
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.encoders.base import Encoder
+from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.nearest import COSINE, cosines
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
+from glassformer.rendering.panels import Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
 
-MOST = 64
+SINE, HALVES, LEARNED, ONEHOT, ROTARY = "sine", "sine-halves", "learned", "onehot", "rotary"
+
+FORMULAS = {
+    SINE: "PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos(t / 10000^(2i/d))",
+    HALVES: "PE(t, i) = sin(t / 10000^(2i/d)), PE(t, d/2 + i) = cos(t / 10000^(2i/d))",
+    LEARNED: "row t of a learned table, added to the word vector at t",
+    ONEHOT: "the columns of W that the one-hot vector of t picks out of W [x; onehot(t)]",
+    ROTARY: "cos(t · θᵢ), θᵢ the angle by which pair i turns from one position to the next",
+}
+
+SHOWN = 64
 """Positions that are shown."""
+NEARLY_ALL, FAR_LARGER = 0.99, 4
+"""Of the numbers of learned positions, the share that a scale is made for where some are so many times as large."""
 
 
-@register_view("positions", texts="none", needs=lambda loaded: placed(loaded.model) is not None)
+@dataclass(frozen=True)
+class Positions:
+    kind: str
+    """sine, sine-halves, learned, onehot or rotary."""
+    vectors: Float[Array, "T d"]
+    """What each position adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers."""
+
+
+@register_view("positions", texts="none", needs=lambda loaded: encoder_with_positions(loaded.model) is not None)
 def positions(request: LookRequest) -> View:
-    encoder = placed(request.model)
+    encoder = encoder_with_positions(request.model)
     assert encoder is not None
-    encodings = position_vectors(encoder, min(MOST, encoder.limit or MOST))
+    encodings = position_vectors(encoder, min(SHOWN, encoder.limit or SHOWN))
     return positions_view(encodings.kind, encodings.vectors)
+
+
+def encoder_with_positions(model: nn.Module) -> Encoder | None:
+    """The first part of a model, the model itself or its encoder or decoder, that is told positions."""
+    for part in (model, getattr(model, "encoder", None), getattr(model, "decoder", None)):
+        if isinstance(part, Encoder) and part.position_encoding() is not None:
+            return part
+    return None
+
+
+@torch.inference_mode()
+def position_vectors(model: nn.Module, count: int) -> Positions:
+    """The first positions of an encoder, or of a model's encoder or decoder."""
+    encoder = encoder_with_positions(model)
+    encoding = None if encoder is None else encoder.position_encoding()
+    if encoder is None or encoding is None:
+        raise Misuse("this model is told no positions: to attention without them, a text is a bag of words")
+    if count < 1:
+        raise Misuse(f"{count} positions are none to look at")
+    device = next(encoder.parameters(), torch.empty(0)).device
+    if encoding.limit is not None and count > encoding.limit:
+        raise Misuse(f"this model knows {encoding.limit:,} positions (model.context), not {count:,}")
+    index = torch.arange(count, device=device)
+    return Positions(encoding.kind, numbers_of(encoding.vectors(index, encoder.width)))
+
+
+def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
+    """The vectors of the positions, and how alike two positions are, by their distance."""
+    names = [str(position) for position in range(len(vectors))]
+    columns = [str(number) for number in range(vectors.shape[1])]
+    most = _most(vectors)
+    note = "" if most is None else f"A few numbers are beyond the scale's ends, up to {np.abs(vectors).max():.3g}."
+    panels: list[Panel] = [
+        Grid(title="One row a position", values=vectors, rows=names, columns=columns, row_name="position",
+             column_name="pair" if kind == ROTARY else "number", signed=True, high=most,
+             formula=FORMULAS.get(kind, ""), note=note)
+    ]  # fmt: skip
+    if kind == ROTARY:
+        falls = vectors.mean(1)
+        how = "Of a query and an equal key, all pairs of equal length: q·k at this distance as a part of q·k at 0"
+    else:
+        alike = cosines(vectors)
+        panels.append(
+            Grid(title="How alike two positions are", values=alike, rows=names, columns=names, row_name="position",
+                 column_name="position", signed=True, high=1.0, formula=COSINE)
+        )  # fmt: skip
+        falls = np.array([alike.diagonal(distance).mean() for distance in range(len(alike))])
+        how = "Mean over all pairs of positions that far apart"
+    line = Line(
+        name="q·k" if kind == ROTARY else "cosine", x=[float(one) for one in range(len(falls))], y=falls.tolist()
+    )
+    panels.append(Lines(title="By distance", series=[line], x_name="distance", y_name=line.name, note=how))
+    return View(f"Positions: {kind}", panels, _said(kind, falls))
+
+
+def _most(vectors: Float[Array, "T d"]) -> float | None:
+    """Where the scale ends: where nearly all numbers do, if a few are so large that the others would not be seen."""
+    sizes = np.abs(vectors)
+    nearly_all = float(np.quantile(sizes, NEARLY_ALL))
+    return nearly_all if 0 < nearly_all < sizes.max() / FAR_LARGER else None
+
+
+def _said(kind: str, falls: Float[Array, "T"]) -> str:
+    if len(falls) < 3:
+        return ""
+    far = len(falls) // 2
+    if kind == ROTARY:
+        return f"Of an equal query and key {falls[1]:.0%} of q·k is left at a distance of 1, {falls[far]:.0%} at {far}."
+    return f"Neighbouring positions have a cosine of {falls[1]:.2f} on average, those {far} apart of {falls[far]:.2f}."

@@ -1,9 +1,50 @@
-"""States and gates of recurrent layers over time, and the vectors that convolutions give."""
+"""What a network holds while it reads: states, cells and gates of recurrent layers, the vectors that others give."""
 
-from glassformer.inspection.states import has_states, states_of, states_view
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.encoders.base import Encoder
+from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.capture import capture
 from glassformer.inspection.views.registry import WRITTEN, register_view
 from glassformer.inspection.views.request import LookRequest
+from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
+
+Units = Float[Array, "T d"]
+
+MOST = 48
+"""Units shown of a layer."""
+NAMES = {
+    "h": "state h",
+    "c": "cell c",
+    "i": "gate i: what is let in",
+    "f": "gate f: what is kept",
+    "g": "candidate g",
+    "o": "gate o: what is let out",
+    "r": "gate r: what of the past is read",
+    "z": "gate z: what of the past is kept",
+    "n": "candidate n",
+    "x": "vectors",
+}
+GATES = set("ifozr")
+"""From 0 to 1; all else has a sign."""
+
+
+@dataclass(frozen=True)
+class LayerStates:
+    """One layer, one way, after every token: by letter, T×d."""
+
+    name: str
+    values: Mapping[str, Units]
 
 
 @register_view("states", options=WRITTEN, quick=True, needs=lambda loaded: has_states(loaded.model))
@@ -16,3 +57,99 @@ def states(request: LookRequest) -> View:
     sides = [("Source", example.tokens, "encoder"), ("Target", example.written, "decoder")]
     views = [states_view(tokens, by_side[where], side=name) for name, tokens, where in sides]
     return View("States", [panel for view in views for panel in view.panels], " ".join(view.note for view in views))
+
+
+@torch.inference_mode()
+def states_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, list[LayerStates]]:
+    """What each encoder of a model holds of the first example, by its path: `encoder`, and a translator's `decoder`.
+
+    Recurrent layers: h, with c and gates where they have them, each way by itself; others: the vectors x they give.
+    """
+    encoders = {path: module.state_names() for path, module in model.named_modules() if isinstance(module, Encoder)}
+    wanted = [
+        f"{path}.{name}" for path, layers in encoders.items() for names in layers.values() for name in names.values()
+    ]
+    with capture(model, wanted) as seen:
+        model(*inputs)
+    return {
+        path: [
+            LayerStates(title, {letter: numbers_of(seen[f"{path}.{name}"][0]) for letter, name in names.items()})
+            for title, names in layers.items()
+        ]
+        for path, layers in encoders.items()
+    }
+
+
+def has_states(model: nn.Module) -> bool:
+    """Whether what it holds after each token is worth a look of its own."""
+    return any(isinstance(module, Encoder) and module.has_states for module in model.modules())
+
+
+def states_view(
+    tokens: Sequence[str], layers: Sequence[LayerStates], *, title: str = "States", side: str = "", most: int = MOST
+) -> View:
+    """Units down, tokens across; of a wide layer those units that change most from token to token.
+
+    `side`: of a translator, Source or Target: what its panels' titles and the note begin with.
+    """
+    if not layers:
+        raise Misuse("this model has no layers whose states could be looked at")
+    of = f"{side} · " if side else ""
+    pages = [_panels(tokens, layer.values, most, of) for layer in layers]
+    widest = max(values.shape[1] for layer in layers for values in layer.values.values())
+    said = f"{side}: {len(tokens)} tokens" if side else f"{len(tokens)} tokens"
+    if widest > most:
+        said += f"; of up to {widest} units in a layer, those {most} whose values vary most over the tokens"
+    if len(layers) == 1:
+        return View(f"{title}: {of}{layers[0].name}", pages[0], f"{said}.")
+    frames = Frames(
+        title=f"{of}layer by layer" if side else "",
+        name="layer",
+        labels=[layer.name.removeprefix("layer ") for layer in layers],
+        frames=pages,
+    )
+    return View(f"{title}: {side}" if side else title, [frames], f"{said}.")
+
+
+def most_varying(values: Units, most: int) -> list[int]:
+    """The units whose values vary most over the tokens, in their own order."""
+    order = np.argsort(-values.astype(np.float64).var(0), kind="stable")[:most]
+    return sorted(order.tolist())
+
+
+def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: str) -> list[Panel]:
+    """A grid for each letter; units of one width are the same ones in all of them, chosen by what comes first."""
+    panels: list[Panel] = []
+    chosen: dict[int, list[int]] = {}
+    for letter, units in values.items():
+        places = chosen.setdefault(units.shape[1], most_varying(units, most))
+        gate = letter in GATES
+        high = 1.0 if gate or letter in "gn" else None
+        panels.append(
+            Grid(
+                title=f"{of}{NAMES.get(letter, letter)}",
+                values=units[:, places].T,
+                rows=[str(place) for place in places],
+                columns=tokens,
+                row_name="unit",
+                column_name="token",
+                signed=not gate,
+                high=high,
+                note=f"{len(places)} of {units.shape[1]} units" if len(places) < units.shape[1] else "",
+            )
+        )
+    gates = [letter for letter in values if letter in GATES]
+    if gates:
+        panels.append(
+            Lines(
+                title=f"{of}how open the gates are",
+                series=[_mean(letter, values[letter]) for letter in gates],
+                x_name="token",
+                y_name="mean over all units",
+            )
+        )
+    return panels
+
+
+def _mean(letter: str, units: Units) -> Line:
+    return Line(name=letter, x=list(range(len(units))), y=units.mean(1).tolist(), dots=True)
