@@ -4,16 +4,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import glassformer as gf
 from glassformer.config.errors import Misuse
 from glassformer.config.views import VIEWS
-from glassformer.families.base import Loaded
+from glassformer.families.base import Family, Loaded
+from glassformer.families.labelling import ClassificationFamily
 from glassformer.families.load import load
 from glassformer.inspection.views import registry
+from glassformer.inspection.views.attribution import explained_output
+from glassformer.inspection.views.learning import output_panels
 from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.two_texts import output_of
 from glassformer.rendering.panels import Words
 from glassformer.rendering.view import View
 from helpers.look_runs import train_kind
@@ -71,6 +76,17 @@ def test_a_view_that_not_every_run_has(writer: Loaded) -> None:
             gf.look(writer, "abc", view="toy")
     finally:
         del registry._REGISTERED["toy"]
+
+
+@pytest.mark.parametrize("generic", [explained_output, output_of, output_panels])
+def test_a_family_of_ones_own_is_looked_at_as_its_base_is(generic: Any) -> None:
+    """Or, where it has none of ours for a base, as any family is."""
+
+    class Own(ClassificationFamily):
+        pass
+
+    assert generic.dispatch(Own) is generic.dispatch(ClassificationFamily)
+    assert generic.dispatch(Family) is generic.dispatch(object)
 
 
 def test_what_cannot_be_registered() -> None:

@@ -164,6 +164,8 @@ def test_the_verdict_says_how_much() -> None:
         "it says yes of the first, no (0.625) of the second."
     )
     assert judged(one, by_hand([1.0, 0.0])).endswith(": it says yes of both.")
+    silent = (by_hand([1.0, 0.5], said=""), by_hand([1.0, 0.0], said=""))
+    assert judged(*silent) == "This model tells them apart (largest difference of its scores: 0.5)."
     assert "tells them apart" in judged(by_hand([0.01, 0.0]), by_hand([0.01, 2e-5]))
 
 

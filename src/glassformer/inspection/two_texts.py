@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.config.arrays import Array
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.arrays import numbers_of
-from glassformer.inspection.attention import attention_of
+from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of
 from glassformer.inspection.capture import capture, layers_of
 from glassformer.inspection.nearest import cosines
 from glassformer.models.reader import BagPredictor, Predictor
@@ -25,8 +25,6 @@ Vector = Float[Array, "d"]
 
 ROUNDING = 1e-5
 """Scores that differ by no more than this share of the largest are equal: sums in another order round differently."""
-OF_THE_TEXT = ("self", "source")
-"""The attentions among the tokens of the text itself."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def side_of(
     elif isinstance(model, BagPredictor):
         layers.append(("pooled", numbers_of(model.features(*inputs)[0])))
     stacks = attention_of(model, inputs)
-    weights = next((stacks[name] for name in OF_THE_TEXT if name in stacks), None)
+    weights = next((stacks[name] for name in SOURCE_ATTENTION if name in stacks), None)
     return Side(text, tokens, output, numbers_of(scores[0]), layers, weights, ids)
 
 

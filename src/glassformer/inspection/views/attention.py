@@ -14,7 +14,7 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.model_input import ModelInput
 from glassformer.inspection.attention import attention_of, sizes_of
-from glassformer.inspection.views.registry import HEADS, WRITTEN, register_view
+from glassformer.inspection.views.registry import DECODING, HEADS, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Heads, Panel, Patches
 from glassformer.rendering.view import View
@@ -43,13 +43,13 @@ def _cuts_patches(loaded: Loaded) -> bool:
     return has_attention(loaded) and getattr(getattr(embed, "image", embed), "cut", None) is not None
 
 
-@register_view("attention", options=(*HEADS, *WRITTEN), quick=True, needs=has_attention)
+@register_view("attention", options=(*HEADS, *DECODING), quick=True, needs=has_attention)
 def attention(request: LookRequest) -> View:
     stacks = attention_of(request.model, request.example.inputs)
     return attention_view(stacks, request.example.sides, layer=request.layer, head=request.head, mode=request.mode)
 
 
-@register_view("alignment", options=(*HEADS, *WRITTEN), needs=lambda loaded: "cross" in sizes_of(loaded.model))
+@register_view("alignment", options=(*HEADS, *DECODING), needs=lambda loaded: "cross" in sizes_of(loaded.model))
 def alignment(request: LookRequest) -> View:
     example = request.example
     weights = attention_of(request.model, example.inputs)["cross"]

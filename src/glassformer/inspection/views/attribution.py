@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.families.base import Family
+from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.inspection.attribution import (
     Matrix,
@@ -20,7 +20,8 @@ from glassformer.inspection.attribution import (
 )
 from glassformer.inspection.lens import next_of
 from glassformer.inspection.occlusion import occlusion_in_words
-from glassformer.inspection.views.registry import WRITTEN, register_view
+from glassformer.inspection.views.logit_lens import scores_tokens
+from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
@@ -54,11 +55,17 @@ class Explained:
     """Of two classes that share one score, the other."""
 
 
+def _has_answer(loaded: Loaded) -> bool:
+    """Whether a run has one answer to an example, whose score can be explained."""
+    family = loaded.family
+    return family.is_trained and family.text_loss and (family.labels_examples or scores_tokens(loaded))
+
+
 @register_view(
     "attribution",
-    options=WRITTEN,
+    options=DECODING,
     quick=True,
-    needs=lambda loaded: loaded.family.is_trained and loaded.family.text_loss,
+    needs=_has_answer,
     aliases=("decided",),
 )
 def attribution(request: LookRequest) -> View:

@@ -12,7 +12,7 @@ from glassformer.data.wording import counted
 from glassformer.families.examples import loss_on
 from glassformer.inspection.attention import Head, sizes_of, without
 from glassformer.inspection.views.attention import has_attention
-from glassformer.inspection.views.registry import WRITTEN, register_view
+from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Grid, Panel, Table
 from glassformer.rendering.view import View
@@ -23,7 +23,7 @@ LITTLE = 0.01
 
 @register_view(
     "head-ablation",
-    options=("ablate_heads", "answer", *WRITTEN),
+    options=("ablate_heads", "answer", *DECODING),
     texts="any",
     needs=lambda loaded: has_attention(loaded) and loaded.family.is_trained,
     aliases=("worth",),

@@ -8,30 +8,28 @@ import numpy as np
 from glassformer.families.base import Loaded
 from glassformer.families.examples import validation_examples
 from glassformer.families.model_input import ModelInput
-from glassformer.inspection.attention import attention_of, sizes_of
+from glassformer.inspection.attention import SELF_ATTENTION, attention_of, sizes_of
 from glassformer.inspection.roles import ROLES, HeadRole, TextAttention, head_roles
-from glassformer.inspection.views.registry import WRITTEN, register_view
+from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Grid, Heads, Panel, Table
 from glassformer.rendering.view import View
 
-OF_ONE_TEXT = ("self", "source", "target")
-"""Stacks in which the tokens of a text look at each other."""
 HELD_OUT = 64
 """Texts of the validation part over which roles are measured."""
 
 
 @register_view(
     "roles",
-    options=WRITTEN,
+    options=DECODING,
     texts="any",
-    needs=lambda loaded: any(stack in OF_ONE_TEXT for stack in sizes_of(loaded.model)),
+    needs=lambda loaded: any(stack in SELF_ATTENTION for stack in sizes_of(loaded.model)),
 )
 def roles(request: LookRequest) -> View:
     """Over the texts given, which are shown with what each head does, or over the validation part."""
     own = request.encode_all()
     examples = own or validation_examples(request.loaded, HELD_OUT, request.say)
-    stacks = [stack for stack in sizes_of(request.model) if stack in OF_ONE_TEXT]
+    stacks = [stack for stack in sizes_of(request.model) if stack in SELF_ATTENTION]
     panels: list[Panel] = []
     notes = []
     for stack in stacks:

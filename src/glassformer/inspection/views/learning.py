@@ -15,7 +15,7 @@ from glassformer.families.model_input import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.inspection.views.attention import attention_panels
 from glassformer.inspection.views.logit_lens import guesses_panel, scores_tokens
-from glassformer.inspection.views.registry import WRITTEN, register_view
+from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.models.weights import put_weights
 from glassformer.rendering.panels import Frames, Panel, Rows, Table, Words
@@ -28,7 +28,7 @@ SAMPLE = 60
 
 
 @register_view(
-    "learning", options=WRITTEN, needs=lambda loaded: bool(history.steps_of(loaded.run)), otherwise=NOTHING_KEPT
+    "learning", options=DECODING, needs=lambda loaded: bool(history.steps_of(loaded.run)), otherwise=NOTHING_KEPT
 )
 def learning(request: LookRequest) -> View:
     return learning_of(request.loaded, request.text, request.example)

@@ -3,7 +3,7 @@
 from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
 from glassformer.families.base import Loaded
-from glassformer.inspection.attention import sizes_of
+from glassformer.inspection.attention import SOURCE_ATTENTION, sizes_of
 from glassformer.inspection.links import LinkScores, link_scores, read_links
 from glassformer.inspection.views.head_roles import attention_by_text
 from glassformer.inspection.views.registry import register_view
@@ -11,21 +11,19 @@ from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Grid, Table
 from glassformer.rendering.view import View
 
-OF_WHAT_IS_READ = ("self", "source")
-"""Stacks in which the tokens of the text that is read look at each other."""
 BEST = 10
 """Heads in the table, at most."""
 
 
 def _has_links(loaded: Loaded) -> bool:
-    return loaded.tokenizer is not None and any(stack in OF_WHAT_IS_READ for stack in sizes_of(loaded.model))
+    return loaded.tokenizer is not None and any(stack in SOURCE_ATTENTION for stack in sizes_of(loaded.model))
 
 
 @register_view("links", options=("links",), texts="none", needs=_has_links)
 def links(request: LookRequest) -> View:
     if request.links is None:
         raise Misuse("the view links needs links that somebody annotated: --links FILE")
-    stack = next(stack for stack in sizes_of(request.model) if stack in OF_WHAT_IS_READ)
+    stack = next(stack for stack in sizes_of(request.model) if stack in SOURCE_ATTENTION)
     texts = read_links(request.links)
     seen = attention_by_text(request.loaded, (request.encode(one.text) for one in texts), stack)
     return links_view(link_scores(zip(texts, seen, strict=True), request.source_tokenizer))

@@ -11,7 +11,7 @@ from glassformer.families.base import Loaded
 from glassformer.families.model_input import ModelInput
 from glassformer.inspection.layers import INPUT, OUTPUT, passed
 from glassformer.inspection.lens import lens_of, next_of
-from glassformer.inspection.views.registry import WRITTEN, register_view
+from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
@@ -24,7 +24,7 @@ def scores_tokens(loaded: Loaded) -> bool:
     return isinstance(loaded.model, TokenModel | Seq2Seq)
 
 
-@register_view("logit-lens", options=WRITTEN, quick=True, needs=scores_tokens, aliases=("lens",))
+@register_view("logit-lens", options=DECODING, quick=True, needs=scores_tokens, aliases=("lens",))
 def logit_lens(request: LookRequest) -> View:
     example = request.example
     seen = lens_of(request.model, example.inputs, answers=example.follows, never=request.never)

@@ -25,8 +25,9 @@ MODULES = (
 MakeView = Callable[[LookRequest], View]
 
 HEADS = ("layer", "head", "mode")
-WRITTEN = ("target", "beam")
-"""Of a translator: what it is to write, or how it finds that itself."""
+"""Options of what shows attention."""
+DECODING = ("target", "beam")
+"""Options of what shows a translation: what is to be written, or how the translator searches for it."""
 
 
 @dataclass(frozen=True, kw_only=True)

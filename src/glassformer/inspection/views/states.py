@@ -14,7 +14,7 @@ from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.capture import capture
-from glassformer.inspection.views.registry import WRITTEN, register_view
+from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
@@ -47,7 +47,7 @@ class LayerStates:
     values: Mapping[str, Units]
 
 
-@register_view("states", options=WRITTEN, quick=True, needs=lambda loaded: has_states(loaded.model))
+@register_view("states", options=DECODING, quick=True, needs=lambda loaded: has_states(loaded.model))
 def states(request: LookRequest) -> View:
     """The states of the layers that read; of a translator, those of both sides."""
     example = request.example
