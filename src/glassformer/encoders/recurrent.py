@@ -4,7 +4,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
-from glassformer.bricks.recurrent import Hidden, Recurrent
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Hidden
 from glassformer.encoders.base import Encoder, State, no_memory, no_segments, only_causal
 
 

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.recurrent import Hidden, Recurrent
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Hidden
 from glassformer.encoders.base import State, init_map, no_segments, sources_of
 from glassformer.encoders.recurrent import RecurrentStack
 

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.bricks.attention import Memory
-from glassformer.bricks.recurrent import Hidden, Recurrent
-from glassformer.bricks.recurrent_trace import Step, step_of
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Hidden, Step, step_of
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 
 Parts = tuple[Tensor, ...]

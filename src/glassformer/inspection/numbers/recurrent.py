@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.recurrent import Hidden, Recurrent
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Hidden
 from glassformer.config.arrays import Array
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
