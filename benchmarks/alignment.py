@@ -17,7 +17,7 @@ import glassformer as gf
 from glassformer.data.datasets.dates import date_test_rows, spans
 from glassformer.families.examples import encode_example
 from glassformer.inspection.attention import attention_of
-from glassformer.inspection.attention_views import share_on
+from glassformer.inspection.views.attention import share_on
 
 PARTS = ["year"] * 4 + [""] + ["month"] * 2 + [""] + ["day"] * 2 + [""]
 """Of each character written; the last is END."""

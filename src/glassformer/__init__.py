@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from glassformer.families.base import register_family as register_family
     from glassformer.families.load import load as load
     from glassformer.inspection.capture import capture as capture
+    from glassformer.inspection.views.registry import register_view as register_view
     from glassformer.reporting.report import report as report
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.trials.compare import compare as compare
@@ -61,6 +62,7 @@ _PUBLIC = {
     "plan": "glassformer.verbs.plan",
     "register_encoder": "glassformer.encoders.registry",
     "register_family": "glassformer.families.base",
+    "register_view": "glassformer.inspection.views.registry",
     "report": "glassformer.reporting.report",
     "scaling": "glassformer.verbs.scaling",
     "train": "glassformer.verbs.train",

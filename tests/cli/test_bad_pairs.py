@@ -124,7 +124,10 @@ WRONG_WITH_A_RUN = {
     "layer": (["look", "transformer", "a", "--layer", "2", "--out", "x.png"], ["--layer is 2", "layers 0 to 1"]),
     "head": (["look", "transformer", "a", "--head", "-1", "--out", "x.png"], ["--head is -1", "heads 0 to 1"]),
     "head of one": (["look", "gru", "a", "--head", "1", "--out", "x.png"], ["--head is 1"]),
-    "bottleneck": (["look", "bottleneck", "a", "--view", "alignment"], ["no alignment to look at", "it has lens"]),
+    "bottleneck": (
+        ["look", "bottleneck", "a", "--view", "alignment"],
+        ["no alignment to look at", "it has logit-lens"],
+    ),
     "picture's kind": (["look", "gru", "a", "--out", "x.gif"], ["x.gif", ".png"]),
     "picture nowhere": (["look", "gru", "a", "--out", "nowhere/x.png"], ["nowhere/x.png", "no folder"]),
     "nothing to look at": (["look", "gru", " ", "--out", "x.png"], ["no text"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import VERBS
+from glassformer.config.views import VIEWS
 from helpers.running import TINY, Command
 
 
@@ -16,12 +17,12 @@ def run_apart(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-m", "glassformer.cli.main", *words], capture_output=True, text=True)
 
 
-def test_help_lists_every_verb_and_model_without_torch() -> None:
+def test_help_lists_every_verb_model_and_view_without_torch() -> None:
     code = "import sys; from glassformer.cli.main import main; main(['--help']); main(['train', '--help']); "
-    code += "import glassformer; sys.exit('torch' in sys.modules)"
+    code += "main(['look', '--help']); import glassformer; sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for word in (*VERBS, "transformer", "lstm", "--model.positions", "rotary"):
+    for word in (*VERBS, "transformer", "lstm", "--model.positions", "rotary", *VIEWS, "--ablate-heads"):
         assert word in done.stdout
 
 

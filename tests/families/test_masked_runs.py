@@ -166,22 +166,32 @@ def test_accumulation_is_the_same_update(corpus: str, tmp_path: Path) -> None:
 
 def test_views_that_apply(run: Path, loaded: LoadedMasked) -> None:
     views = set(views_of(loaded))
-    assert {"attention", "lens", "roles", "worth", "word", "nearest", "positions", "learning", "report"} <= views
-    assert not views & {"next", "decided", "numbers", "step", "pairs", "versus", "pooling"}
+    assert {
+        "attention",
+        "logit-lens",
+        "roles",
+        "head-ablation",
+        "word",
+        "nearest",
+        "positions",
+        "learning",
+        "report",
+    } <= views
+    assert not views & {"next", "attribution", "numbers", "step", "pairs", "versus", "pooling"}
     with pytest.raises(Misuse, match="has no next to look at"):
         gf.look(run, "the cat", view="next")
     text = "the <mask> always barks"
-    for view in ("attention", "lens", "learning"):
+    for view in ("attention", "logit-lens", "learning"):
         assert isinstance(gf.look(loaded, text, view=view), View)
     assert isinstance(gf.look(loaded, "cat", "dog", view="nearest"), View)
     assert isinstance(gf.look(loaded, "the cat always", "a cat", word="cat"), View)
-    assert isinstance(gf.look(loaded, view="worth"), View)
+    assert isinstance(gf.look(loaded, view="head-ablation"), View)
     with pytest.raises(Misuse, match="give no text"):
-        gf.look(loaded, text, view="worth")
+        gf.look(loaded, text, view="head-ablation")
 
 
 def test_the_lens_speaks_of_what_stands_there(loaded: LoadedMasked) -> None:
-    view = gf.look(loaded, "the <mask> always barks", view="lens")
+    view = gf.look(loaded, "the <mask> always barks", view="logit-lens")
     assert isinstance(view, View)
     guesses, chances, *_ = view.panels
     assert isinstance(guesses, Guesses)

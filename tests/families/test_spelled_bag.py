@@ -21,7 +21,7 @@ def test_it_trains_and_can_be_looked_into(tmp_path: Path) -> None:
     panels = gf.look(loaded, "good soup", view="numbers").to_dict()["panels"]
     bag = next(panel for panel in panels if panel["title"] == "The bag of words")
     assert {"good", "soup", "good soup", "goo"} <= {row[0].replace("␣", " ") for row in bag["rows"]}
-    gf.look(loaded, "good soup", view="decided")
+    gf.look(loaded, "good soup", view="attribution")
 
 
 def test_words_are_counted_in_characters_only(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_the_command_embeds(ours: LoadedEmbedder, tmp_path: Path, capsys: pytest
         (["translate", "RUN", "x"], "not to translate: glassformer embed RUN TEXT"),
         (["evaluate", "RUN"], "no right one to compare it with: glassformer embed RUN TEXT"),
         (["evaluate", "RUN", "x.csv"], "no right one to compare it with: glassformer embed RUN TEXT"),
-        (["look", "RUN", "x", "--view", "lens"], "has no lens to look at; it has attention"),
+        (["look", "RUN", "x", "--view", "logit-lens"], "has no logit-lens to look at; it has attention"),
     ],
 )
 def test_other_verbs_name_the_right_one(
@@ -79,7 +79,9 @@ def test_vectors_are_nothing_to_train(tmp_path: Path) -> None:
 def test_looking_inside(ours: LoadedEmbedder) -> None:
     names = views_of(ours)
     assert {"attention", "pooling", "roles", "word", "nearest", "versus", "positions"} <= set(names)
-    assert not {"lens", "next", "decided", "numbers", "step", "worth", "learning", "report"} & set(names)
+    assert not {"logit-lens", "next", "attribution", "numbers", "step", "head-ablation", "learning", "report"} & set(
+        names
+    )
     page = gf.look(ours, "the river bank", view="all")
     assert isinstance(page, Views)
     for view in page.views:

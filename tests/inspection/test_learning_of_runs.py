@@ -13,7 +13,7 @@ from glassformer.families.base import Loaded
 from glassformer.families.examples import encode_example
 from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
-from glassformer.inspection.views.learning import learning
+from glassformer.inspection.views.learning import learning_of
 from glassformer.models.weights import put_weights, take_weights
 from glassformer.rendering.panels import Frames, Guesses, Heads, Patches, Table, Words
 from glassformer.rendering.view import View
@@ -39,7 +39,7 @@ def frames_of(view: View) -> Frames:
 
 
 def watched(loaded: Loaded, text: str) -> View:
-    return learning(loaded, text, encode_example(loaded, text))
+    return learning_of(loaded, text, encode_example(loaded, text))
 
 
 def written(tmp_path: Path, **more: Any) -> Loaded:

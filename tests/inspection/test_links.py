@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
-from glassformer.inspection.links import Linked, LinkScores, link_scores, links_view, read_links, words_of
+from glassformer.inspection.links import LinkedText, LinkScores, link_scores, read_links, words_of
+from glassformer.inspection.views.links import links_view
 from glassformer.rendering.panels import Grid, Table
 from glassformer.text.tokenizer import Tokenizer
 
@@ -34,7 +35,7 @@ def write(path: Path, *lines: str) -> Path:
 def test_a_file_of_links(tmp_path: Path) -> None:
     one, other = {"text": "a b c", "links": [[2, 0], [0, 1]]}, {"text": "d é", "links": [], "from": "somewhere"}
     path = write(tmp_path / "links.jsonl", json.dumps(one), "", json.dumps(other, ensure_ascii=False), "")
-    assert read_links(path) == [Linked("a b c", ((2, 0), (0, 1))), Linked("d é", ())]
+    assert read_links(path) == [LinkedText("a b c", ((2, 0), (0, 1))), LinkedText("d é", ())]
     assert read_links(str(path)) == read_links(path)
 
 
@@ -161,7 +162,7 @@ def scored(
 ) -> LinkScores:
     assert tokenizer.start is not None
     ids = [tokenizer.start, *tokenizer.encode(text)][: heads[0].shape[0]]
-    return link_scores([(Linked(text, tuple(links)), (np.array(heads)[None], ids))], tokenizer)
+    return link_scores([(LinkedText(text, tuple(links)), (np.array(heads)[None], ids))], tokenizer)
 
 
 def test_found_when_no_other_word_gets_more() -> None:
@@ -194,7 +195,7 @@ def test_texts_weigh_by_their_links() -> None:
     assert BY_WORD.start is not None
     ids = [BY_WORD.start, *BY_WORD.encode(NAMES)]
     good, bad = (head(7, {5: {place: 1.0}})[None, None] for place in (3, 1))
-    looked = [(Linked(NAMES, ((4, 2), (4, 2), (4, 2))), (good, ids)), (Linked(NAMES, ((4, 2),)), (bad, ids))]
+    looked = [(LinkedText(NAMES, ((4, 2), (4, 2), (4, 2))), (good, ids)), (LinkedText(NAMES, ((4, 2),)), (bad, ids))]
     scores = link_scores(looked, BY_WORD)
     assert scores.count == 4
     assert scores.found.tolist() == [[0.75]]

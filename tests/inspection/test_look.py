@@ -14,25 +14,25 @@ from glassformer.families.base import Loaded
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.load import load
 from glassformer.families.translation import LoadedTranslator
-from glassformer.inspection.views.registry import MAKERS, NEEDS, views_of
+from glassformer.inspection.views.registry import all_views, views_of
 from glassformer.rendering.panels import Frames, Guesses, Heads, Panel, Patches, Table, Tokens
 from glassformer.rendering.view import View, Views
 from glassformer.verbs.look import look
 from helpers.look_runs import RUNS, train_kind
 
-HEADS = {"attention", "roles", "links", "worth"}
+HEADS = {"attention", "roles", "links", "head-ablation"}
 WORDS = {"word", "nearest"}
 HAS: dict[str, set[str]] = {
-    "writer": {*HEADS, *WORDS, "positions", "lens", "next", "pairs", "learning"},
-    "pairs-of-bytes": {*HEADS, *WORDS, "positions", "lens", "next", "pairs", "merges"},
-    "lstm-writer": {*WORDS, "lens", "next", "states", "pairs"},
-    "cnn-writer": {*WORDS, "lens", "next", "states", "pairs"},
+    "writer": {*HEADS, *WORDS, "positions", "logit-lens", "next", "pairs", "learning"},
+    "pairs-of-bytes": {*HEADS, *WORDS, "positions", "logit-lens", "next", "pairs", "merges"},
+    "lstm-writer": {*WORDS, "logit-lens", "next", "states", "pairs"},
+    "cnn-writer": {*WORDS, "logit-lens", "next", "states", "pairs"},
     "bag": {"nearest", "pooling"},
     "classifier": {*HEADS, *WORDS, "positions", "pooling"},
     "gru-classifier": {*WORDS, "states", "pooling"},
-    "translator": {*HEADS, *WORDS, "positions", "alignment", "lens", "learning"},
-    "lstm-translator": {*WORDS, "attention", "alignment", "worth", "lens", "states"},
-    "bottleneck": {*WORDS, "lens", "states"},
+    "translator": {*HEADS, *WORDS, "positions", "alignment", "logit-lens", "learning"},
+    "lstm-translator": {*WORDS, "attention", "alignment", "head-ablation", "logit-lens", "states"},
+    "bottleneck": {*WORDS, "logit-lens", "states"},
     "patches": {*HEADS, "patches", "pooling", "positions"} - {"links"},
     "cnn-images": {"pooling"},
     "pixels": {"pooling"},
@@ -41,7 +41,7 @@ HAS: dict[str, set[str]] = {
     "regressor": {"pooling"},
 }
 TRANSLATE = ("translator", "lstm-translator", "bottleneck")
-ALWAYS = {"decided", "step", "versus", "report"}
+ALWAYS = {"attribution", "step", "versus", "report"}
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +64,8 @@ def test_which_views_a_run_has(name: str, trained: dict[str, tuple[Loaded, str]]
     assert set(views_of(trained[name][0])) == HAS[name] | ALWAYS | {"numbers"}
 
 
-def test_every_view_has_a_maker() -> None:
-    assert set(MAKERS) == set(VIEWS)
-    assert set(NEEDS) | ALWAYS == set(VIEWS)
+def test_every_view_of_the_help_registers_itself() -> None:
+    assert list(all_views()) == list(VIEWS)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -74,7 +73,7 @@ def test_all_at_once(name: str, trained: dict[str, tuple[Loaded, str]], tmp_path
     loaded, example = trained[name]
     seen = look(loaded, example, view=ALL)
     assert isinstance(seen, Views)
-    assert len(seen.views) == len([view for view in views_of(loaded) if VIEWS[view].quick])
+    assert len(seen.views) == len([view for view in views_of(loaded) if all_views()[view].quick])
     seen.save(tmp_path / "all.html")
     text = (tmp_path / "all.html").read_text()
     assert all(json.dumps(view.title)[1:-1].split("<")[0] in text for view in seen.views)
@@ -90,7 +89,7 @@ def test_views_of_one_example(name: str, view: str, trained: dict[str, tuple[Loa
         with pytest.raises(Misuse, match=r"it has|--keep-checkpoints"):
             look(loaded, example, view=view)
         return
-    texts = [example] if VIEWS[view].texts != "none" else []
+    texts = [example] if all_views()[view].texts != "none" else []
     seen = look(loaded, *texts, view=view, target="edcba" if name in TRANSLATE and view == "numbers" else None)
     assert isinstance(seen, View)
     assert seen.panels
@@ -137,7 +136,7 @@ def test_patches_of_an_image(trained: dict[str, tuple[Loaded, str]]) -> None:
 
 def test_the_lens_of_a_translator_has_a_row_for_each_token_written(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["lstm-translator"]
-    (guesses,) = panels(look(loaded, example, view="lens", target="ab"), Guesses)
+    (guesses,) = panels(look(loaded, example, view="logit-lens", target="ab"), Guesses)
     assert guesses.tokens == ["<start>", "a", "b"]
     assert guesses.answers == ["a", "b", "<end>"]
 
@@ -177,7 +176,7 @@ def test_two_texts_in_two_runs(trained: dict[str, tuple[Loaded, str]]) -> None:
     texts = "the food was good, not bad", "the food was bad, not good"
     alone = look(second, texts[0], versus=texts[1])
     assert "cannot tell them apart" in alone.note
-    both = look(first, texts[0], versus=texts[1], beside=second)
+    both = look(first, texts[0], versus=texts[1], second_run=second)
     assert isinstance(both, View)
     assert str(second.run.path) in json.dumps(both.to_dict())
 
@@ -213,7 +212,7 @@ def test_a_head_of_a_classifier_is_worth_something_on_a_text(trained: dict[str, 
     loaded, example = trained["classifier"]
     assert isinstance(loaded, LoadedPredictor)
     for answer in (None, "negative"):
-        (table,) = panels(look(loaded, example, without="0.1", answer=answer), Table)[:1]
+        (table,) = panels(look(loaded, example, ablate_heads="0.1", answer=answer), Table)[:1]
         probabilities = loaded.predict(example).probabilities or {}
         whole = -np.log(max(probabilities.values()) if answer is None else probabilities[answer])
         assert table.rows[0][1] - table.rows[0][2] == pytest.approx(whole, abs=1e-4)
@@ -229,12 +228,12 @@ def test_links(trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
 
 def test_what_heads_are_worth(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["writer"]
-    some = look(loaded, example, without="0.1,1.0")
+    some = look(loaded, example, ablate_heads="0.1,1.0")
     assert len(panels(some, Table)[0].rows) == 2
-    every = look(loaded, view="worth")
+    every = look(loaded, view="head-ablation")
     assert len(panels(every, Table)[0].rows) == 4
     with pytest.raises(Misuse, match=r"2\.7"):
-        look(loaded, example, without="2.7")
+        look(loaded, example, ablate_heads="2.7")
 
 
 def test_roles_over_the_validation_part(trained: dict[str, tuple[Loaded, str]]) -> None:
@@ -266,15 +265,16 @@ def test_pictures_of_words(trained: dict[str, tuple[Loaded, str]]) -> None:
         ("writer", ["a", "b"], {}, "one text, and there are 2"),
         ("writer", ["abc"], {"view": "atention"}, "did you mean attention"),
         ("writer", ["abc"], {"view": "alignment"}, "has no alignment to look at; it has attention"),
-        ("lstm-writer", ["abc"], {"view": "attention"}, "has no attention to look at; it has lens"),
+        ("lstm-writer", ["abc"], {"view": "attention"}, "has no attention to look at; it has logit-lens"),
         ("lstm-writer", ["abc"], {"view": "learning"}, "--keep-checkpoints"),
         ("writer", ["abc"], {"layer": 2}, "--layer is 2, but this run has layers 0 to 1"),
         ("writer", ["abc"], {"head": -1}, "--head is -1"),
         ("writer", ["abc"], {"mode": "line"}, "did you mean lines"),
         ("writer", ["abc"], {"word": "a", "versus": "b"}, "two views"),
+        ("writer", ["abc"], {"beside": "x", "second_run": "y"}, "--beside and --second-run are the same option"),
         ("writer", ["abc"], {"target": "abc"}, "runs that translate"),
-        ("writer", ["abc"], {"view": "lens", "layer": 1}, "--layer is nothing to the view lens; it is for alignment"),
-        ("writer", ["abc"], {"beside": "x"}, "--beside is nothing to the view attention; it is for versus"),
+        ("writer", ["abc"], {"view": "next", "layer": 1}, "--layer is nothing to the view next; it is for alignment"),
+        ("writer", ["abc"], {"second_run": "x"}, "--second-run is nothing to the view attention; it is for versus"),
         ("writer", ["abc"], {"view": "positions"}, "it takes no text"),
         ("columns", [], {"links": "pronouns"}, "has no links to look at"),
         ("writer", ["a" * 30], {"view": "numbers"}, "at most 16 tokens"),
@@ -296,6 +296,34 @@ def test_what_is_refused(
     with pytest.raises(GlassformerError, match=words) as refused:
         look(trained[name][0], *texts, **options)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({"view": "lens"}, {"view": "logit-lens"}, "the view lens is now called logit-lens"),
+        ({"view": "decided"}, {"view": "attribution"}, "the view decided is now called attribution"),
+        ({"view": "worth"}, {"view": "head-ablation"}, "the view worth is now called head-ablation"),
+        ({"without": "0.1"}, {"ablate_heads": "0.1"}, "--without is now called --ablate-heads"),
+        ({"versus": "a", "beside": "RUN"}, {"versus": "a", "second_run": "RUN"}, "--beside is now called --second-run"),
+    ],
+)  # fmt: skip
+def test_old_names_work_and_the_new_one_is_said_once(
+    old: dict[str, Any], new: dict[str, Any], said: str, trained: dict[str, tuple[Loaded, str]]
+) -> None:
+    loaded, example = trained["writer"]
+    views = []
+    lines: list[str] = []
+    for options in (old, new):
+        options = {name: loaded.run.path if value == "RUN" else value for name, value in options.items()}
+        views.append(look(loaded, example, say=lines.append, **options).to_dict())
+    assert views[0] == views[1]
+    assert [line for line in lines if "now called" in line] == [said]
+
+
+def test_an_option_that_look_has_not(trained: dict[str, tuple[Loaded, str]]) -> None:
+    with pytest.raises(TypeError, match="unknown option 'layr'; did you mean layer"):
+        look(*trained["writer"], layr=1)
 
 
 def test_a_text_that_is_too_long_is_cut_and_said(trained: dict[str, tuple[Loaded, str]]) -> None:

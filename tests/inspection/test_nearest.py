@@ -15,15 +15,14 @@ from glassformer.inspection.nearest import (
     Neighbours,
     closest,
     cosines,
-    map_of,
     nearest,
     neighbours_of,
-    neighbours_view,
     no_words,
     plane,
     word_id,
     word_table,
 )
+from glassformer.inspection.views.word_vectors import map_of, neighbours_view
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.rendering.panels import Grid, Points, Table
 from glassformer.text.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.nearest import cosines
-from glassformer.inspection.positions import position_vectors, positions_view
+from glassformer.inspection.views.positions import position_vectors, positions_view
 from glassformer.models.build import build_language_model
 from glassformer.rendering.panels import Grid, Lines
 from helpers.cases import CONTEXT, WIDTH, build, small

@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from glassformer.config.errors import Misuse
-from glassformer.inspection.roles import PLAIN, ROLES, HeadRole, Measured, head_roles, names_of, roles_view
+from glassformer.inspection.roles import PLAIN, ROLES, HeadRole, HeadStats, head_roles
+from glassformer.inspection.views.head_roles import names_of, roles_view
 from glassformer.rendering.panels import Grid, Table
 
 Weights = NDArray[np.float64]
@@ -43,7 +44,7 @@ HEADS: dict[str, Callable[[int], int | None]] = {
     "next": lambda t: t + 1,
     "first": lambda t: 0,
     "itself": lambda t: t,
-    "continues": lambda t: follower(IDS, t),
+    "induction": lambda t: follower(IDS, t),
     "before": lambda t: last_before(IDS, t),
 }
 
@@ -80,12 +81,12 @@ def test_the_future_is_no_role_where_it_is_hidden() -> None:
 def test_tokens_that_count() -> None:
     [[one]] = head_roles([(random_weights(1, 1, size=12, causal=True), IDS)])
     # from 6 on there is a 5 before, and so on; the first 5 stands at 1, and 9 at 5
-    assert one.counts == {"previous": 10, "first": 10, "itself": 10, "continues": 6, "before": 6}
+    assert one.counts == {"previous": 10, "first": 10, "itself": 10, "induction": 6, "before": 6}
     assert one.tokens == 10
 
 
 @pytest.mark.parametrize(
-    ("ids", "continues", "before"),
+    ("ids", "induction", "before"),
     [
         ([1, 5, 5, 5], 0, 1),  # at 3: the one at 1; what followed the last is the token itself
         ([1, 5, 6, 5], 0, 1),  # what followed is the previous token
@@ -94,9 +95,9 @@ def test_tokens_that_count() -> None:
         ([1, 5, 6, 7, 8], 0, 0),
     ],
 )
-def test_places_that_are_another_role_do_not_count(ids: list[int], continues: int, before: int) -> None:
+def test_places_that_are_another_role_do_not_count(ids: list[int], induction: int, before: int) -> None:
     [[one]] = head_roles([(random_weights(1, 1, size=len(ids), causal=True), ids)])
-    assert one.counts.get("continues", 0) == continues
+    assert one.counts.get("induction", 0) == induction
     assert one.counts.get("before", 0) == before
 
 
@@ -119,7 +120,7 @@ def test_means_over_texts_counted_by_hand(causal: bool) -> None:
                     "next": [t + 1] if not causal and t + 1 < len(ids) else [],
                     "first": [0],
                     "itself": [t],
-                    "continues": [after] if after is not None and after < t - 1 else [],
+                    "induction": [after] if after is not None and after < t - 1 else [],
                     "before": earlier,
                 }
                 for role, at in places.items():
@@ -142,8 +143,8 @@ def test_means_over_texts_counted_by_hand(causal: bool) -> None:
 
 def role_of(own: dict[str, float], even: dict[str, float], count: int = 40, **rest: float) -> HeadRole:
     """Of a head with these shares."""
-    measured = Measured(own, rest.get("distance", 5.0), rest.get("entropy", 1.0))
-    return HeadRole(0, 0, measured, Measured(even, 6.0, 2.0), dict.fromkeys(own, count), 40)
+    measured = HeadStats(own, rest.get("distance", 5.0), rest.get("entropy", 1.0))
+    return HeadRole(0, 0, measured, HeadStats(even, 6.0, 2.0), dict.fromkeys(own, count), 40)
 
 
 def test_names() -> None:
@@ -183,7 +184,7 @@ def test_weights_of_another_text() -> None:
 
 
 def two_layers() -> list[list[HeadRole]]:
-    ways = [["previous", "first"], ["previous", "continues"], [None, "itself"]]
+    ways = [["previous", "first"], ["previous", "induction"], [None, "itself"]]
     weights = [[looking(IDS, HEADS[way] if way else lambda t: None) for way in layer] for layer in ways]
     return head_roles([(np.array(weights), IDS)])
 
@@ -195,7 +196,7 @@ def test_the_view() -> None:
     assert isinstance(table, Table)
     assert isinstance(grid, Grid)
     assert view.title == "Heads of copy"
-    shown = ["previous", "first", "itself", "continues", "before"]
+    shown = ["previous", "first", "itself", "induction", "before"]
     assert table.columns == ["head", "what it does", *shown, "distance", "tokens"]
     assert table.bars == shown
     assert [row[0] for row in table.rows] == ["0.0", "0.1", "1.0", "1.1", "2.0", "2.1", "spread evenly"]

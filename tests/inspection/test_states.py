@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse
-from glassformer.inspection.states import LayerStates, most_varying, states_of, states_view
+from glassformer.inspection.views.states import LayerStates, most_varying, states_of, states_view
 from glassformer.rendering.panels import Frames, Grid, Lines
 from helpers.small_readers import WORDS, T, reader_of, writer_of
 from helpers.support import ready, tokens

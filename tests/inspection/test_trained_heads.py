@@ -15,9 +15,10 @@ from glassformer.families.base import Loaded
 from glassformer.families.examples import encode_example
 from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
-from glassformer.inspection.head_ablation import worth_of_heads
-from glassformer.inspection.links import Linked, link_scores, links_view, read_links
-from glassformer.inspection.roles import Looked, head_roles
+from glassformer.inspection.links import LinkedText, link_scores, read_links
+from glassformer.inspection.roles import TextAttention, head_roles
+from glassformer.inspection.views.head_ablation import ablate_each
+from glassformer.inspection.views.links import links_view
 from glassformer.models.build import build_language_model
 from glassformer.verbs.train import train
 
@@ -28,7 +29,7 @@ def trained(data: str, folder: Path, **settings: Any) -> Loaded:
     return load(train(data, out=folder / "run", **SMALL, **settings).run, "cpu")
 
 
-def as_seen(loaded: Loaded, text: str) -> Looked:
+def as_seen(loaded: Loaded, text: str) -> TextAttention:
     seen = encode_example(loaded, text)
     return attention_of(loaded.model, seen.inputs)["self"], seen.ids
 
@@ -45,8 +46,8 @@ def test_a_head_that_copies_continues_what_was_seen_before(tmp_path: Path) -> No
         assert len(second) == size - 1
         assert [int(weights[0, 0, at].argmax()) for at in second] == [at - size for at in second]
     [[role]] = head_roles(looked)
-    assert role.role == "continues"
-    assert role.own.shares["continues"] > 0.6 > 5 * role.even.shares["continues"]
+    assert role.role == "induction"
+    assert role.own.shares["induction"] > 0.6 > 5 * role.even.shares["induction"]
 
 
 def test_a_head_that_must_say_what_came_before_looks_at_the_previous_token() -> None:
@@ -104,7 +105,7 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
     assert loaded.tokenizer is not None
     linked = read_links("pronouns:rows=600")
 
-    def looked() -> Iterator[tuple[Linked, Looked]]:
+    def looked() -> Iterator[tuple[LinkedText, TextAttention]]:
         return ((one, as_seen(loaded, one.text)) for one in linked)
 
     scores = link_scores(looked(), loaded.tokenizer)
@@ -125,6 +126,6 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
             wrong += [guesses[source + 1] != seen.ids[source + 2] for source, _ in one.links]
         return float(np.mean(wrong))
 
-    worth = worth_of_heads(mistakes, loaded.model)
+    worth = ablate_each(mistakes, loaded.model)
     assert worth.whole < 0.2
     assert worth.cost(("self", *scores.best)) > 0.5

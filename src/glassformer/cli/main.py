@@ -17,7 +17,7 @@ VERBS: dict[str, str] = {
     "predict": "what a run says of a text, an image, a row: a label, a number, the next token, a translation",
     "generate": "let a run write",
     "translate": "let a run translate",
-    "look": "inside a run: attention, lenses, roles, which words decided, every number",
+    "look": "inside a run: attention, the logit lens, head roles, attribution, every number",
     "embed": "texts and tokens as vectors",
     "tokenizer": "train, show and compare tokenizers",
     "compare": "which model suits your data: the ladder of models side by side, ablations, learning curves",

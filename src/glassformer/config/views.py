@@ -1,6 +1,10 @@
-"""The views of a run, by name: what each shows, of how many texts, and which options it takes."""
+"""What `look` can show and what it can be asked, known without torch. All else of a view is in its own file, in
+`inspection/views/`.
+"""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 ENDINGS = (".html", ".png", ".svg", ".pdf", ".json")
 """What views can be written as."""
@@ -8,57 +12,94 @@ ALL = "all"
 MODES = ("heat", "lines", "all")
 """How attention is drawn."""
 
-HEADS = ("layer", "head", "mode")
-WRITTEN = ("target", "beam")
-"""Of a translator: what it is to write, or how it finds that itself."""
+VIEWS = {
+    "alignment": "cross-attention: which tokens of the source a translator looks at while it writes each token",
+    "attention": "the weights of every layer and head: heat map, lines between tokens, all heads at once",
+    "patches": "attention over the patches of an image",
+    "logit-lens": "the logit lens: the next token as it would be guessed after every layer",
+    "next": "the likeliest next tokens",
+    "attribution": "saliency, which words decided: gradient × input, and leave-one-out as its check",
+    "states": "recurrent states and gates, or convolutions, over time",
+    "pooling": "how much of each token goes into the vector of the text",
+    "numbers": "every formula, number by number, for a short text",
+    "step": "one training step on one example (--answer): loss → gradient → update",
+    "roles": "what each head does (previous token, induction head, attention sink …), over texts or the validation "
+    "part",
+    "links": "which head finds links that somebody annotated (--links FILE)",
+    "head-ablation": "what each head is worth: the loss without it (--ablate-heads 2.3: some), on texts or the "
+    "validation part",
+    "word": "the vector of a word in several texts, layer by layer (--word)",
+    "nearest": "the nearest words of each word given",
+    "versus": "two texts side by side (--versus), in one run or two (--second-run)",
+    "positions": "position encodings",
+    "merges": "byte pairs merged one by one",
+    "pairs": "a text as its training pairs: prefix → next token",
+    "learning": "a slider over the moments of training that were kept (train --keep-checkpoints)",
+    "report": "the run's report, made anew",
+}
+"""What each shows, in the order in which they are offered."""
 
 
 @dataclass(frozen=True)
-class ViewInfo:
-    summary: str
-    uses: tuple[str, ...] = ()
-    """Options that mean something to it."""
-    texts: str = "one"
-    """How many it is of: one, several, any number (without any, the validation part), or none."""
-    quick: bool = False
-    """Made of one text in a moment: part of the page of everything."""
+class OptionInfo:
+    """An option of `look`: what its help says, and how its flag is read."""
+
+    help: str
+    metavar: str
+    kind: type = str
+    flag: str | None = None
+    """The flag's name, where it is not the keyword's."""
+    chooses: str | None = None
+    """The view that is meant where none is named."""
+    old_name: str | None = None
+    """The keyword's name before, which works too."""
 
 
-VIEWS = {
-    "alignment": ViewInfo(
-        "which tokens of the source a translator looks at while it writes each token", (*HEADS, *WRITTEN)
-    ),
-    "attention": ViewInfo(
-        "the weights of every layer and head: heat map, lines between tokens, all heads at once",
-        (*HEADS, *WRITTEN),
-        quick=True,
-    ),
-    "patches": ViewInfo("attention over the patches of an image", ("layer", "head"), quick=True),
-    "lens": ViewInfo("the next token as it would be guessed after every layer", WRITTEN, quick=True),
-    "next": ViewInfo("the likeliest next tokens", quick=True),
-    "decided": ViewInfo("which words decided: gradient × input, and leave-one-out as its check", WRITTEN, quick=True),
-    "states": ViewInfo("recurrent states and gates, or convolutions, over time", WRITTEN, quick=True),
-    "pooling": ViewInfo("how much of each token goes into the vector of the text", quick=True),
-    "numbers": ViewInfo("every formula, number by number, for a short text", ("layer", "head", "position", *WRITTEN)),
-    "step": ViewInfo(
-        "one training step on one example (--answer): loss → gradient → update", ("position", "answer", *WRITTEN)
-    ),
-    "roles": ViewInfo("what each head does, over texts, or without any over the validation part", WRITTEN, "any"),
-    "links": ViewInfo("which head finds links that somebody annotated (--links FILE)", ("links",), "none"),
-    "worth": ViewInfo(
-        "what each head is worth: the loss without it (--without 2.3: of some heads), on texts or the validation part",
-        ("without", "answer", *WRITTEN),
-        "any",
-    ),
-    "word": ViewInfo("the vector of a word in several texts, layer by layer (--word)", ("word",), "several"),
-    "nearest": ViewInfo("the nearest words of each word given", texts="several"),
-    "versus": ViewInfo("two texts side by side (--versus), in one run or two (--beside)", ("versus", "beside", "beam")),
-    "positions": ViewInfo("position encodings", texts="none"),
-    "merges": ViewInfo("byte pairs merged one by one"),
-    "pairs": ViewInfo("a text as its training pairs: prefix → next token"),
-    "learning": ViewInfo("a slider over the moments of training that were kept (train --keep-checkpoints)", WRITTEN),
-    "report": ViewInfo("the run's report, made anew", texts="none"),
-}
+def _option(default: Any, help: str, metavar: str, kind: type = str, **more: str) -> Any:
+    return field(default=default, metadata={"info": OptionInfo(help, metavar, kind, **more)})
 
-IMPLIED = {"word": "word", "versus": "versus", "links": "links", "without": "worth", "answer": "step"}
-"""Options that are asked for one view: they choose it."""
+
+@dataclass(frozen=True, kw_only=True)
+class LookOptions:
+    """What a view can be asked beside its texts: each field is a keyword of `gf.look` and a flag of `look`."""
+
+    layer: int | None = _option(None, "one layer, from 0 (default: mean over all; numbers: 0)", "N", int)
+    head: int | None = _option(None, "one head, from 0 (default: mean over all; numbers: 0)", "N", int)
+    mode: str = _option(MODES[0], f"how attention is drawn first: {', '.join(MODES)} (default {MODES[0]})", "NAME")
+    position: int | None = _option(
+        None, "numbers, step: the token that is worked out, from 0 (default: the last)", "N", int
+    )
+    target: str | None = _option(
+        None, "a translator: look at this instead of what it would write", "TEXT", flag="translation"
+    )
+    answer: str | None = _option(None, "step, head-ablation: what the example should be", "LABEL", chooses="step")
+    word: str | None = _option(None, "its vector in each of the texts", "WORD", chooses="word")
+    versus: str | Mapping[str, Any] | None = _option(None, "a second text beside the first", "TEXT", chooses="versus")
+    second_run: Any = _option(  # noqa: RUF009 (a field, as all of them)
+        None, "with --versus: a second run beside the first", "RUN", old_name="beside"
+    )
+    links: str | None = _option(
+        None,
+        '.jsonl, a line each: {"text": "…", "links": [[from, to], …]}, words counted from 0; or `pronouns`',
+        "FILE",
+        chooses="links",
+    )
+    ablate_heads: str | None = _option(
+        None,
+        "heads to switch off, one by one: 2.3 or 0.1,2.3 or cross:0.1 (layer.head)",
+        "HEADS",
+        chooses="head-ablation",
+        old_name="without",
+    )
+    beam: int = _option(5, "translations followed at once (default 5)", "N", int)
+
+
+OPTIONS: dict[str, OptionInfo] = {one.name: one.metadata["info"] for one in fields(LookOptions)}
+OLD_OPTIONS = {info.old_name: name for name, info in OPTIONS.items() if info.old_name is not None}
+"""The names that options had before, and those they have now."""
+
+
+def flag_of(name: str) -> str:
+    """An option as the command line spells it, be it by its old name."""
+    info = OPTIONS.get(name)
+    return f"--{((info and info.flag) or name).replace('_', '-')}"

@@ -185,6 +185,12 @@ class Family(ABC):
     """A second model writes what the first has read."""
     text_loss: bool = True
     """A text alone has a loss; where tokens are hidden, only a part of the data has."""
+    predicts_next: bool = False
+    """It predicts the next token of the text that it reads."""
+    has_one_answer: bool = True
+    """One output is right; where several can be, each is a question of its own."""
+    is_trained: bool = True
+    """It is learned here, by a loss; else its models come from elsewhere."""
     loaded_class: type[Loaded]
 
     # --- its data ---

@@ -35,6 +35,7 @@ class EmbeddingFamily(ExampleFamily):
     task = VECTORS
     title = "A model of vectors of texts"
     verb = "embed"
+    is_trained = False
     loaded_class = LoadedEmbedder
 
     def recognise(self, request: ConfigRequest) -> NoReturn:

@@ -491,6 +491,7 @@ class MultilabelFamily(LabellingFamily):
     task = MULTILABEL
     title = "A classifier, with several labels, of"
     primary = "micro_f1"
+    has_one_answer = False
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Labels:
         assert corpus.classes is not None

@@ -170,6 +170,7 @@ class LanguageFamily(StreamFamily):
     task = LANGUAGE_MODEL
     title = "A language model"
     verb = "generate"
+    predicts_next = True
     loaded_class = LoadedLanguageModel
 
     def task_on(

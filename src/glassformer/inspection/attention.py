@@ -22,6 +22,11 @@ from glassformer.models.seq2seq import Seq2Seq
 Head = tuple[str, int, int]
 """Stack, layer, head."""
 
+SELF_ATTENTION = ("self", "source", "target")
+"""Stacks in which the tokens of one text look at each other."""
+SOURCE_ATTENTION = ("self", "source")
+"""Those among them whose text is the one that is read."""
+
 
 def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, AttentionHeads]]]:
     """The attentions of a model with their paths, layer by layer."""

@@ -20,7 +20,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.arrays import numbers_of
-from glassformer.inspection.left_out import Inputs, parts_of, staying, without_each
+from glassformer.inspection.occlusion import Inputs, parts_of, staying, without_each
 from glassformer.models.inputs import FlatColumns, FlatPixels
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagPredictor, Predictor
@@ -84,8 +84,10 @@ def translation_gradients(model: Seq2Seq, inputs: Inputs, answers: Sequence[int]
         rows = [
             torch.autograd.grad(logs[place, answer], read, retain_graph=True) for place, answer in enumerate(answers)
         ]
-        given, written = (torch.stack([(row[side] * x)[0].sum(-1) for row in rows]) for side, x in enumerate(read))
-        return numbers_of(given), numbers_of(written)
+        source_shares, written_shares = (
+            torch.stack([(row[side] * x)[0].sum(-1) for row in rows]) for side, x in enumerate(read)
+        )
+        return numbers_of(source_shares), numbers_of(written_shares)
 
 
 @torch.inference_mode()
@@ -140,18 +142,18 @@ def _gradients() -> Iterator[None]:
 @contextmanager
 def _cut_loose(place: nn.Module) -> Iterator[list[Tensor]]:
     """The vectors that pass here, as tensors at which gradients end."""
-    kept: list[Tensor] = []
+    leaves: list[Tensor] = []
 
     def loose(x: Tensor) -> Tensor:
-        kept[:] = [x.detach().requires_grad_()]
-        return kept[0]
+        leaves[:] = [x.detach().requires_grad_()]
+        return leaves[0]
 
     if isinstance(place, Encoder):
-        hook = place.register_forward_pre_hook(lambda _, given: (loose(given[0]), *given[1:]))
+        hook = place.register_forward_pre_hook(lambda _, inputs: (loose(inputs[0]), *inputs[1:]))
     else:
-        hook = place.register_forward_hook(lambda _, given, vectors: loose(vectors))
+        hook = place.register_forward_hook(lambda _, inputs, vectors: loose(vectors))
     try:
-        yield kept
+        yield leaves
     finally:
         hook.remove()
 

@@ -14,11 +14,9 @@ from torch import Tensor, nn
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
-from glassformer.inspection.layers import INPUT, OUTPUT, passed, vectors_by_layer
+from glassformer.inspection.layers import OUTPUT, vectors_by_layer
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
-from glassformer.rendering.panels import Guesses, Line, Lines, Panel, Table
-from glassformer.rendering.view import View
 
 
 @dataclass(frozen=True)
@@ -111,72 +109,6 @@ def next_of(model: nn.Module, inputs: Sequence[Any], *, most: int = 10, never: C
     scores = model.head(model.features(*inputs)[0, -1:])
     ids, probabilities, entropy, _, _ = _read(scores, [None], most, never)
     return Next(ids[0].tolist(), probabilities[0], float(entropy[0]))
-
-
-def lens_view(
-    tokens: Sequence[str],
-    layers: Sequence[str],
-    guesses: Sequence[Sequence[Sequence[str]]],
-    probabilities: Float[Array, "L T k"],
-    answers: Sequence[str] | None = None,
-    *,
-    chances: Float[Array, "L T"] | None = None,
-    entropy: Float[Array, "L T"] | None = None,
-    title: str = "What it would say after each layer",
-    at: bool = False,
-) -> View:
-    """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy.
-
-    `at`: the tokens themselves are guessed, not what follows them.
-    """
-    right = "the token that stands there" if at else "the token that did follow"
-    panels: list[Panel] = [
-        Guesses(tokens=tokens, layers=layers, guesses=guesses, probabilities=probabilities, answers=answers, at=at)
-    ]
-    x, note = passed(layers), ""
-    if chances is not None and not np.isnan(chances).all():
-        mean = np.nanmean(chances, 1).tolist()
-        known = int((~np.isnan(chances[-1])).sum())
-        line = Line(name=right, x=x, y=mean, dots=True)
-        panels.append(
-            Lines(
-                title="Probability of the right token",
-                series=[line],
-                x_name="layers passed",
-                y_name="probability",
-                note=f"mean over {known} {'token' if known == 1 else 'tokens'}",
-            )
-        )
-        note = (
-            f"{right.capitalize()} has a probability of {mean[0]:.3f} {_where(layers[0])} and of "
-            f"{mean[-1]:.3f} {_where(layers[-1])}, on average."
-        )
-    if entropy is not None:
-        line = Line(name="entropy", x=x, y=entropy.mean(1).tolist(), dots=True)
-        panels.append(
-            Lines(title="How undecided it is", series=[line], x_name="layers passed", y_name="entropy (nats)")
-        )
-    return View(title, panels, note)
-
-
-def next_view(
-    words: Sequence[str],
-    probabilities: Float[Array, "k"],
-    *,
-    entropy: float | None = None,
-    title: str = "What comes next",
-) -> View:
-    """The likeliest next tokens, likeliest first."""
-    rows = [(word, float(chance)) for word, chance in zip(words, probabilities, strict=True)]
-    shown = Table(columns=("next token", "probability"), rows=rows, bars=("probability",))
-    note = f"These {len(rows)} have {float(np.sum(probabilities)):.0%} of the probability together."
-    if entropy is not None:
-        note += f" The choice is as open as one among {math.exp(entropy):,.1f} tokens that are equally likely."
-    return View(title, [shown], note)
-
-
-def _where(layer: str) -> str:
-    return f"at the {layer}" if layer in (INPUT, OUTPUT) else f"after {layer}"
 
 
 def _able(model: nn.Module) -> TokenModel | Seq2Seq:

@@ -27,19 +27,15 @@ from glassformer.data.datasets.embedded import DATASETS, open_dataset
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import numbered_lines, text_blocks
 from glassformer.data.wording import counted
-from glassformer.inspection.roles import Looked, check_sizes, visible_to
-from glassformer.rendering.panels import Grid, Table
-from glassformer.rendering.view import View
+from glassformer.inspection.roles import TextAttention, check_sizes, visible_to
 from glassformer.text.alignment import tokens_of
 from glassformer.text.tokenizer import Tokenizer
 
 FORM = '{"text": "mara met tobin . he fishes", "links": [[4, 2]]}'
-BEST = 10
-"""Heads in the table, at most."""
 
 
 @dataclass(frozen=True)
-class Linked:
+class LinkedText:
     """A text, and which of its words should look at which."""
 
     text: str
@@ -49,7 +45,7 @@ class Linked:
 # --- reading ---
 
 
-def read_links(path_or_name: str | os.PathLike[str]) -> list[Linked]:
+def read_links(path_or_name: str | os.PathLike[str]) -> list[LinkedText]:
     """Those of a .jsonl file, or of an embedded data set that knows some: `pronouns`, or `pronouns:seed=7`."""
     name = os.fspath(path_or_name)
     path = find(name)
@@ -59,10 +55,10 @@ def read_links(path_or_name: str | os.PathLike[str]) -> list[Linked]:
     if links is None:
         knowing = ", ".join(other for other, info in DATASETS.items() if info.links)
         raise DataError(f"the data set '{name}' has no links (others have: {knowing}); or give a .jsonl file of them")
-    return [Linked(text, tuple(pairs)) for text, pairs in links()]
+    return [LinkedText(text, tuple(pairs)) for text, pairs in links()]
 
 
-def _of_file(path: Path) -> list[Linked]:
+def _of_file(path: Path) -> list[LinkedText]:
     if path.is_dir():
         raise DataError(f"{path} is a folder: links come from a .jsonl file, a line such as {FORM}")
     lines = numbered_lines(text_blocks(path, "utf-8"))
@@ -72,7 +68,7 @@ def _of_file(path: Path) -> list[Linked]:
     return linked
 
 
-def _read_line(line: str, where: str) -> Linked:
+def _read_line(line: str, where: str) -> LinkedText:
     try:
         value: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -91,7 +87,9 @@ def _read_line(line: str, where: str) -> Linked:
         raise DataError(f"{where}: half a character (a lone surrogate) at position {error.start:,}") from None
     if not isinstance(links, list):
         raise DataError(f"{where}: 'links' must be a list of pairs such as [[4, 2]], not {json.dumps(links)[:40]}")
-    return Linked(text, tuple(_read_link(link, number, len(text.split()), where) for number, link in enumerate(links)))
+    return LinkedText(
+        text, tuple(_read_link(link, number, len(text.split()), where) for number, link in enumerate(links))
+    )
 
 
 def _read_link(link: Any, number: int, words: int, where: str) -> tuple[int, int]:
@@ -137,12 +135,12 @@ class LinkScores:
         return [(layer, head) for layer, head in sorted(heads, key=lambda at: (-self.found[at], -self.weight[at]))]
 
 
-def link_scores(looked: Iterable[tuple[Linked, Looked]], tokenizer: Tokenizer) -> LinkScores:
+def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: Tokenizer) -> LinkScores:
     """Each text with its links, and as the model saw it."""
     found: Any = 0.0
     weight: Any = 0.0
     count = previous = first = turned = left_out = 0
-    for linked, (weights, ids) in looked:
+    for linked, (weights, ids) in texts:
         check_sizes(weights, ids)
         words = words_of(linked.text, tokenizer, ids)
         ahead = bool(visible_to(weights).all())
@@ -180,57 +178,3 @@ def _speaking(places: Sequence[int], tokenizer: Tokenizer, ids: Sequence[int]) -
 
 def _by_word(weights: Float[Array, "L h T"], words: Sequence[Sequence[int]]) -> Float[Array, "L h W"]:
     return np.stack([weights[..., list(places)].sum(-1, dtype=np.float64) for places in words], -1)
-
-
-# --- the view ---
-
-
-def links_view(scores: LinkScores, *, title: str = "Heads that find the links") -> View:
-    """The best heads beside those that always look at one place, and every head as a picture."""
-    best = scores.ranking()[:BEST]
-    rows: list[list[str | float | None]] = [
-        [f"{layer}.{head}", float(scores.found[layer, head]), float(scores.weight[layer, head])] for layer, head in best
-    ]
-    rows += [["always the previous word", scores.previous, None], ["always the first word", scores.first, None]]
-    layers, heads = scores.found.shape
-    return View(
-        title,
-        [
-            Table(
-                title="The best heads",
-                columns=["head", "found", "weight"],
-                rows=rows,
-                bars=["found", "weight"],
-                note="found: links whose word gets more weight than any other word; weight: what it gets on average.",
-            ),
-            Grid(
-                title="Links found",
-                values=scores.found,
-                rows=[str(layer) for layer in range(layers)],
-                columns=[str(head) for head in range(heads)],
-                row_name="layer",
-                column_name="head",
-                high=1.0,
-                numbers=True,
-                formula="part of the links that a head finds",
-            ),
-        ],
-        note=_in_words(scores),
-    )
-
-
-def _in_words(scores: LinkScores) -> str:
-    layer, head = scores.best
-    words = (
-        f"Head {layer}.{head} finds {_percent(scores.found[layer, head])} of {counted(scores.count, 'link')}; "
-        f"always the previous word {_percent(scores.previous)}, always the first {_percent(scores.first)}"
-    )
-    if scores.turned:
-        words += f". {counted(scores.turned, 'link')} to a later word, looked for from the later to the earlier"
-    if scores.left_out:
-        words += f". {counted(scores.left_out, 'link')} left out: words cut off, or no tokens here"
-    return words + "."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -1,6 +1,6 @@
-"""Which words have vectors like a word's, and maps on which one sees it."""
+"""Which words have vectors like a word's, and a plane on which one sees it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,6 @@ from glassformer.models.build_input import words_of
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
-from glassformer.rendering.panels import Grid, Panel, Points, Table
-from glassformer.rendering.view import View
 from glassformer.text.tokenizer import Tokenizer
 
 NOTHING = 1e-9
@@ -43,18 +41,18 @@ class Neighbours:
 
 def word_table(model: nn.Module) -> Float[Array, "V d"]:
     """A model's word vectors; of a translator those of the source; of a bag of words what each word adds."""
-    found: nn.Module | None = None
+    table: nn.Module | None = None
     if isinstance(model, BagPredictor):
         return numbers_of(model.bag.table.weight[: model.bag.vocab])
     if isinstance(model, Seq2Seq):
-        found = model.embed_source
+        table = model.embed_source
     elif isinstance(model, TokenModel | Predictor):
-        found = words_of(model.embed)
+        table = words_of(model.embed)
     else:
         raise Misuse(f"{type(model).__name__} is a model of one's own: where its word vectors are, only it knows")
-    if not isinstance(found, WordVectors):
+    if not isinstance(table, WordVectors):
         raise Misuse("this model has no word vectors: its words are one-hot, or it reads none (model.embed vectors)")
-    return numbers_of(found.table.weight)
+    return numbers_of(table.table.weight)
 
 
 def word_id(word: str, tokenizer: Tokenizer) -> int:
@@ -82,53 +80,23 @@ def neighbours_of(model: nn.Module, tokenizer: Tokenizer, word: str, *, most: in
     table = word_table(model)
     id = word_id(word, tokenizer)
     beyond = range(tokenizer.vocab_size, len(table))  # a table may have more rows than there are tokens
-    found = nearest(table, id, most, skip={*no_words(tokenizer), *beyond})
-    return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(one) for one in found], table[[id, *found]])
+    rows = nearest(table, id, most, skip={*no_words(tokenizer), *beyond})
+    return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(one) for one in rows], table[[id, *rows]])
 
 
 def no_words(tokenizer: Tokenizer) -> set[int]:
     """Special tokens, bytes that are only part of a character, signs that are never printed, and ids of no token."""
-    found = set(tokenizer.specials)
+    ids = set(tokenizer.specials)
     for id in range(tokenizer.vocab_size):
         try:
             if not tokenizer.token_bytes(id).decode().strip().isprintable():
-                found.add(id)
+                ids.add(id)
         except (IndexError, UnicodeDecodeError):
-            found.add(id)
-    return found
-
-
-def neighbours_view(several: Sequence[Neighbours]) -> View:
-    """The words nearest to each; of several also a map of all, and how alike those asked for are."""
-    asked = [one.word for one in several]
-    title = f"Words like {', '.join(f'“{word}”' for word in asked)}"
-    if len(several) == 1:
-        words = several[0].words
-        note = f"Nearest to “{asked[0]}”: {', '.join(one.strip() for one in words[:3])}." if words else ""
-        return View(title, [_table("", several[0])], note)
-    alike = cosines(np.stack([one.vectors[0] for one in several]))
-    panels: list[Panel] = [_table(f"Like “{one.word}”", one) for one in several]
-    labels = [word for one in several for word in (one.word, *one.words)]
-    groups = [one.word for one in several for _ in range(len(one.words) + 1)]
-    panels.append(
-        map_of(np.concatenate([one.vectors for one in several]), labels, groups, title="All of them on a map")
-    )
-    panels.append(
-        Grid(title="How alike the words are", values=alike, rows=asked, columns=asked, signed=True, high=1.0,
-             numbers=True, formula=COSINE)
-    )  # fmt: skip
-    first, second = closest(alike)
-    note = f"Most alike: “{asked[first]}” and “{asked[second]}” (cosine {alike[first, second]:.2f})."
-    return View(title, panels, note)
+            ids.add(id)
+    return ids
 
 
 COSINE = "cos(a, b) = a·b / (|a| |b|)"
-
-
-def _table(title: str, near: Neighbours) -> Table:
-    rows = list(zip(near.words, near.dots.tolist(), near.cosines.tolist(), strict=True))
-    bars = ("cosine",) if all(one >= 0 for _, _, one in rows) else ()
-    return Table(title=title, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)
 
 
 def cosines(vectors: Float[Array, "N d"]) -> Float[Array, "N N"]:
@@ -142,18 +110,6 @@ def closest(alike: Float[Array, "N N"]) -> tuple[int, int]:
     above = np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, -np.inf)
     first, second = np.unravel_index(above.argmax(), above.shape)
     return int(first), int(second)
-
-
-def map_of(
-    vectors: Float[Array, "N d"], labels: Sequence[str], groups: Sequence[str] = (), *, title: str = ""
-) -> Points:
-    """Vectors on a plane, with how much of their spread each direction shows."""
-    points, shares = plane(vectors)
-    names = [
-        f"{which} direction ({share:.0%} of the spread)"
-        for which, share in zip(("first", "second"), shares, strict=True)
-    ]
-    return Points(title=title, points=points, labels=labels, groups=groups, x_name=names[0], y_name=names[1])
 
 
 def plane(

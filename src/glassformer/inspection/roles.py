@@ -10,7 +10,6 @@ what followed it none where that is the token itself or the previous one.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +19,8 @@ from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.rendering.panels import Grid, Table
-from glassformer.rendering.view import View
 
-Looked = tuple[Float[Array, "L h T T"], Sequence[int]]
+TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]
 """A text as a model saw it: the weights of every layer and head, and the tokens' ids."""
 
 ROLES = {
@@ -31,10 +28,10 @@ ROLES = {
     "next": "looks at the next token",
     "first": "rests on the first token",
     "itself": "looks at itself",
-    "continues": "continues what was seen before",
+    "induction": "continues what was seen before",
     "before": "looks at the same token before",
 }
-"""The places a head may look at, and what it is then called. `continues`: at the token that followed the last earlier
+"""The places a head may look at, and what it is then called. `induction`: at the token that followed the last earlier
 occurrence of the same token; `before`: at any earlier occurrence."""
 
 PLAIN = 0.4
@@ -48,7 +45,7 @@ NEARBY = 0.5
 
 
 @dataclass(frozen=True)
-class Measured:
+class HeadStats:
     """What a head does on average, over all tokens that count."""
 
     shares: dict[str, float]
@@ -70,8 +67,8 @@ class HeadRole:
 
     layer: int
     head: int
-    own: Measured
-    even: Measured
+    own: HeadStats
+    even: HeadStats
     counts: dict[str, int]
     """Tokens at which each role counts."""
     tokens: int
@@ -101,12 +98,12 @@ class HeadRole:
         return "no plain role"
 
 
-def head_roles(looked: Iterable[Looked]) -> list[list[HeadRole]]:
+def head_roles(texts: Iterable[TextAttention]) -> list[list[HeadRole]]:
     """The role of every layer's heads, over several texts; all tokens weigh alike."""
     shares: Any = 0.0
     rest: Any = 0.0
     even_shares, even_rest, counts, tokens = np.zeros(len(ROLES)), np.zeros(2), np.zeros(len(ROLES), int), 0
-    for weights, ids in looked:
+    for weights, ids in texts:
         check_sizes(weights, ids)
         if len(ids) < 3:
             continue
@@ -124,16 +121,16 @@ def head_roles(looked: Iterable[Looked]) -> list[list[HeadRole]]:
         raise Misuse("what heads do shows in texts of three tokens or more, and there is none")
     counted = {role: int(count) for role, count in zip(ROLES, counts, strict=True) if count}
 
-    def measured(of_roles: Any, of_rest: Any) -> Measured:
+    def stats(of_roles: Any, of_rest: Any) -> HeadStats:
         means = {
             role: float(total / count) for role, total, count in zip(ROLES, of_roles, counts, strict=True) if count
         }
-        return Measured(means, *(float(total / tokens) for total in of_rest))
+        return HeadStats(means, *(float(total / tokens) for total in of_rest))
 
-    even_one = measured(even_shares, even_rest)
+    even_one = stats(even_shares, even_rest)
     return [
         [
-            HeadRole(layer, head, measured(shares[:, layer, head], rest[:, layer, head]), even_one, counted, tokens)
+            HeadRole(layer, head, stats(shares[:, layer, head], rest[:, layer, head]), even_one, counted, tokens)
             for head in range(shares.shape[2])
         ]
         for layer in range(shares.shape[1])
@@ -157,15 +154,15 @@ def role_places(ids: Sequence[int]) -> Bool[Array, "R T T"]:
     """Where a head with each role looks from each token; a row without a place does not count."""
     size = len(ids)
     at, to = np.indices((size, size))
-    kept = np.asarray(ids)
-    same = (kept[:, None] == kept) & (to < at)
+    tokens = np.asarray(ids)
+    same = (tokens[:, None] == tokens) & (to < at)
     last = np.where(same.any(-1), size - 1 - same[:, ::-1].argmax(-1), size)
     places = {
         "previous": to == at - 1,
         "next": to == at + 1,
         "first": to == 0,
         "itself": to == at,
-        "continues": (to == last[:, None] + 1) & (to < at - 1),
+        "induction": (to == last[:, None] + 1) & (to < at - 1),
         "before": same & (to > 0) & (to < at - 1),
     }
     return np.stack([places[role] for role in ROLES]) & (at >= 2)
@@ -177,61 +174,3 @@ def _distance_and_entropy(weights: Float[Array, "*heads T T"]) -> Float[Array, "
     far = (weights * np.abs(at - to))[..., 2:, :].sum((-2, -1))
     logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
     return np.stack([far, -(weights * logs)[..., 2:, :].sum((-2, -1))])
-
-
-def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
-    """What each head does in words, by layer and head."""
-    return [[one.name for one in layer] for layer in roles]
-
-
-def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each head does") -> View:
-    """Every head's role in words and numbers, and all of them as one picture."""
-    heads = [one for layer in roles for one in layer]
-    even, shown = heads[0].even, list(heads[0].counts)
-    labels = [f"{one.layer}.{one.head}" for one in heads]
-    lines = [("spread evenly", "what such a head would score", even)]
-    lines = [*((label, one.name, one.own) for label, one in zip(labels, heads, strict=True)), *lines]
-    table = Table(
-        title="Heads",
-        columns=["head", "what it does", *shown, "distance", "tokens"],
-        rows=[
-            [label, words, *(of.shares[role] for role in shown), round(of.distance, 2), round(of.tokens, 2)]
-            for label, words, of in lines
-        ],
-        bars=shown,
-        note="Shares of a head's weights, averaged over tokens. distance: how far away it looks, in tokens; tokens: "
-        "how many it looks at, exp of the entropy.",
-    )
-    grid = Grid(
-        title="Where heads look",
-        values=np.array([[of.shares[role] for role in shown] for _, _, of in lines]),
-        rows=[*map(_called, heads), lines[-1][0]],
-        columns=shown,
-        row_name="head",
-        column_name="looks at",
-        high=1.0,
-        numbers=True,
-        formula="share of a head's weights, averaged over the tokens at which a role can be",
-    )
-    return View(title, [table, grid], note=_in_words(heads))
-
-
-def _called(one: HeadRole) -> str:
-    """0.3 looks at the previous token; without a role, its number alone."""
-    return f"{one.layer}.{one.head}" + (f" {ROLES[one.role]}" if one.role is not None else "")
-
-
-def _in_words(heads: Sequence[HeadRole]) -> str:
-    """How many heads have which role, the most frequent first."""
-    plain = Counter(one.role for one in heads if one.role is not None)
-    found = "; ".join(_counted(count, ROLES[role]) for role, count in plain.most_common())
-    return (
-        f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {found}' if found else ''}. "
-        f"Measured at {heads[0].tokens:,} tokens."
-    )
-
-
-def _counted(count: int, does: str) -> str:
-    """1 looks at itself, 2 look at itself."""
-    verb, rest = does.split(" ", 1)
-    return f"{count} {verb if count == 1 else verb.removesuffix('s')} {rest}"

@@ -25,7 +25,9 @@ from glassformer.families.examples import held_out_examples
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again
 from glassformer.inspection.attention import sizes_of
-from glassformer.inspection.views.learning import attention_panels
+from glassformer.inspection.views.attention import attention_panels
+from glassformer.inspection.views.registry import register_view
+from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import curves
 from glassformer.rendering.panels import Panel, Rows, Table, Words
@@ -79,6 +81,11 @@ def report(
     with torch.inference_mode():
         evaluations = {name: prepared.task.evaluate(loaded.model, name) for name in parts}
     return report_of(run, config, prepared, loaded.model, evaluations)
+
+
+@register_view("report", texts="none", needs=lambda loaded: "imported" not in loaded.run.card())
+def report_view(request: LookRequest) -> View:
+    return report(request.loaded, say=request.say)
 
 
 def leave_report(

@@ -1,37 +1,44 @@
 """Watch a run learn: what its model looked at, expected and said at the moments of its training that were kept."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import singledispatch
 from typing import Any
 
-from torch import nn
-
 from glassformer.config.errors import Misuse
-from glassformer.families.base import Loaded
-from glassformer.families.embedding import LoadedEmbedder
-from glassformer.families.labelling import LoadedPredictor
-from glassformer.families.language import LoadedLanguageModel
-from glassformer.families.masked import LoadedMasked
+from glassformer.families.base import Family, Loaded
+from glassformer.families.labelling import LabellingFamily, LoadedPredictor
+from glassformer.families.language import LanguageFamily, LoadedLanguageModel
+from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.model_input import Example, ModelInput
-from glassformer.families.translation import LoadedTranslator
-from glassformer.inspection.attention import attention_of
-from glassformer.inspection.attention_views import attention_view, patches_view
-from glassformer.inspection.learning_view import learning_view
-from glassformer.inspection.lens import lens_of
+from glassformer.families.translation import LoadedTranslator, TranslationFamily
+from glassformer.inspection.views.attention import attention_panels
+from glassformer.inspection.views.logit_lens import guesses_panel, scores_tokens
+from glassformer.inspection.views.registry import DECODING, register_view
+from glassformer.inspection.views.request import LookRequest
 from glassformer.models.weights import put_weights
-from glassformer.rendering.panels import Guesses, Panel, Rows, Table, Words
+from glassformer.rendering.panels import Frames, Panel, Rows, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs import history
 
+NOTHING_KEPT = "kept no moments of its training: train with --keep-checkpoints"
 SAMPLE = 60
 """Tokens that a language model writes at each moment."""
 
 
-def learning(loaded: Loaded, text: Example, example: ModelInput) -> View:
+@register_view(
+    "learning", options=DECODING, needs=lambda loaded: bool(history.steps_of(loaded.run)), otherwise=NOTHING_KEPT
+)
+def learning(request: LookRequest) -> View:
+    return learning_of(request.loaded, request.text, request.example)
+
+
+def learning_of(loaded: Loaded, text: Example, example: ModelInput) -> View:
     """The same example at every moment that was kept: attention, the lens's guesses, and what the model says."""
     steps = history.steps_of(loaded.run)
     if not steps:
-        raise Misuse(f"{loaded.run.path} kept no moments of its training: train with --keep-checkpoints")
+        raise Misuse(f"{loaded.run.path} {NOTHING_KEPT}")
     moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
     frames = []
     for step in steps:
@@ -41,58 +48,50 @@ def learning(loaded: Loaded, text: Example, example: ModelInput) -> View:
     return learning_view(loaded.run.path.name, steps, frames)
 
 
+def learning_view(name: str, steps: Sequence[int], frames: Sequence[Sequence[Panel]]) -> View:
+    """`frames`: what there is to see after each of these updates."""
+    if len(steps) != len(frames):
+        raise ValueError(f"{len(steps)} moments, but panels for {len(frames)}")
+    moments = Frames(name="updates", labels=[f"{step:,}" for step in steps], frames=frames)
+    note = f"{len(steps)} moments of the training, from update {steps[0]:,} to {steps[-1]:,}."
+    return View(f"{name} as it learned", [moments], note)
+
+
 def _panels(moment: Loaded, text: Example, example: ModelInput) -> list[Panel]:
-    guesses = [] if isinstance(moment, LoadedPredictor | LoadedEmbedder) else [_guesses(moment, example)]
-    if example.stand is not None and "" not in (example.answers or ()):  # a text without MASK
-        return [*attention_panels(moment.model, example), *guesses]
-    return [*attention_panels(moment.model, example), *guesses, _said(moment, text)]
+    guesses = [guesses_panel(moment, example)] if scores_tokens(moment) else []
+    return [*attention_panels(moment.model, example), *guesses, *output_panels(moment.family, moment, text, example)]
 
 
-def attention_panels(model: nn.Module, example: ModelInput, before: str = "") -> list[Panel]:
-    """The weights of every stack of layers; of an image, from patch to patch. None where there is no attention.
-
-    `before`: what their titles begin with.
-    """
-    stacks = attention_of(model, example.inputs)
-    if stacks and example.pixels is not None and example.grid is not None and example.square is not None:
-        view = patches_view(example.pixels, stacks["self"], example.grid)
-        return [replace(panel, title=f"{before}{view.title}") for panel in view.panels]
-    view = attention_view(stacks, example.sides)
-    return [replace(panel, title=f"{before}{panel.title}") for panel in view.panels]
-
-
-def _guesses(moment: Any, example: ModelInput) -> Guesses:
-    """What comes next, or stands at each place, layer by layer."""
-    tokenizer = moment.target_tokenizer if isinstance(moment, LoadedTranslator) else moment.tokenizer
-    seen = lens_of(moment.model, example.inputs, answers=example.follows)
-    return Guesses(
-        title=f"What it would {'say next' if example.stand is None else 'guess'}, layer by layer",
-        tokens=example.written or example.tokens,
-        layers=seen.layers,
-        guesses=seen.words(tokenizer.shown),
-        probabilities=seen.probabilities,
-        answers=example.answers,
-        at=example.stand is not None,
-    )
-
-
-def _said(moment: Loaded, text: Example) -> Panel:
+@singledispatch
+def output_panels(family: Family, moment: Any, text: Any, example: ModelInput) -> list[Panel]:
     """What the model makes of the example; a text that is written on has the same seed at every moment."""
-    if isinstance(moment, LoadedPredictor):
-        said = moment.predict(text)
-        if said.probabilities is None:
-            return Table(title="What it says", columns=["number"], rows=[[said.value]])
-        rows = list(said.probabilities.items())
-        return Table(title="What it says", columns=["class", "probability"], rows=rows, bars=["probability"])
-    assert not isinstance(moment, LoadedEmbedder)  # which was not trained here
-    text = str(text)
-    if isinstance(moment, LoadedMasked):
-        found = enumerate(moment.fill(text).places, 1)
-        places: Rows = [[number, one.token, one.probability] for number, place in found for one in place]
-        return Table(
-            title="What it guesses", columns=["MASK", "token", "probability"], rows=places, bars=["probability"]
-        )
-    if isinstance(moment, LoadedTranslator):
-        return Words(title="How it translates", text=moment.translate(text).text)
-    assert isinstance(moment, LoadedLanguageModel)
-    return Words(title="How it goes on", text=text + moment.generate(text, tokens=SAMPLE, temperature=0.8, seed=0))
+    return []
+
+
+@output_panels.register
+def _(family: LanguageFamily, moment: LoadedLanguageModel, text: str, example: ModelInput) -> list[Panel]:
+    more = moment.generate(text, tokens=SAMPLE, temperature=0.8, seed=0)
+    return [Words(title="How it goes on", text=text + more)]
+
+
+@output_panels.register
+def _(family: MaskedFamily, moment: LoadedMasked, text: str, example: ModelInput) -> list[Panel]:
+    if moment.tokenizer.mask not in example.ids:
+        return []
+    places = enumerate(moment.fill(text).places, 1)
+    rows: Rows = [[number, one.token, one.probability] for number, place in places for one in place]
+    return [Table(title="What it guesses", columns=["MASK", "token", "probability"], rows=rows, bars=["probability"])]
+
+
+@output_panels.register
+def _(family: TranslationFamily, moment: LoadedTranslator, text: str, example: ModelInput) -> list[Panel]:
+    return [Words(title="How it translates", text=moment.translate(text).text)]
+
+
+@output_panels.register
+def _(family: LabellingFamily, moment: LoadedPredictor, text: Example, example: ModelInput) -> list[Panel]:
+    prediction = moment.predict(text)
+    if prediction.probabilities is None:
+        return [Table(title="What it says", columns=["number"], rows=[[prediction.value]])]
+    rows = list(prediction.probabilities.items())
+    return [Table(title="What it says", columns=["class", "probability"], rows=rows, bars=["probability"])]

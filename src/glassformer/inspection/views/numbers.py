@@ -1,14 +1,31 @@
 """A run's model followed number by number: what it computes for an example, and one step of learning from it."""
 
+from glassformer.families.base import Loaded
 from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
+from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
+from glassformer.models.language_model import LanguageModel
+from glassformer.models.reader import BagPredictor, Predictor
+from glassformer.models.seq2seq import Seq2Seq
 from glassformer.rendering.view import View
 
 RATE = 0.1
-"""Of plain gradient descent on one example."""
+"""The learning rate of a step of plain gradient descent on one example."""
+
+OURS = (LanguageModel, Predictor, BagPredictor, Seq2Seq)
+"""Models whose layers are known here; what a person's own is made of, only it knows."""
 
 
+def _has_written_out_loss(loaded: Loaded) -> bool:
+    return loaded.family.is_trained and loaded.family.has_one_answer
+
+
+@register_view(
+    "numbers",
+    options=("layer", "head", "position", *DECODING),
+    needs=lambda loaded: isinstance(loaded.model, OURS) and _has_written_out_loss(loaded),
+)
 def walk_through(request: LookRequest) -> View:
     """Every formula with its numbers."""
     example = request.example
@@ -24,6 +41,11 @@ def walk_through(request: LookRequest) -> View:
     )
 
 
+@register_view(
+    "step",
+    options=("position", "answer", *DECODING),
+    needs=lambda loaded: loaded.family.text_loss and _has_written_out_loss(loaded),
+)
 def step(request: LookRequest) -> View:
     """Loss, gradient and update on one example; the run stays as it is."""
     example, loaded = request.example, request.loaded

@@ -1,4 +1,4 @@
-"""What somebody request to look at: a run, some texts, and how."""
+"""What somebody asks to look at: a run, some texts, and how."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,34 +8,18 @@ from torch import nn
 
 from glassformer.config.errors import Misuse
 from glassformer.config.say import Say, silent
+from glassformer.config.views import LookOptions
 from glassformer.families.base import Loaded
 from glassformer.families.examples import encode_example
 from glassformer.families.model_input import Example, ModelInput
 from glassformer.text.tokenizer import Tokenizer
 
-BEAM = 5
 
-
-@dataclass(frozen=True)
-class LookRequest:
+@dataclass(frozen=True, kw_only=True)
+class LookRequest(LookOptions):
     loaded: Loaded
     texts: Sequence[Example]
-    layer: int | None = None
-    head: int | None = None
-    mode: str = "heat"
-    """How attention is drawn first."""
-    position: int | None = None
-    """The token whose numbers are worked out."""
-    target: str | None = None
-    """What a translator is to write."""
-    answer: str | None = None
-    """What an example should be."""
-    beam: int = BEAM
-    word: str | None = None
-    versus: Example | None = None
-    beside: Loaded | None = None
-    links: str | None = None
-    without: str | None = None
+    second_run: Loaded | None = None
     say: Say = field(default=silent, repr=False)
 
     @property
@@ -48,8 +32,14 @@ class LookRequest:
         return self.loaded.output_tokenizer
 
     @property
+    def source_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the tokens which are read."""
+        assert self.loaded.tokenizer is not None
+        return self.loaded.tokenizer
+
+    @property
     def text(self) -> Example:
-        """The only one."""
+        """The one text of a view that takes no more."""
         if not self.texts:
             raise Misuse('there is no text to look at: glassformer look RUN "a text"')
         if len(self.texts) > 1:
@@ -58,13 +48,13 @@ class LookRequest:
 
     @cached_property
     def example(self) -> ModelInput:
-        return self.read(self.text)
+        return self.encode(self.text)
 
-    def read(self, text: Example) -> ModelInput:
+    def encode(self, text: Example) -> ModelInput:
         return encode_example(self.loaded, text, target=self.target, beam=self.beam, say=self.say)
 
-    def read_all(self) -> list[ModelInput]:
-        return [self.read(text) for text in self.texts]
+    def encode_all(self) -> list[ModelInput]:
+        return [self.encode(text) for text in self.texts]
 
     @property
     def marks(self) -> set[int]:

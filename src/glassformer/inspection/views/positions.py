@@ -12,6 +12,8 @@ from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.nearest import COSINE, cosines
+from glassformer.inspection.views.registry import register_view
+from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
 
@@ -25,6 +27,8 @@ FORMULAS = {
     ROTARY: "cos(t · θᵢ), θᵢ the angle by which pair i turns from one position to the next",
 }
 
+SHOWN = 64
+"""Positions that are shown."""
 NEARLY_ALL, FAR_LARGER = 0.99, 4
 """Of the numbers of learned positions, the share that a scale is made for where some are so many times as large."""
 
@@ -37,7 +41,15 @@ class Positions:
     """What each position adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers."""
 
 
-def placed(model: nn.Module) -> Encoder | None:
+@register_view("positions", texts="none", needs=lambda loaded: encoder_with_positions(loaded.model) is not None)
+def positions(request: LookRequest) -> View:
+    encoder = encoder_with_positions(request.model)
+    assert encoder is not None
+    encodings = position_vectors(encoder, min(SHOWN, encoder.limit or SHOWN))
+    return positions_view(encodings.kind, encodings.vectors)
+
+
+def encoder_with_positions(model: nn.Module) -> Encoder | None:
     """The first part of a model, the model itself or its encoder or decoder, that is told positions."""
     for part in (model, getattr(model, "encoder", None), getattr(model, "decoder", None)):
         if isinstance(part, Encoder) and part.position_encoding() is not None:
@@ -48,7 +60,7 @@ def placed(model: nn.Module) -> Encoder | None:
 @torch.inference_mode()
 def position_vectors(model: nn.Module, count: int) -> Positions:
     """The first positions of an encoder, or of a model's encoder or decoder."""
-    encoder = placed(model)
+    encoder = encoder_with_positions(model)
     encoding = None if encoder is None else encoder.position_encoding()
     if encoder is None or encoding is None:
         raise Misuse("this model is told no positions: to attention without them, a text is a bag of words")

@@ -1,4 +1,4 @@
-"""An example without each of its parts in turn: without a word, a column, a patch.
+"""Occlusion: an example without each of its parts in turn, without a word, a column, a patch.
 
 Words are removed. A number is put at its mean, a category at a value that training did not see, the pixels of a patch
 at the mean colour: to a model, all of these are 0.
@@ -49,22 +49,22 @@ def without_each(
         yield _batch(waiting)
 
 
-def left_out_in_words(model: nn.Module) -> str:
+def occlusion_in_words(model: nn.Module) -> str:
     """What leaving out means for this model."""
     if isinstance(model, BagPredictor):
         again = "" if model.bag.weighting == "counts" else ", the other words keep their weights"
         return f"its share of the sum is taken away{again}"
     if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
         return "it is removed from the text"
-    embed, said = model.embed, []
+    embed, sentences = model.embed, []
     if has_columns(embed):
-        said.append("a number is put at its mean, a category at an unknown value")
+        sentences.append("a number is put at its mean, a category at an unknown value")
     if (image := image_of(embed)) is not None:
         part = "pixel" if isinstance(image, FlatPixels) else "patch"
-        said.append(f"a {part} is painted over with the mean colour of the training images")
+        sentences.append(f"a {part} is painted over with the mean colour of the training images")
     if text_inputs(embed):
-        said.append("a word is removed")
-    return "; ".join(said)
+        sentences.append("a word is removed")
+    return "; ".join(sentences)
 
 
 def staying(tokens: Tensor, stay: Collection[int]) -> Tensor:
@@ -90,9 +90,9 @@ def _variants(
         if not text:
             return
     tokens, mask = inputs[0], inputs[1] if len(inputs) > 1 else None
-    kept = staying(tokens, stay)
+    fixed = staying(tokens, stay)
     for place in range(tokens.shape[1] if last is None else last):
-        if not kept[place] and (mask is None or mask[0, place]):
+        if not fixed[place] and (mask is None or mask[0, place]):
             yield first + place, _removed(inputs, place)
 
 
@@ -101,8 +101,8 @@ def _removed(inputs: Inputs, place: int) -> Inputs:
     tokens, mask, *more = (*inputs, None) if len(inputs) == 1 else inputs
     if tokens.shape[1] == 1:
         return tokens, torch.zeros_like(tokens, dtype=torch.bool), *more
-    kept = [other for other in range(tokens.shape[1]) if other != place]
-    shorter = (tokens[:, kept], None if mask is None else mask[:, kept], *more)
+    others = [other for other in range(tokens.shape[1]) if other != place]
+    shorter = (tokens[:, others], None if mask is None else mask[:, others], *more)
     return shorter[: len(inputs)]
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from glassformer.config.presets import IMAGE, MIXED, TABLE
 from glassformer.inspection.attribution import gradient_times_input, leave_one_out
-from glassformer.inspection.attribution_view import (
+from glassformer.inspection.occlusion import occlusion_in_words
+from glassformer.inspection.views.attribution import (
     ONE_AND_THE_SAME,
     STRONGEST,
     WAYS,
-    decided_translation_view,
-    decided_view,
+    attribution_view,
+    translation_attribution_view,
 )
-from glassformer.inspection.left_out import left_out_in_words
 from glassformer.rendering.panels import Grid, Table, Tokens
 from helpers.small_readers import WORDS as READ
 from helpers.small_readers import T, reader_of, writer_of
@@ -26,7 +26,7 @@ LEFT_OUT = np.array([np.nan, -1.0, 0.25, 2.0, 0.5], np.float32)
 
 
 def test_two_rows_of_tokens_a_table_and_what_they_say() -> None:
-    view = decided_view(
+    view = attribution_view(
         WORDS, GRADIENT, LEFT_OUT, answer="positive", probability=0.875, score="the score", how="it is removed"
     )
     *ways, table = view.panels
@@ -47,11 +47,11 @@ def test_two_rows_of_tokens_a_table_and_what_they_say() -> None:
 
 
 def test_when_the_two_ways_disagree_it_says_so() -> None:
-    view = decided_view(WORDS, GRADIENT, np.array([0.0, 1, 2, -1, 0], np.float32), answer="positive")
+    view = attribution_view(WORDS, GRADIENT, np.array([0.0, 1, 2, -1, 0], np.float32), answer="positive")
     assert "disagree (correlation -0." in view.note
     assert "neither should be trusted alone" in view.note
     assert view.title == "What decided: positive"
-    assert "agree" not in decided_view(WORDS[:2], GRADIENT[:2], LEFT_OUT[:2], answer="x").note
+    assert "agree" not in attribution_view(WORDS[:2], GRADIENT[:2], LEFT_OUT[:2], answer="x").note
 
 
 @pytest.mark.parametrize("which", [0, 2])
@@ -61,7 +61,7 @@ def test_where_the_score_is_a_sum_the_two_ways_are_one(which: int) -> None:
     def note(**flags: Any) -> str:
         model = reader_of("bag", weighting="tfidf", **flags)
         gradient, left_out = (way(model, READ, which) for way in (gradient_times_input, leave_one_out))
-        return decided_view([str(place) for place in range(T)], gradient, left_out, answer="x").note
+        return attribution_view([str(place) for place in range(T)], gradient, left_out, answer="x").note
 
     assert note(head_layers=0).endswith(ONE_AND_THE_SAME)
     assert "agree (correlation" not in note(head_layers=0)
@@ -72,14 +72,14 @@ def test_where_the_score_is_a_sum_the_two_ways_are_one(which: int) -> None:
 
 def test_nothing_that_speaks_is_not_named() -> None:
     zeros = np.zeros(5, np.float32)
-    assert decided_view(WORDS, zeros, zeros, answer="x").note == ""
-    against = decided_view(WORDS, -np.abs(GRADIENT) - 1, zeros, answer="x").note
+    assert attribution_view(WORDS, zeros, zeros, answer="x").note == ""
+    against = attribution_view(WORDS, -np.abs(GRADIENT) - 1, zeros, answer="x").note
     assert against == "Most against it speak 'good' (-3.25), 'not' (-2.5), 'film' (-1.5)."
 
 
 def test_only_the_strongest_stand_in_the_table() -> None:
     many = np.linspace(-1, 1, 41).astype(np.float32)
-    (*_, table) = decided_view([str(place) for place in range(41)], many, many, answer="x").panels
+    (*_, table) = attribution_view([str(place) for place in range(41)], many, many, answer="x").panels
     assert isinstance(table, Table)
     assert len(table.rows) == STRONGEST
     assert {row[1] for row in table.rows} == {*range(6), *range(35, 41)}
@@ -87,7 +87,9 @@ def test_only_the_strongest_stand_in_the_table() -> None:
 
 def test_patches_are_laid_out_as_the_image_is() -> None:
     values = np.arange(6, dtype=np.float32)
-    view = decided_view([str(place) for place in range(6)], values, values * 2, answer="x", grid=(2, 3), how="painted")
+    view = attribution_view(
+        [str(place) for place in range(6)], values, values * 2, answer="x", grid=(2, 3), how="painted"
+    )
     first, second, _ = view.panels
     assert isinstance(first, Grid)
     assert isinstance(second, Grid)
@@ -102,7 +104,7 @@ def test_a_translation() -> None:
     gradients = np.array([[1.0, 0, 0], [0, -2.0, 0.5]], np.float32)
     left_out = np.array([1.5, -1.0, np.nan], np.float32)
     prefix = np.array([[0.25, 0], [0.5, 0.75]], np.float32)
-    view = decided_translation_view(
+    view = translation_attribution_view(
         ["das", "Haus", "<end>"], ["house", "<end>"], gradients, left_out, answer="house", probability=0.5,
         written=["<start>", "house"], prefix=prefix,
     )  # fmt: skip
@@ -120,17 +122,17 @@ def test_a_translation() -> None:
     assert table.rows[0] == ("Haus", 1, -2.0, -1.0)
     assert view.title == "What decided the translation: house (50.0 %)"
     assert "for it speak 'das' (+1), '<end>' (+0.5); against it speaks 'Haus' (-2)" in view.note
-    alone = decided_translation_view(["a", "b", "c"], ["x", "y"], gradients, left_out, answer="x y")
+    alone = translation_attribution_view(["a", "b", "c"], ["x", "y"], gradients, left_out, answer="x y")
     assert len(alone.panels) == 4
 
 
 def test_what_leaving_out_means() -> None:
-    assert left_out_in_words(writer_of("window")) == "it is removed from the text"
-    assert left_out_in_words(reader_of("average")) == "it is removed from the text"
-    assert left_out_in_words(reader_of("bag", weighting="counts")) == "its share of the sum is taken away"
-    assert "keep their weights" in left_out_in_words(reader_of("bag", weighting="tfidf"))
-    columns, image, mixed = (left_out_in_words(reader_of("transformer", kind)) for kind in (TABLE, IMAGE, MIXED))
+    assert occlusion_in_words(writer_of("window")) == "it is removed from the text"
+    assert occlusion_in_words(reader_of("average")) == "it is removed from the text"
+    assert occlusion_in_words(reader_of("bag", weighting="counts")) == "its share of the sum is taken away"
+    assert "keep their weights" in occlusion_in_words(reader_of("bag", weighting="tfidf"))
+    columns, image, mixed = (occlusion_in_words(reader_of("transformer", kind)) for kind in (TABLE, IMAGE, MIXED))
     assert columns == "a number is put at its mean, a category at an unknown value"
     assert image == "a patch is painted over with the mean colour of the training images"
     assert mixed == f"{columns}; {image}; a word is removed"
-    assert left_out_in_words(reader_of("linear", IMAGE)).startswith("a pixel is painted")
+    assert occlusion_in_words(reader_of("linear", IMAGE)).startswith("a pixel is painted")

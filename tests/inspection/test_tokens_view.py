@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import TokenizerSettings
-from glassformer.inspection.merges import FIRST, merges_view, pairs_view
+from glassformer.inspection.views.tokens import FIRST, merges_view, pairs_view
 from glassformer.rendering.panels import Table
 from glassformer.text.merging import LONGEST, Merge, learned_merges, merges_of
 from glassformer.text.tokenizer import Tokenizer

@@ -12,6 +12,8 @@ from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import capture
+from glassformer.inspection.views.registry import register_view
+from glassformer.inspection.views.request import LookRequest
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
 from glassformer.rendering.view import View
@@ -33,6 +35,12 @@ HOW = {
 """What each pool does, in words."""
 LARGEST = 12
 """Tokens in the table."""
+
+
+@register_view("pooling", quick=True, needs=lambda loaded: isinstance(loaded.model, Predictor | BagPredictor))
+def pooling(request: LookRequest) -> View:
+    weights, how = token_weights(request.model, request.example.inputs)
+    return pooling_view(request.example.tokens, weights, how)
 
 
 def pool_kind(pool: nn.Module) -> str:
@@ -76,7 +84,7 @@ def pooling_weights(
 
 
 @torch.inference_mode()
-def pooled_of(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
+def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
     """How much each token of the first example counts, and the name of the pool (or of a bag's weighting)."""
     if isinstance(model, BagPredictor):
         tokens, mask = (*inputs, None) if len(inputs) == 1 else inputs
@@ -89,7 +97,7 @@ def pooled_of(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
     return weights[0].float().cpu().numpy(), pool_kind(model.pool)
 
 
-def pooled_view(tokens: Sequence[str], weights: Weights, how: str) -> View:
+def pooling_view(tokens: Sequence[str], weights: Weights, how: str) -> View:
     """`how`: the pool's name."""
     order = np.argsort(-weights, kind="stable").tolist()[:LARGEST]
     rows = [(tokens[at], at, float(weights[at])) for at in order]

@@ -10,7 +10,7 @@ from torch import nn
 from glassformer.bricks.pooling import FUNCTIONS, make_pool
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import MIXED
-from glassformer.inspection.pooled import HOW, pool_kind, pooled_of, pooled_view, pooling_weights
+from glassformer.inspection.views.pooling import HOW, pool_kind, pooling_view, pooling_weights, token_weights
 from glassformer.rendering.panels import Table, Tokens
 from helpers.small_readers import INPUTS, WORDS, T, reader_of, writer_of
 from helpers.support import numbers, randomise, same
@@ -73,7 +73,7 @@ def test_every_pool_has_a_name_and_words() -> None:
 @pytest.mark.parametrize("flags", [{"pool": "attention"}, {"pool": "mean"}, {"bidirectional": True, "pool": "last"}])
 def test_of_a_reader(flags: dict[str, Any]) -> None:
     model = reader_of("gru", **flags)
-    weights, kind = pooled_of(model, WORDS)
+    weights, kind = token_weights(model, WORDS)
     assert kind == ("ends" if "bidirectional" in flags else flags["pool"])
     assert weights.shape == (T,)
     if kind != "ends":
@@ -82,10 +82,10 @@ def test_of_a_reader(flags: dict[str, Any]) -> None:
 
 
 def test_of_a_mixed_example_and_a_bag() -> None:
-    assert pooled_of(reader_of("transformer", MIXED, pool="mean"), INPUTS[MIXED])[0].shape == (4 + 6 + T,)
+    assert token_weights(reader_of("transformer", MIXED, pool="mean"), INPUTS[MIXED])[0].shape == (4 + 6 + T,)
     for weighting in ("tfidf", "counts"):
         model = reader_of("bag", weighting=weighting, ngrams=2, buckets=101)
-        weights, kind = pooled_of(model, WORDS)
+        weights, kind = token_weights(model, WORDS)
         assert kind == weighting
         assert weights.shape == (T,)
         if weighting == "counts":
@@ -97,12 +97,12 @@ def test_of_a_mixed_example_and_a_bag() -> None:
             known = idf > 0
             np.testing.assert_allclose(weights[known] / idf[known], (weights[known] / idf[known])[0], rtol=1e-5)
     with pytest.raises(Misuse, match="no pool to look at"):
-        pooled_of(writer_of("window"), WORDS[:1])
+        token_weights(writer_of("window"), WORDS[:1])
 
 
 def test_the_view() -> None:
     weights = np.array([0.1, 0.6, 0.3], np.float32)
-    view = pooled_view(["a", "b", "c"], weights, "attention")
+    view = pooling_view(["a", "b", "c"], weights, "attention")
     tokens, table = view.panels
     assert isinstance(tokens, Tokens)
     np.testing.assert_array_equal(tokens.values, weights[None])
@@ -114,5 +114,5 @@ def test_the_view() -> None:
     assert view.title.endswith("attention")
     assert view.note.startswith("A learned query")
     assert view.note.endswith("Most comes from 'b': 0.6, where evenly each would count 0.333.")
-    assert pooled_view(["a"], weights[:1], "mean").note == "The mean: each of the T tokens counts 1/T."
-    assert "counts whole" in pooled_view(["a", "b"], np.ones(2, np.float32), "sum").note
+    assert pooling_view(["a"], weights[:1], "mean").note == "The mean: each of the T tokens counts 1/T."
+    assert "counts whole" in pooling_view(["a", "b"], np.ones(2, np.float32), "sum").note

@@ -1,4 +1,4 @@
-"""What a head is worth: the loss with it, and without."""
+"""Head ablation: what a head is worth, by the loss with it and without."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,11 @@ from torch import nn
 from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
 from glassformer.data.wording import counted
+from glassformer.families.examples import loss_on
 from glassformer.inspection.attention import Head, sizes_of, without
+from glassformer.inspection.views.attention import has_attention
+from glassformer.inspection.views.registry import DECODING, register_view
+from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Grid, Panel, Table
 from glassformer.rendering.view import View
 
@@ -17,8 +21,21 @@ LITTLE = 0.01
 """A head that costs less than this part of the loss is worth little."""
 
 
+@register_view(
+    "head-ablation",
+    options=("ablate_heads", "answer", *DECODING),
+    texts="any",
+    needs=lambda loaded: has_attention(loaded) and loaded.family.is_trained,
+    aliases=("worth",),
+)
+def head_ablation(request: LookRequest) -> View:
+    heads = None if request.ablate_heads is None else parse_heads(request.ablate_heads, sizes_of(request.model))
+    loss, what = loss_on(request.loaded, request.encode_all(), request.answer, request.say)
+    return ablation_view(ablate_each(loss, request.model, heads), what=what)
+
+
 @dataclass(frozen=True)
-class Worth:
+class HeadAblation:
     """A loss with all heads, and without each."""
 
     whole: float
@@ -29,14 +46,14 @@ class Worth:
         return self.lacking[head] - self.whole
 
 
-def worth_of_heads(evaluate: Callable[[], float], model: nn.Module, heads: Iterable[Head] | None = None) -> Worth:
+def ablate_each(evaluate: Callable[[], float], model: nn.Module, heads: Iterable[Head] | None = None) -> HeadAblation:
     """`evaluate`: the model's loss on some data; heads are switched off one at a time, None: all of them in turn."""
     whole = evaluate()
     lacking = {}
     for head in all_heads(sizes_of(model)) if heads is None else heads:
         with without(model, [head]):
             lacking[head] = evaluate()
-    return Worth(whole, lacking)
+    return HeadAblation(whole, lacking)
 
 
 def all_heads(stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
@@ -49,27 +66,27 @@ def all_heads(stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
     ]
 
 
-def worth_view(worth: Worth, *, what: str = "loss", title: str = "What each head is worth") -> View:
+def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "What each head is worth") -> View:
     """The costliest heads first, and for each stack its layers and heads as a picture."""
-    if not worth.lacking:
+    if not ablation.lacking:
         raise Misuse("no head was switched off: name one, such as 0.1")
-    ranked = sorted(worth.lacking, key=worth.cost, reverse=True)
+    ranked = sorted(ablation.lacking, key=ablation.cost, reverse=True)
     panels: list[Panel] = [
         Table(
             title="Without one head",
             columns=["head", f"{what} without it", "more than with all"],
-            rows=[[head_name(head), worth.lacking[head], worth.cost(head)] for head in ranked],
-            note=f"With all heads the {what} is {worth.whole:.4f}.",
+            rows=[[head_name(head), ablation.lacking[head], ablation.cost(head)] for head in ranked],
+            note=f"With all heads the {what} is {ablation.whole:.4f}.",
         )
     ]
-    for stack in dict.fromkeys(stack for stack, _, _ in worth.lacking):
-        own = [(layer, head) for other, layer, head in worth.lacking if other == stack]
+    for stack in dict.fromkeys(stack for stack, _, _ in ablation.lacking):
+        own = [(layer, head) for other, layer, head in ablation.lacking if other == stack]
         layers, heads = (sorted(set(places)) for places in zip(*own, strict=True))
         if len(own) == len(layers) * len(heads) > 1:
             panels.append(
                 Grid(
                     title=f"Cost of a head{'' if stack == 'self' else f' ({stack})'}",
-                    values=np.array([[worth.cost((stack, layer, head)) for head in heads] for layer in layers]),
+                    values=np.array([[ablation.cost((stack, layer, head)) for head in heads] for layer in layers]),
                     rows=list(map(str, layers)),
                     columns=list(map(str, heads)),
                     row_name="layer",
@@ -79,14 +96,14 @@ def worth_view(worth: Worth, *, what: str = "loss", title: str = "What each head
                     formula=f"{what} without the head - {what} with all",
                 )
             )
-    return View(title, panels, note=_in_words(worth, ranked, what))
+    return View(title, panels, note=_in_words(ablation, ranked, what))
 
 
-def _in_words(worth: Worth, ranked: list[Head], what: str) -> str:
+def _in_words(ablation: HeadAblation, ranked: list[Head], what: str) -> str:
     best = ranked[0]
-    words = f"Without head {head_name(best)} the {what} goes from {worth.whole:.4f} to {worth.lacking[best]:.4f}"
+    words = f"Without head {head_name(best)} the {what} goes from {ablation.whole:.4f} to {ablation.lacking[best]:.4f}"
     if len(ranked) > 1:
-        little = sum(worth.cost(head) < LITTLE * abs(worth.whole) for head in ranked)
+        little = sum(ablation.cost(head) < LITTLE * abs(ablation.whole) for head in ranked)
         words += f", more than without any other; {little} of {len(ranked)} heads cost less than {100 * LITTLE:.0f} %"
     return f"{words}."
 

@@ -3,13 +3,26 @@
 from collections.abc import Sequence
 
 from glassformer.data.packing.windows import training_pairs
+from glassformer.inspection.views.registry import register_view
+from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
 from glassformer.text.display import cut, visible
-from glassformer.text.merging import Merge
+from glassformer.text.merging import Merge, learned_merges, merges_of
 
 FIRST = 30
 """Merges of the whole tokenizer that are shown."""
+
+
+@register_view("merges", needs=lambda loaded: loaded.tokenizer is not None and loaded.tokenizer.kind == "bpe")
+def merges(request: LookRequest) -> View:
+    text, tokenizer = str(request.text), request.source_tokenizer
+    return merges_view(text, merges_of(tokenizer, text), learned_merges(tokenizer))
+
+
+@register_view("pairs", needs=lambda loaded: loaded.family.predicts_next)
+def pairs(request: LookRequest) -> View:
+    return pairs_view(request.example.tokens, between=" " if request.tokenizer.kind == "word" else "")
 
 
 def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, str]]) -> View:
@@ -46,6 +59,6 @@ def pairs_view(tokens: Sequence[str], *, between: str = "") -> View:
     """What a language model learns from one sentence."""
     pairs = training_pairs(tokens, between)
     rows = [(number, prefix, visible(answer)) for number, (prefix, answer) in enumerate(pairs, 1)]
-    shown = Table(columns=("pair", "given", "comes next"), rows=rows)
+    table = Table(columns=("pair", "given", "comes next"), rows=rows)
     note = f"{len(tokens)} tokens make {len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}."
-    return View("One sentence as its training pairs", [shown], note)
+    return View("One sentence as its training pairs", [table], note)

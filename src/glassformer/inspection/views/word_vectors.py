@@ -1,4 +1,6 @@
-"""One word in several sentences: how its vector, the same at the input, takes on what stands around it."""
+"""Word vectors: one word in several sentences, whose vector, the same at the input, takes on what stands around it; and
+the words nearest to a word.
+"""
 
 import re
 from collections.abc import Sequence
@@ -14,11 +16,14 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.layers import passed, vectors_by_layer
-from glassformer.inspection.nearest import COSINE, closest, cosines, plane
+from glassformer.inspection.nearest import COSINE, Neighbours, closest, cosines, neighbours_of, plane
+from glassformer.inspection.views.registry import register_view
+from glassformer.inspection.views.request import LookRequest
+from glassformer.models.build_input import words_of
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
-from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points
+from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table
 from glassformer.rendering.view import View
 from glassformer.text.alignment import Span, tokens_of
 from glassformer.text.display import cut
@@ -30,6 +35,47 @@ LONGEST = 60
 """Characters of a sentence that an error shows."""
 
 
+WITH_CONTEXT = (TokenModel, Predictor, Seq2Seq)
+"""Models in which the vector of a word depends on what stands around it."""
+
+
+@register_view(
+    "word",
+    options=("word",),
+    texts="several",
+    needs=lambda loaded: loaded.tokenizer is not None and isinstance(loaded.model, WITH_CONTEXT),
+)
+def word(request: LookRequest) -> View:
+    if request.word is None:
+        raise Misuse('the view word needs a word: --word bank "by the bank" "at the bank"')
+    if not request.texts:
+        raise Misuse(f"--word {request.word} compares the word in several texts, and there are none")
+    sentences: list[str] = []
+    vectors, layers = [], [""]
+    for text, example in zip(request.texts, request.encode_all(), strict=True):
+        spans = find_word(request.word, str(text), request.source_tokenizer, example.ids)
+        places = [(start + example.words.start, end + example.words.start) for start, end in spans]
+        layers, of_text = word_vectors(request.model, example.inputs, places)
+        sentences += [str(text)] * len(spans)
+        vectors.append(of_text)
+    return word_view(request.word, sentences, np.concatenate(vectors), layers)
+
+
+@register_view(
+    "nearest",
+    texts="several",
+    needs=lambda loaded: isinstance(loaded.model, BagPredictor) or words_of(loaded.model) is not None,
+)
+def nearest(request: LookRequest) -> View:
+    if not request.texts:
+        raise Misuse("the view nearest needs words: glassformer look RUN good bad --view nearest")
+    tokenizer = request.source_tokenizer
+    return neighbours_view([neighbours_of(request.model, tokenizer, str(text)) for text in request.texts])
+
+
+# --- a word in its context ---
+
+
 def places_of(word: str, text: str) -> list[Span]:
     """The characters [start, end) at which a text holds exactly this word, in capitals or not.
 
@@ -37,10 +83,10 @@ def places_of(word: str, text: str) -> list[Span]:
     its own, it is found inside others.
     """
     whole = re.escape(word)
-    found = [match.span() for match in re.finditer(rf"(?<!\w){whole}(?!\w)", text, re.IGNORECASE)]
-    if not found and word.isalpha() and word.lower() == word.upper():
-        found = [match.span() for match in re.finditer(whole, text)]
-    return found
+    spans = [match.span() for match in re.finditer(rf"(?<!\w){whole}(?!\w)", text, re.IGNORECASE)]
+    if not spans and word.isalpha() and word.lower() == word.upper():
+        spans = [match.span() for match in re.finditer(whole, text)]
+    return spans
 
 
 def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | None = None) -> list[Span]:
@@ -55,11 +101,11 @@ def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | N
     if not places:
         raise Misuse(f"the sentence '{_short(text)}' does not hold the word '{word}'")
     spans: list[Span] = []
-    for found in tokens_of(places, text, tokenizer, ids):
-        if [piece.id for piece in found.pieces] == [tokenizer.unk]:
+    for tokens in tokens_of(places, text, tokenizer, ids):
+        if [piece.id for piece in tokens.pieces] == [tokenizer.unk]:
             raise Misuse(f"'{word}' is unknown to this model: it reads <unk> in '{_short(text)}'")
-        if found.places:
-            spans.append((found.places[0], found.places[-1] + 1))
+        if tokens.places:
+            spans.append((tokens.places[0], tokens.places[-1] + 1))
     if not spans:
         read = "" if ids is None else f"{len(ids):,} "
         raise Misuse(f"'{word}' stands beyond the {read}tokens that are read of '{_short(text)}'")
@@ -76,12 +122,12 @@ def word_vectors(
     """
     if isinstance(model, BagPredictor):
         raise Misuse("a bag of words has one vector for a word, whatever stands around it")
-    if not isinstance(model, TokenModel | Predictor | Seq2Seq):
+    if not isinstance(model, WITH_CONTEXT):
         raise Misuse(f"{type(model).__name__} is a model of one's own: what its layers are, only it knows")
     vectors = vectors_by_layer(model, "encoder", inputs)[:-1]
     layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == model.encoder.width]
-    found = [torch.stack([x[start:end].mean(0) for _, x in layers]) for start, end in spans]
-    return [name for name, _ in layers], numbers_of(torch.stack(found))
+    means = [torch.stack([x[start:end].mean(0) for _, x in layers]) for start, end in spans]
+    return [name for name, _ in layers], numbers_of(torch.stack(means))
 
 
 def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> View:
@@ -135,3 +181,48 @@ def _labels(word: str, sentences: Sequence[str]) -> list[str]:
 
 def _short(text: str) -> str:
     return cut(" ".join(text.split()), LONGEST)
+
+
+# --- words near a word ---
+
+
+def neighbours_view(several: Sequence[Neighbours]) -> View:
+    """The words nearest to each; of several also a map of all, and how alike those asked for are."""
+    own = [one.word for one in several]
+    title = f"Words like {', '.join(f'“{word}”' for word in own)}"
+    if len(several) == 1:
+        words = several[0].words
+        note = f"Nearest to “{own[0]}”: {', '.join(one.strip() for one in words[:3])}." if words else ""
+        return View(title, [_table("", several[0])], note)
+    alike = cosines(np.stack([one.vectors[0] for one in several]))
+    panels: list[Panel] = [_table(f"Like “{one.word}”", one) for one in several]
+    labels = [word for one in several for word in (one.word, *one.words)]
+    groups = [one.word for one in several for _ in range(len(one.words) + 1)]
+    panels.append(
+        map_of(np.concatenate([one.vectors for one in several]), labels, groups, title="All of them on a map")
+    )
+    panels.append(
+        Grid(title="How alike the words are", values=alike, rows=own, columns=own, signed=True, high=1.0,
+             numbers=True, formula=COSINE)
+    )  # fmt: skip
+    first, second = closest(alike)
+    note = f"Most alike: “{own[first]}” and “{own[second]}” (cosine {alike[first, second]:.2f})."
+    return View(title, panels, note)
+
+
+def map_of(
+    vectors: Float[Array, "N d"], labels: Sequence[str], groups: Sequence[str] = (), *, title: str = ""
+) -> Points:
+    """Vectors on a plane, with how much of their spread each direction shows."""
+    points, shares = plane(vectors)
+    names = [
+        f"{which} direction ({share:.0%} of the spread)"
+        for which, share in zip(("first", "second"), shares, strict=True)
+    ]
+    return Points(title=title, points=points, labels=labels, groups=groups, x_name=names[0], y_name=names[1])
+
+
+def _table(title: str, near: Neighbours) -> Table:
+    rows = list(zip(near.words, near.dots.tolist(), near.cosines.tolist(), strict=True))
+    bars = ("cosine",) if all(one >= 0 for _, _, one in rows) else ()
+    return Table(title=title, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)

@@ -7,7 +7,14 @@ from torch import Tensor
 
 from glassformer.config.errors import Misuse
 from glassformer.inspection.attention import sizes_of
-from glassformer.inspection.head_ablation import Worth, all_heads, head_name, parse_heads, worth_of_heads, worth_view
+from glassformer.inspection.views.head_ablation import (
+    HeadAblation,
+    ablate_each,
+    ablation_view,
+    all_heads,
+    head_name,
+    parse_heads,
+)
 from glassformer.rendering.panels import Grid, Table
 from helpers.support import ready, tokens
 from helpers.translators import SOURCE_VOCAB, TARGET_VOCAB, translator
@@ -70,7 +77,7 @@ def test_costs_are_those_of_heads_written_out_of_the_weights() -> None:
         return float(scores.square().mean())
 
     before = loss()
-    worth = worth_of_heads(loss, model)
+    worth = ablate_each(loss, model)
     assert worth.whole == before == loss()
     assert list(worth.lacking) == all_heads(sizes_of(model))
     chosen = ("cross", 1, 2)
@@ -87,18 +94,18 @@ def test_costs_are_those_of_heads_written_out_of_the_weights() -> None:
 def test_only_the_heads_that_are_asked_for() -> None:
     model = ready(translator("transformer", "transformer"))
     losses = iter([2.0, 2.5, 1.5])
-    worth = worth_of_heads(lambda: next(losses), model, [("cross", 0, 1), ("source", 0, 0)])
-    assert worth == Worth(2.0, {("cross", 0, 1): 2.5, ("source", 0, 0): 1.5})
+    worth = ablate_each(lambda: next(losses), model, [("cross", 0, 1), ("source", 0, 0)])
+    assert worth == HeadAblation(2.0, {("cross", 0, 1): 2.5, ("source", 0, 0): 1.5})
     assert worth.cost(("source", 0, 0)) == -0.5
 
 
-def some_worth() -> Worth:
+def some_worth() -> HeadAblation:
     costs = [[0.004, 0.5, -0.25], [0.0, 1.0, 0.01]]
-    return Worth(1.0, {("self", layer, head): 1 + costs[layer][head] for layer in range(2) for head in range(3)})
+    return HeadAblation(1.0, {("self", layer, head): 1 + costs[layer][head] for layer in range(2) for head in range(3)})
 
 
 def test_the_view() -> None:
-    view = worth_view(some_worth(), what="loss on pronouns", title="Worth")
+    view = ablation_view(some_worth(), what="loss on pronouns", title="HeadAblation")
     table, grid = view.panels
     assert isinstance(table, Table)
     assert isinstance(grid, Grid)
@@ -108,7 +115,7 @@ def test_the_view() -> None:
     np.testing.assert_allclose(grid.values, [[0.004, 0.5, -0.25], [0.0, 1.0, 0.01]], atol=1e-9)
     assert grid.signed
     assert (grid.rows, grid.columns) == (["0", "1"], ["0", "1", "2"])
-    assert view.title == "Worth"
+    assert view.title == "HeadAblation"
     assert view.note == (
         "Without head 1.1 the loss on pronouns goes from 1.0000 to 2.0000, more than without any other; "
         "3 of 6 heads cost less than 1 %."
@@ -117,19 +124,19 @@ def test_the_view() -> None:
 
 def test_a_grid_for_each_stack_that_is_whole() -> None:
     lacking = dict.fromkeys(all_heads({"source": (2, 2), "cross": (1, 2)}), 2.0)
-    view = worth_view(Worth(1.0, lacking))
+    view = ablation_view(HeadAblation(1.0, lacking))
     assert [panel.title for panel in view.panels] == [
         "Without one head",
         "Cost of a head (source)",
         "Cost of a head (cross)",
     ]
-    scattered = worth_view(Worth(1.0, {("self", 0, 1): 2.0, ("self", 1, 0): 3.0}))
+    scattered = ablation_view(HeadAblation(1.0, {("self", 0, 1): 2.0, ("self", 1, 0): 3.0}))
     assert [panel.title for panel in scattered.panels] == ["Without one head"]
-    alone = worth_view(Worth(1.0, {("cross", 0, 1): 2.0}))
+    alone = ablation_view(HeadAblation(1.0, {("cross", 0, 1): 2.0}))
     assert len(alone.panels) == 1
     assert alone.note == "Without head cross:0.1 the loss goes from 1.0000 to 2.0000."
 
 
 def test_nothing_switched_off() -> None:
     with pytest.raises(Misuse, match="no head was switched off"):
-        worth_view(Worth(1.0, {}))
+        ablation_view(HeadAblation(1.0, {}))

@@ -14,6 +14,8 @@ from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.capture import capture
+from glassformer.inspection.views.registry import DECODING, register_view
+from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
 
@@ -43,6 +45,18 @@ class LayerStates:
 
     name: str
     values: Mapping[str, Units]
+
+
+@register_view("states", options=DECODING, quick=True, needs=lambda loaded: has_states(loaded.model))
+def states(request: LookRequest) -> View:
+    """The states of the layers that read; of a translator, those of both sides."""
+    example = request.example
+    by_side = states_of(request.model, example.inputs)
+    if not example.written:
+        return states_view(example.tokens, by_side["encoder"])
+    sides = [("Source", example.tokens, "encoder"), ("Target", example.written, "decoder")]
+    views = [states_view(tokens, by_side[where], side=name) for name, tokens, where in sides]
+    return View("States", [panel for view in views for panel in view.panels], " ".join(view.note for view in views))
 
 
 @torch.inference_mode()

@@ -8,15 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.inspection.two_texts import (
-    ROUNDING,
-    Side,
-    compare_sides,
-    side_of,
-    verdict,
-    versus_runs_view,
-    versus_view,
-)
+from glassformer.inspection.two_texts import ROUNDING, Output, Side, compare_sides, side_of
+from glassformer.inspection.views.two_texts import verdict, versus_runs_view, versus_view
 from glassformer.rendering.panels import Heads, Lines, Table, Tokens
 from helpers.small_readers import VOCAB, reader_of, writer_of
 from helpers.support import ready, tokens
@@ -37,17 +30,19 @@ def side(model: nn.Module, ids: Tensor, text: str = "", **answers: float) -> Sid
         (ids,),
         text=text or " ".join(words),
         tokens=words,
-        answers=answers or {"no": 0.3, "yes": 0.7},
-        said="yes (0.700)",
+        output=Output("yes (0.700)", answers or {"no": 0.3, "yes": 0.7}),
         ids=ids[0].tolist(),
     )
 
 
-def by_hand(scores: list[float], text: str = "a b", **more: Any) -> Side:
+def by_hand(
+    scores: list[float], text: str = "a b", said: str = "yes", answers: dict[str, float] | None = None, **more: Any
+) -> Side:
     layers = [("input", np.array([3.0, 4.0], np.float32)), ("layer 0", np.array(scores[:2], np.float32))]
     ids = [sum(map(ord, word)) for word in text.split()]
-    given: dict[str, Any] = {"answers": {"no": 0.25, "yes": 0.75}, "said": "yes", "layers": layers, "ids": ids, **more}
-    return Side(text, text.split(), scores=np.array(scores, np.float32), **given)
+    output = Output(said, {"no": 0.25, "yes": 0.75} if answers is None else answers)
+    given: dict[str, Any] = {"layers": layers, "ids": ids, **more}
+    return Side(text, text.split(), output, np.array(scores, np.float32), **given)
 
 
 def judged(a: Side, b: Side) -> str:
@@ -62,14 +57,14 @@ def test_without_positions_a_transformer_cannot_tell_one_order_from_another(pool
     model = reader_of("transformer", positions="none", pool=pool)
     a, b = side(model, BITES), side(model, BITTEN)
     found = compare_sides(a, b)
-    assert found.difference <= 1e-5
+    assert found.largest <= 1e-5
     assert not found.apart
     np.testing.assert_allclose(found.cosines, 1, atol=1e-5)
     np.testing.assert_allclose(found.distances, 0, atol=1e-5)
     view = versus_view(a, b)
     assert "hold the same words, in another order" in view.note
     assert "it cannot tell them apart" in view.note
-    assert f"{found.difference:.3g}" in view.note
+    assert f"{found.largest:.3g}" in view.note
 
 
 @pytest.mark.parametrize(("name", "flags"), [
@@ -107,7 +102,8 @@ def test_what_a_side_holds() -> None:
     assert [name for name, _ in found.layers] == ["input", "layer 0", "layer 1", "pooled"]
     assert found.attention is not None
     assert found.attention.shape == (2, 2, 5, 5)
-    assert (found.said, found.answers, found.ids) == ("yes (0.700)", {"no": 0.3, "yes": 0.7}, BITES[0].tolist())
+    assert found.output == Output("yes (0.700)", {"no": 0.3, "yes": 0.7})
+    assert found.ids == BITES[0].tolist()
 
 
 def test_of_a_bag_a_language_model_and_a_translator() -> None:
@@ -118,7 +114,7 @@ def test_of_a_bag_a_language_model_and_a_translator() -> None:
         np.testing.assert_allclose(side(writer, BITES).scores, writer(BITES)[0, -1], atol=1e-6)
         model, source = ready(translator()), tokens(1, 6, vocab=SOURCE_VOCAB)
         inputs = (source, None, tokens(1, 4, vocab=TARGET_VOCAB))
-        found = side_of(model, inputs, text="", tokens=words_of(source), answers={}, said="x")
+        found = side_of(model, inputs, text="", tokens=words_of(source), output=Output("x"))
         np.testing.assert_allclose(found.scores, model(*inputs)[0, 0], atol=1e-6)
     assert found.attention is not None
     assert found.attention.shape[2:] == (6, 6)
@@ -146,7 +142,7 @@ def test_of_a_model_of_ones_own() -> None:
 
 def test_differences_by_hand() -> None:
     found = compare_sides(by_hand([1.0, 0.0, 2.0]), by_hand([0.0, 1.0, -1.0], "b a"))
-    assert found.difference == 3.0
+    assert found.largest == 3.0
     assert found.rounding == pytest.approx(2 * ROUNDING)
     assert found.layers == ["input", "layer 0"]
     assert found.cosines == pytest.approx([1.0, 0.0])
@@ -168,6 +164,8 @@ def test_the_verdict_says_how_much() -> None:
         "it says yes of the first, no (0.625) of the second."
     )
     assert judged(one, by_hand([1.0, 0.0])).endswith(": it says yes of both.")
+    silent = (by_hand([1.0, 0.5], said=""), by_hand([1.0, 0.0], said=""))
+    assert judged(*silent) == "This model tells them apart (largest difference of its scores: 0.5)."
     assert "tells them apart" in judged(by_hand([0.01, 0.0]), by_hand([0.01, 2e-5]))
 
 
@@ -228,7 +226,7 @@ def test_two_runs_beside_each_other() -> None:
     assert isinstance(table, Table)
     assert [(row[0], row[4]) for row in table.rows] == [("with", "yes"), ("without", "no")]
     assert [row[1] for row in table.rows] == ["yes (0.700)"] * 2
-    assert table.rows[0][3] == compare_sides(*runs[0][1:]).difference
+    assert table.rows[0][3] == compare_sides(*runs[0][1:]).largest
     assert isinstance(lines, Lines)
     assert [line.name for line in lines.series] == ["with", "without"]
     assert lines.series[0].y[-1] > 1e-3 > 1e-5 > lines.series[1].y[-1]

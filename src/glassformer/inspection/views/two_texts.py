@@ -1,0 +1,211 @@
+"""Two texts side by side, as one run sees them or two."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.families.base import Family, Loaded
+from glassformer.families.embedding import EmbeddingFamily, LoadedEmbedder
+from glassformer.families.examples import encode_example
+from glassformer.families.labelling import LabellingFamily, LoadedPredictor
+from glassformer.families.language import LanguageFamily, LoadedLanguageModel
+from glassformer.families.model_input import Example, ModelInput
+from glassformer.inspection.lens import next_of
+from glassformer.inspection.two_texts import Difference, Output, Side, compare_sides, side_of
+from glassformer.inspection.views.registry import register_view
+from glassformer.inspection.views.request import LookRequest
+from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
+from glassformer.rendering.view import View
+
+LIKELIEST = 5
+"""Next tokens that are named."""
+OF_LAYERS = "of the mean over the tokens' vectors after each layer; pooled: of what the head reads"
+
+
+@register_view("versus", options=("versus", "second_run", "beam"), needs=lambda loaded: loaded.family.text_loss)
+def versus(request: LookRequest) -> View:
+    if request.versus is None:
+        raise Misuse('the view versus needs a second text: look RUN "A" --versus "B"')
+    runs = [request.loaded, *([] if request.second_run is None else [request.second_run])]
+    sides = [
+        (
+            str(loaded.run.path),
+            _side(request, loaded, request.text, request.versus),
+            _side(request, loaded, request.versus, request.text),
+        )
+        for loaded in runs
+    ]
+    if len(sides) == 1:
+        return versus_view(*sides[0][1:])
+    return versus_runs_view(sides)
+
+
+def _side(request: LookRequest, loaded: Loaded, text: Example, other: Example) -> Side:
+    example = encode_example(loaded, text, beam=request.beam, say=request.say)
+    output = output_of(loaded.family, loaded, example, text, other)
+    return side_of(loaded.model, example.inputs, text=str(text), tokens=example.tokens, output=output, ids=example.ids)
+
+
+# --- what a run says, by family ---
+
+
+@singledispatch
+def output_of(family: Family, loaded: Any, example: ModelInput, text: Example, other: Example) -> Output:
+    """What a run says of a text, beside the other; a translator, what it writes."""
+    return Output(example.output)
+
+
+@output_of.register
+def _(
+    family: LanguageFamily, loaded: LoadedLanguageModel, example: ModelInput, text: Example, other: Example
+) -> Output:
+    never = loaded.tokenizer.never(loaded.model.head.out_features)
+    likeliest = next_of(loaded.model, example.inputs, most=LIKELIEST, never=never)
+    tokens = [loaded.tokenizer.shown(id) for id in likeliest.ids]
+    probabilities = dict(zip(tokens, map(float, likeliest.probabilities), strict=True))
+    return Output(f"{tokens[0]} ({likeliest.probabilities[0]:.3f})", probabilities)
+
+
+@output_of.register
+def _(family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, text: Example, other: Example) -> Output:
+    prediction = loaded.predict(text)
+    if prediction.labels is not None:
+        summary = "; ".join(prediction.labels) or "(none)"
+    elif prediction.label is None:
+        summary = f"{prediction.value:.6g}"
+    else:
+        summary = f"{prediction.label} ({prediction.probability:.3f})"
+    return Output(summary, prediction.probabilities or {})
+
+
+@output_of.register
+def _(family: EmbeddingFamily, loaded: LoadedEmbedder, example: ModelInput, text: Example, other: Example) -> Output:
+    one, another = (embedded.vector for embedded in loaded.embed([str(text), str(other)]))
+    cosine = float(one @ another) / max(float(np.linalg.norm(one) * np.linalg.norm(another)), 1e-12)
+    return Output(f"a vector (cosine to the other {cosine:.3f})", cosine=cosine)
+
+
+# --- the views ---
+
+
+def versus_view(a: Side, b: Side, *, title: str = "Two texts, one model") -> View:
+    """What the model says of both, how far apart they are after every layer, and where it looks in each."""
+    difference = compare_sides(a, b)
+    panels: list[Panel] = [_answers(a, b), *_tokens(a, b)]
+    if difference.layers:
+        panels += [_lines([("", difference)]), _layers(difference)]
+    return View(title, [*panels, *_attention(a, b)], f"{_texts(a, b)} {verdict(a, b, difference)}")
+
+
+def versus_runs_view(runs: Sequence[tuple[str, Side, Side]], *, title: str = "Two texts, several models") -> View:
+    """The same two texts as several runs see them: one trained with positions and one without, say."""
+    differences = [(name, compare_sides(a, b)) for name, a, b in runs]
+    rows = [
+        (name, a.output.summary, b.output.summary, difference.largest, "yes" if difference.apart else "no")
+        for (name, a, b), (_, difference) in zip(runs, differences, strict=True)
+    ]
+    columns = ("run", "says of the first", "of the second", "largest difference of scores", "tells them apart")
+    panels: list[Panel] = [Table(columns=columns, rows=rows)]
+    cut_alike = len({(tuple(a.tokens), tuple(b.tokens)) for _, a, b in runs}) == 1
+    for name, a, b in runs[:1] if cut_alike else runs:
+        panels += _tokens(a, b, "" if cut_alike else f"{name}: ")
+    if all(difference.layers for _, difference in differences):
+        panels.append(_lines(differences))
+    for name, a, b in runs:
+        panels += _attention(a, b, f"{name}: ")
+    verdicts = [
+        f"{name}: {verdict(a, b, difference)}" for (name, a, b), (_, difference) in zip(runs, differences, strict=True)
+    ]
+    return View(title, panels, " ".join([_texts(*runs[0][1:]), *verdicts]))
+
+
+def verdict(a: Side, b: Side, difference: Difference) -> str:
+    """Whether the model can tell the two apart, in words."""
+    by = f"largest difference of its scores: {difference.largest:.3g}"
+    if not difference.apart:
+        how = "but for rounding" if difference.largest else "to the last digit"
+        return f"This model gives both the same answer {how} ({by}): it cannot tell them apart."
+    if a.output.cosine is not None:
+        return f"The cosine of their vectors is {a.output.cosine:.3f}."
+    if not a.output.summary:
+        return f"This model tells them apart ({by})."
+    says = (
+        f"{a.output.summary} of both"
+        if a.output.summary == b.output.summary
+        else f"{a.output.summary} of the first, {b.output.summary} of the second"
+    )
+    return f"This model tells them apart ({by}): it says {says}."
+
+
+def _texts(a: Side, b: Side) -> str:
+    """By their words, where these are all that is read."""
+    only_words = all(side.ids and len(side.ids) == len(side.tokens) for side in (a, b))
+    if only_words and list(a.ids) == list(b.ids):
+        return f"'{a.text}' and '{b.text}' are the same to a model."
+    if only_words and Counter(a.ids) == Counter(b.ids):
+        return f"'{a.text}' and '{b.text}' hold the same words, in another order."
+    return f"'{a.text}' beside '{b.text}'."
+
+
+def _answers(a: Side, b: Side) -> Table:
+    """Likeliest first, as the first text has it."""
+    title, columns = "what the model says", ("answer", "first text", "second text")
+    if a.output.cosine is not None:
+        return Table(title="how alike the two vectors are", columns=("cosine",), rows=[(a.output.cosine,)])
+    if not a.output.probabilities and not b.output.probabilities:
+        return Table(title=title, columns=columns[1:], rows=[(a.output.summary, b.output.summary)])
+    pairs = [
+        (name, a.output.probabilities.get(name), b.output.probabilities.get(name))
+        for name in dict.fromkeys([*a.output.probabilities, *b.output.probabilities])
+    ]
+    rows = sorted(pairs, key=lambda row: [-1.0 if one is None else one for one in row[1:]], reverse=True)
+    return Table(title=title, columns=columns, rows=rows, bars=columns[1:])
+
+
+def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
+    """Both texts, where there are words in them."""
+    note = "shaded: where the other text has another word"
+    sides = (("first", a, b), ("second", b, a))
+    return [
+        Tokens(title=f"{of}the {name} text", tokens=one.tokens, values=_moved(one.tokens, other.tokens), note=note)
+        for name, one, other in sides
+        if one.ids
+    ]
+
+
+def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
+    return [
+        Heads(title=f"{of}attention in the {name} text", weights=side.attention, rows=side.tokens, columns=side.tokens)
+        for name, side in (("first", a), ("second", b))
+        if side.attention is not None
+    ]
+
+
+def _moved(tokens: Sequence[str], others: Sequence[str]) -> Float[Array, "1 T"]:
+    """1 where the other text has something else at this place."""
+    moved = [place >= len(others) or token != others[place] for place, token in enumerate(tokens)]
+    return np.array([moved], dtype=np.float32)
+
+
+def _lines(differences: Sequence[tuple[str, Difference]]) -> Lines:
+    series = [
+        Line(name=name, x=list(range(len(difference.layers))), y=difference.distances, dots=True)
+        for name, difference in differences
+    ]
+    return Lines(
+        title="how far apart the two texts are",
+        series=series,
+        x_name="layer, the vectors that go in first",
+        y_name="distance / mean length",
+    )
+
+
+def _layers(difference: Difference) -> Table:
+    rows = list(zip(difference.layers, difference.cosines, difference.distances, strict=True))
+    return Table(columns=("after", "cosine", "distance / mean length"), rows=rows, note=OF_LAYERS)
