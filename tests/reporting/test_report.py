@@ -11,7 +11,6 @@ from glassformer.error_analysis.finding import MOST_ERRORS, worst
 from glassformer.error_analysis.regression import largest_errors
 from glassformer.error_analysis.tokens import MOST_SURPRISING, surprising_passages
 from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
-from glassformer.error_analysis.translations import MOST_SCORED
 from glassformer.inspection.views.learning import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
 from glassformer.rendering.curves import MOST_POINTS, curves
