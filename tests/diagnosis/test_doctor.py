@@ -22,7 +22,7 @@ from glassformer.families.prepare import prepare_again
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report_of
 from glassformer.runs.run import Run
-from glassformer.training.events import Event, Found
+from glassformer.training.events import Event, FindingReported
 from glassformer.training.finding import NOTE, Finding
 from glassformer.verbs.doctor import doctor
 from helpers.kinds import rows_of, write_rows
@@ -55,7 +55,7 @@ def test_a_healthy_training_is_called_so(data: str, settings: dict[str, Any], tm
     trained = gf.train(data, out=tmp_path / "run", listen=heard.append, **settings)
     found = gf.doctor(trained.run)
     assert severe(found) == set(), found.findings
-    told = {event.finding.kind for event in heard if isinstance(event, Found)}
+    told = {event.finding.kind for event in heard if isinstance(event, FindingReported)}
     assert told == kinds(found)  # what is found anew is what was told
     assert found.missing == ""
 

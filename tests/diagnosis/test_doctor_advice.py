@@ -21,7 +21,7 @@ from glassformer.diagnosis.outputs import one_output, unread
 from glassformer.diagnosis.rate import too_high, too_low
 from glassformer.diagnosis.reading import cut_off, memorised, repeated, unknown
 from glassformer.diagnosis.units import dead_units, heads, stuck
-from glassformer.training.events import Broke
+from glassformer.training.events import Diverged
 from glassformer.training.finding import Finding
 
 LABELS = {"task": "classification"}
@@ -60,7 +60,7 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
     layers, upside = {"b.0": still, "b.1": moving}, {"b.0": moving, "b.1": still}
     validated = [{"step": step, "loss": loss} for step, loss in ((1, 5.0), (2, 1.0), (3, 4.0), (4, 5.0))]
     for rows in ((1,), ()):
-        yield not_finite(Broke(7, "the loss became nan", "output of head", 8, rows, "soup", 16, 0.01), advise)
+        yield not_finite(Diverged(7, "the loss became nan", "output of head", 8, rows, "soup", 16, 0.01), advise)
     yield imbalance("ab", [99, 1], advise)
     yield from collapse("ab", [[20, 0], [9, 0]], advise, 9)
     yield from collapse("abc", [[20, 0, 0], [9, 0, 0], [0, 0, 7]], advise, 9)

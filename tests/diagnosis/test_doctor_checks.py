@@ -22,7 +22,7 @@ from glassformer.diagnosis.patient import Patient
 from glassformer.diagnosis.rate import jumps, too_high, too_low
 from glassformer.diagnosis.reading import cut_off, memorised, repeated, unknown
 from glassformer.diagnosis.units import dead_units, heads, stuck
-from glassformer.training.events import Broke
+from glassformer.training.events import Diverged
 from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
 
 LN_V = math.log(4096)
@@ -330,7 +330,7 @@ def test_units_and_heads() -> None:
     [((3,), "with example 4 of 16 in the batch of step 8, 'soup'"), (tuple(range(16)), "with every example"), ((), "")],
 )
 def test_where_numbers_stopped_being_finite(rows: tuple[int, ...], words: str) -> None:
-    broke = Broke(7, "the loss became nan at step 8", "output of head", 8, rows, "soup", 16, 0.01)
+    broke = Diverged(7, "the loss became nan at step 8", "output of head", 8, rows, "soup", 16, 0.01)
     found = not_finite(broke, PLAIN)
     named(found, "not-finite", PROBLEM, "The loss became nan at step 8", "began in output of head", words)
     assert ("look at that example" in found.advice) is (len(rows) == 1)

@@ -18,8 +18,8 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.families.load import load
 from glassformer.models.weights import take_weights
 from glassformer.runs.run import CARD, Run
+from glassformer.training.checkpointer import RunCheckpointer, restore
 from glassformer.training.events import Event, Stepped
-from glassformer.training.keeper import RunKeeper, restore
 from glassformer.training.loop import Trainer
 from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
@@ -90,7 +90,7 @@ def _trained(
             subject.prepared.task,
             settings,
             device=subject.device,
-            keeper=RunKeeper(run or Run(Path(folder)), keep=1),
+            checkpointer=RunCheckpointer(run or Run(Path(folder)), keep=1),
             listen=_stop_after(last),
             resume=snapshot,
         )

@@ -1,11 +1,11 @@
 """Numbers that are no longer finite: where it began."""
 
 from glassformer.diagnosis.advice import Advice, joined
-from glassformer.training.events import Broke
+from glassformer.training.events import Diverged
 from glassformer.training.finding import PROBLEM, Finding
 
 
-def not_finite(broke: Broke, advise: Advice) -> Finding:
+def not_finite(broke: Diverged, advise: Advice) -> Finding:
     began = f"{broke.what}: it began in {broke.tensor}"
     where = broke.where.removesuffix("; ")
     words = f"{began}, {where}." if where else f"{began}."

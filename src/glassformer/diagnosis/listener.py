@@ -10,7 +10,7 @@ from glassformer.diagnosis.gradients import clipped, vanishing
 from glassformer.diagnosis.patient import Patient
 from glassformer.diagnosis.rate import too_high, too_low
 from glassformer.diagnosis.story import Line, Story
-from glassformer.training.events import Broke
+from glassformer.training.events import Diverged
 from glassformer.training.finding import Finding
 
 A_THIRD = 1 / 3
@@ -45,7 +45,7 @@ class Doctor:
             return self.new(self._after_step(line))
         return self.new(self._after_validation()) if line.get("event") == "validation" else []
 
-    def broke(self, event: Broke) -> list[Finding]:
+    def diverged(self, event: Diverged) -> list[Finding]:
         return self.new([not_finite(event, self.patient.advise)])
 
     def end(self) -> list[Finding]:

@@ -7,7 +7,7 @@ from glassformer.config.resolve import Config, flatten, resolve
 from glassformer.config.say import Say
 from glassformer.families.base import Prepared
 from glassformer.runs.run import Run
-from glassformer.training.keeper import restore
+from glassformer.training.checkpointer import restore
 from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
 
