@@ -15,7 +15,7 @@ class DoesNotApply(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class Deviation:
     """How far apart two ways to compute the same came, as a share of the largest number in it."""
 
     difference: float

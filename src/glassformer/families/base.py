@@ -182,6 +182,10 @@ class Family(ABC):
     """A second model writes what the first has read."""
     text_loss: bool = True
     """A text alone has a loss; where tokens are hidden, only a part of the data has."""
+    squared_loss: bool = False
+    """Numbers are learned, by squared errors."""
+    token_places: tuple[int, ...] = (0,)
+    """Where in what a model is called with tokens stand, each followed by their mask, if words are read."""
     loaded_class: type[Loaded]
 
     # --- its data ---

@@ -266,8 +266,6 @@ class LabellingFamily(ExampleFamily):
     noun = "example"
     labels_examples = True
     loaded_class = LoadedPredictor
-    squared_loss = False
-    """Numbers are learned, by squared errors."""
 
     def recognise(self, request: ConfigRequest) -> Recognition:
         found = recognise_images(request) or recognise_table(request)
