@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.config.errors import TrainingFailed
-from glassformer.diagnosis.findings import findings_of, logged_panel
+from glassformer.diagnosis.findings import findings_view, logged_panel
 from glassformer.diagnosis.measure import dead_shares
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again
@@ -77,8 +77,8 @@ def test_ones_own_model_that_fails_is_a_line(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_was_not_looked_at_is_not_called_healthy() -> None:
-    assert "healthy" in findings_of("run", [], ["the first loss"]).note
-    note = findings_of("run", [], ["the first loss"], "the model: it is not there").note
+    assert "healthy" in findings_view("run", [], ["the first loss"]).note
+    note = findings_view("run", [], ["the first loss"], "the model: it is not there").note
     assert "healthy" not in note
     assert note.endswith("Not looked at: the model: it is not there")
     assert "healthy" not in str(logged_panel([{"event": "not looked at", "why": "the model", "end": True}]).to_dict())

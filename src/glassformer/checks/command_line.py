@@ -153,10 +153,11 @@ def _rows(subject: Subject, folder: Path) -> list[str]:
 
 def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: str) -> tuple[list[Any], list[Any]]:
     """Two processes at once, and what each printed, a JSON object a line."""
+    path, device = str(subject.loaded.run.path.resolve()), ["--device", str(subject.device)]
     with contextlib.ExitStack() as ending:
         processes = []
         for argv in (by_file, by_stdin):
-            processes.append(ending.enter_context(_start(subject, [*argv, "--device", str(subject.device)])))
+            processes.append(ending.enter_context(_start([path if word == RUN else word for word in argv] + device)))
             ending.callback(processes[-1].kill)  # nothing happens to one that has ended
         outputs = [
             process.communicate(text, timeout=PATIENCE)
@@ -170,8 +171,7 @@ def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: 
     return first, second
 
 
-def _start(subject: Subject, argv: list[str]) -> "subprocess.Popen[bytes]":
-    argv = [str(subject.loaded.run.path.resolve()) if word == RUN else word for word in argv]
+def _start(argv: list[str]) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-m", "glassformer.cli.main", *argv],
         stdin=subprocess.PIPE,

@@ -316,6 +316,10 @@ class LabellingFamily(ExampleFamily):
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Any) -> Labelling:
         """The task on these parts; without a training part, one to evaluate with."""
 
+    def class_counts(self, task: Any) -> dict[str, int]:
+        """The training examples of each class; none where an example has no class of its own."""
+        return {}
+
     def build_model(self, config: Config, processor: Processor) -> nn.Module:
         assert processor.answers is not None
         outputs, seed = processor.answers.outputs, config.training.seed
@@ -447,6 +451,11 @@ class ClassificationFamily(LabellingFamily):
         return Classification(
             parts, answers, **self.batches(config), smoothing=training.label_smoothing, class_weights=weights
         )
+
+    def class_counts(self, task: Classification) -> dict[str, int]:
+        names = task.classes.names
+        counts = np.bincount(task.parts["train"].answers, minlength=len(names)).tolist()
+        return dict(zip(names, counts, strict=True))
 
     def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
         assert isinstance(loaded.answers, Classes)
