@@ -27,6 +27,7 @@ from glassformer.models.reader import Reader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.training.snapshot import Snapshot
+from helpers.bare_family import use_bare_family
 from helpers.kinds import rows_of, write_bars, write_rows
 from helpers.look_runs import RUNS, train_kind
 from helpers.tagged import write_cells
@@ -198,6 +199,16 @@ def test_a_model_of_ones_own(table: Path, tmp_path: Path) -> None:
     assert failed(gf.check(run, model=Forgetful)) == {"padded"}
     with pytest.raises(RunError, match="give it again"):
         gf.check(run)
+
+
+@pytest.mark.parametrize(("kind", "task"), [("writer", "language-model"), ("bag", "classification")])
+@pytest.mark.usefixtures("in_this_process")
+def test_a_family_of_ones_own(kind: str, task: str, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained(kind)
+    use_bare_family(task, monkeypatch)
+    checks = gf.check(run, only=None if kind == "bag" else QUICK)  # what is used by another command says it itself
+    assert checks.passed, checks.words
+    assert {name for name, row in found(checks).items() if row.passed is None} <= {"cached", "exported"}
 
 
 # --- data that is gone, or elsewhere ---

@@ -1,6 +1,7 @@
 """The doctor where not all can be looked at: a person's own model, a short log, a training that failed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again
 from glassformer.runs.run import Run
 from glassformer.verbs.doctor import doctor
+from helpers.bare_family import use_bare_family
 from helpers.kinds import write_rows
 
 COPY = "copy:rows=400"
@@ -89,6 +91,19 @@ def test_too_short_a_log_is_not_claimed_to_tell(tmp_path: Path) -> None:
     looked = doctor(gf.train(COPY, out=tmp_path / "run", **once).run).looked
     assert looked[0] == "the first loss against that of guessing"
     assert not any("falls" in what or "still falling" in what or "gradient" in what for what in looked)
+
+
+@pytest.mark.parametrize(
+    ("data", "task", "settings"),
+    [(COPY, "language-model", {**LETTERS, **SMALL}), ("opinions:rows=60", "classification", {"model": "bag"})],
+)
+def test_a_family_of_ones_own(
+    data: str, task: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bare_family(task, monkeypatch)
+    found = doctor(gf.train(data, out=tmp_path / "run", steps=3, draft=True, **settings).run)
+    assert found.missing == ""
+    assert any("dead units" in what for what in found.looked)
 
 
 def test_a_rate_far_too_high_is_advised_down_to_the_usual_one(tmp_path: Path) -> None:
