@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.checks import NAMES, command_line, saving, scores
-from glassformer.checks.result import Checked, Checks
+from glassformer.checks.result import CheckResult, Checks
 from glassformer.checks.run import ANOTHER_PROGRAM, CHECKS, EXACT, ROUNDING
 from glassformer.checks.subject import largest_share, relative_difference
 from glassformer.cli.main import main
@@ -68,7 +68,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def found(checks: Checks) -> dict[str, Checked]:
+def found(checks: Checks) -> dict[str, CheckResult]:
     by_words = {each.name: each for each in checks.checked}
     return {name: by_words[words] for name, words in NAMES.items() if words in by_words}
 
@@ -471,9 +471,9 @@ def test_checks_that_are_asked_for(trained: Trained) -> None:
 
 def test_the_table(tmp_path: Path) -> None:
     rows = [
-        Checked("cached = uncached", 3e-7, 1e-5, True, "scores"),
-        Checked("padded = unpadded", 0.2, 1e-5, False, "scores"),
-        Checked("file = stdin", None, 1e-5, None, "why not"),
+        CheckResult("cached = uncached", 3e-7, 1e-5, True, "scores"),
+        CheckResult("padded = unpadded", 0.2, 1e-5, False, "scores"),
+        CheckResult("file = stdin", None, 1e-5, None, "why not"),
     ]
     checks = Checks("runs/one", "cpu", rows)
     assert checks.words == "1 of 2 checks passed, 1 does not apply; failed: padded = unpadded"

@@ -8,7 +8,7 @@ import torch
 from glassformer.checks import NAMES
 from glassformer.checks.cache import check_cached
 from glassformer.checks.command_line import check_stdin
-from glassformer.checks.result import Checked, Checks, Deviation, DoesNotApply
+from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApply
 from glassformer.checks.saving import check_exported, check_resumed, check_saved
 from glassformer.checks.scores import check_batched, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
@@ -58,7 +58,7 @@ def run_checks(subject: Subject, names: Iterable[str], say: Say) -> Checks:
     return Checks(str(subject.loaded.run.path), str(subject.device), checked)
 
 
-def _run_check(name: str, subject: Subject) -> Checked:
+def _run_check(name: str, subject: Subject) -> CheckResult:
     """A check that breaks down has failed: one line says of what."""
     tolerance = ANOTHER_PROGRAM.get(name, ROUNDING)
     if name in EXACT:
@@ -67,11 +67,11 @@ def _run_check(name: str, subject: Subject) -> Checked:
     try:
         deviation = CHECKS[name](subject)
     except DoesNotApply as why:
-        return Checked(NAMES[name], None, tolerance, None, str(why))
+        return CheckResult(NAMES[name], None, tolerance, None, str(why))
     except Exception as error:
         line = next(iter(str(error).strip().splitlines()), "")
-        return Checked(NAMES[name], None, tolerance, False, f"{type(error).__name__}: {line}".rstrip(": "))
-    return Checked(NAMES[name], deviation.difference, tolerance, deviation.difference <= tolerance, deviation.words)
+        return CheckResult(NAMES[name], None, tolerance, False, f"{type(error).__name__}: {line}".rstrip(": "))
+    return CheckResult(NAMES[name], deviation.difference, tolerance, deviation.difference <= tolerance, deviation.words)
 
 
 @contextlib.contextmanager
