@@ -37,7 +37,7 @@ def trainer(vocab, device, listen=lambda event: None, parts=None, **flags):
         parts, context=config.model.context, batch_size=config.training.batch_size, start=1, seed=config.training.seed
     )
     model = build_language_model(config.model, vocab=vocab, seed=config.training.seed)
-    return Trainer(model, task, config.training, device=torch.device(device), keeper=Nowhere(), listen=listen)
+    return Trainer(model, task, config.training, device=torch.device(device), checkpointer=Nowhere(), listen=listen)
 
 
 def alternating(contestants: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:

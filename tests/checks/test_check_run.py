@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.checks import folders, piped, scores
-from glassformer.checks.names import NAMES
-from glassformer.checks.result import Checked, Checks
-from glassformer.checks.subject import apart, share_of
+from glassformer.checks import NAMES, command_line, saving, scores
+from glassformer.checks.result import CheckResult, Checks
+from glassformer.checks.run import ANOTHER_PROGRAM, CHECKS, EXACT, ROUNDING
+from glassformer.checks.subject import largest_share, relative_difference
 from glassformer.cli.main import main
 from glassformer.config.errors import DataError, Misuse, RunError
 from glassformer.models.language_model import LanguageModel
@@ -27,7 +27,7 @@ from glassformer.models.reader import Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.training.snapshot import Snapshot
-from glassformer.verbs.check import ANOTHER_PROGRAM, CHECKS, EXACT, ROUNDING
+from helpers.bare_family import use_bare_family
 from helpers.kinds import rows_of, write_bars, write_rows
 from helpers.look_runs import RUNS, train_kind
 from helpers.tagged import write_cells
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def trained(folder: Path) -> Trained:
-    """A run of a kind, trained once."""
+    """A run of a kind, trained once for the tests of this file, with nothing in it broken: ask before breaking."""
     return lambda name: str(folder / name) if (folder / name).exists() else train_kind(name, folder)[0]
 
 
@@ -62,11 +62,13 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         return [json.loads(line) for line in out.getvalue().splitlines()]
 
     monkeypatch.setattr(
-        piped, "_both", lambda subject, file, dash, stdin: (said(subject, file, ""), said(subject, dash, stdin))
+        command_line,
+        "_run_both",
+        lambda subject, file, dash, stdin: (said(subject, file, ""), said(subject, dash, stdin)),
     )
 
 
-def found(checks: Checks) -> dict[str, Checked]:
+def found(checks: Checks) -> dict[str, CheckResult]:
     by_words = {each.name: each for each in checks.checked}
     return {name: by_words[words] for name, words in NAMES.items() if words in by_words}
 
@@ -121,10 +123,10 @@ def test_several_labels(tmp_path: Path) -> None:
 
 def test_answers_and_columns_of_one_name() -> None:
     by_file = {"predicted": "no", "value": 3.0, "predicted_by_model": 0.5}
-    assert piped._said_apart([by_file], [{"example": "…", "value": 0.5}]) == 0
-    assert piped._said_apart([by_file], [{"example": "…", "value": 0.25}]) == 0.5
-    assert piped._said_apart([by_file], []) == piped._said_apart([], []) == torch.inf
-    assert piped._said_apart([{"text": "a"}], [{"value": 1.0}]) == torch.inf
+    assert command_line._difference([by_file], [{"example": "…", "value": 0.5}]) == 0
+    assert command_line._difference([by_file], [{"example": "…", "value": 0.25}]) == 0.5
+    assert command_line._difference([by_file], []) == command_line._difference([], []) == torch.inf
+    assert command_line._difference([{"text": "a"}], [{"value": 1.0}]) == torch.inf
 
 
 def test_as_many_tokens_as_there_are_positions(tmp_path: Path) -> None:
@@ -152,8 +154,9 @@ def test_a_real_process_each(trained: Trained) -> None:
 
 
 def test_a_process_that_fails(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained("bag")
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    row = found(gf.check(trained("bag"), only="stdin"))["stdin"]
+    row = found(gf.check(run, only="stdin"))["stdin"]
     assert (row.passed, row.difference, row.words) == (False, None, "RunError: exit code 1")
 
 
@@ -196,6 +199,16 @@ def test_a_model_of_ones_own(table: Path, tmp_path: Path) -> None:
     assert failed(gf.check(run, model=Forgetful)) == {"padded"}
     with pytest.raises(RunError, match="give it again"):
         gf.check(run)
+
+
+@pytest.mark.parametrize(("kind", "task"), [("writer", "language-model"), ("bag", "classification")])
+@pytest.mark.usefixtures("in_this_process")
+def test_a_family_of_ones_own(kind: str, task: str, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained(kind)
+    use_bare_family(task, monkeypatch)
+    checks = gf.check(run, only=None if kind == "bag" else QUICK)  # what is used by another command says it itself
+    assert checks.passed, checks.words
+    assert {name for name, row in found(checks).items() if row.passed is None} <= {"cached", "exported"}
 
 
 # --- data that is gone, or elsewhere ---
@@ -241,8 +254,9 @@ def test_made_up_examples(kind: str, trained: Trained, monkeypatch: pytest.Monke
     def gone(*args: Any, **more: Any) -> None:
         raise DataError("nothing at /there")
 
+    run = trained(kind)
     monkeypatch.setattr("glassformer.checks.subject.prepare", gone)
-    checks = gf.check(trained(kind), only="cached,batched,padded,looked-at,saved,resumed")
+    checks = gf.check(run, only="cached,batched,padded,looked-at,saved,resumed")
     assert checks.passed, checks.words
     assert found(checks)["batched"].difference is not None
     assert found(checks)["resumed"].passed is None
@@ -256,17 +270,17 @@ QUICK = "cached,batched,padded,looked-at,saved,resumed"
 
 @pytest.mark.parametrize(("model", "kind"), [(LanguageModel, "writer"), (Seq2Seq, "lstm-translator")])
 def test_a_cache_that_is_a_little_off(model: type, kind: str, trained: Trained, monkeypatch: Breaks) -> None:
-    right = model.extend
+    run, right = trained(kind), model.extend
     monkeypatch.setattr(model, "extend", lambda self, *args: 1.001 * right(self, *args))
-    checks = gf.check(trained(kind), only=QUICK)
+    checks = gf.check(run, only=QUICK)
     assert failed(checks) == {"cached"}
     assert 2e-4 < found(checks)["cached"].difference < 2e-3
 
 
 def test_a_state_that_takes_padding_for_tokens(trained: Trained, monkeypatch: Breaks) -> None:
-    right = LanguageModel.extend
+    run, right = trained("lstm-writer"), LanguageModel.extend
     monkeypatch.setattr(LanguageModel, "extend", lambda self, tokens, state, mask=None: right(self, tokens, state))
-    assert failed(gf.check(trained("lstm-writer"), only=QUICK)) == {"cached"}
+    assert failed(gf.check(run, only=QUICK)) == {"cached"}
 
 
 @pytest.mark.parametrize(
@@ -275,6 +289,7 @@ def test_a_state_that_takes_padding_for_tokens(trained: Trained, monkeypatch: Br
 def test_greedy_that_does_not_take_the_best(
     kind: str, chooser: str | None, trained: Trained, monkeypatch: Breaks
 ) -> None:
+    run = trained(kind)
     if chooser is not None:
         monkeypatch.setattr(chooser, lambda scores, *rest: scores.nan_to_num(neginf=torch.inf).argmin(-1))
     else:
@@ -284,24 +299,25 @@ def test_greedy_that_does_not_take_the_best(
             "encode",
             lambda self, source, mask=None: right(self, source if mask is None else source * 0, mask),
         )
-    checks = gf.check(trained(kind), only="cached,looked-at")
+    checks = gf.check(run, only="cached,looked-at")
     assert failed(checks) == {"cached"}
 
 
 def test_rows_that_leak_into_each_other(trained: Trained, monkeypatch: Breaks) -> None:
-    right = Predictor.features
+    classifier, patches, right = trained("classifier"), trained("patches"), Predictor.features
 
     def leaking(self: Predictor, *inputs: Tensor) -> Tensor:
         features = right(self, *inputs)
         return features - 0.01 * features.mean(0)
 
     monkeypatch.setattr(Predictor, "features", leaking)
-    assert failed(gf.check(trained("classifier"), only="batched,padded,looked-at,saved")) == {"batched", "padded"}
-    assert failed(gf.check(trained("patches"), only="batched,padded,looked-at,saved")) == {"batched"}
+    assert failed(gf.check(classifier, only="batched,padded,looked-at,saved")) == {"batched", "padded"}
+    assert failed(gf.check(patches, only="batched,padded,looked-at,saved")) == {"batched"}
 
 
 @pytest.mark.parametrize("kind", ["classifier", "lstm-translator"])
 def test_padding_that_is_read(kind: str, trained: Trained, monkeypatch: Breaks) -> None:
+    run = trained(kind)
     if kind == "classifier":
         monkeypatch.setattr(
             Predictor, "features", lambda self, ids, mask: self.pool(self.encoder(self.embed(ids)), None)
@@ -309,13 +325,13 @@ def test_padding_that_is_read(kind: str, trained: Trained, monkeypatch: Breaks) 
     else:
         right = Seq2Seq.encode
         monkeypatch.setattr(Seq2Seq, "encode", lambda self, source, mask=None: right(self, source))
-    assert "padded" in failed(gf.check(trained(kind), only=QUICK)) <= {"padded", "cached"}
-    assert found(gf.check(trained(kind), only="batched"))["batched"].passed
+    assert "padded" in failed(gf.check(run, only=QUICK)) <= {"padded", "cached"}
+    assert found(gf.check(run, only="batched"))["batched"].passed
 
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_look_that_changes_what_is_seen(stays: bool, trained: Trained, monkeypatch: Breaks) -> None:
-    right = scores.capture
+    run, right = trained("cnn-writer"), scores.capture
 
     @contextlib.contextmanager
     def touching(model: nn.Module) -> Iterator[Any]:
@@ -333,20 +349,20 @@ def test_a_look_that_changes_what_is_seen(stays: bool, trained: Trained, monkeyp
         hook.remove()
 
     monkeypatch.setattr(scores, "capture", touching)
-    row = found(gf.check(trained("cnn-writer"), only="looked-at"))["looked-at"]
+    row = found(gf.check(run, only="looked-at"))["looked-at"]
     assert (row.passed, row.tolerance) == (False, 0.0)
     assert 0 < row.difference < 1e-6
 
 
 def test_weights_damaged_on_the_way(trained: Trained, monkeypatch: Breaks) -> None:
     """By the least that a number can change."""
-    right = Run.write_weights
+    run, right = trained("pixels"), Run.write_weights
 
     def damaged(self: Run, weights: dict[str, Tensor]) -> None:
         right(self, {name: torch.nextafter(value, value + 1) for name, value in weights.items()})
 
     monkeypatch.setattr(Run, "write_weights", damaged)
-    checks = gf.check(trained("pixels"), only="batched,looked-at,saved,resumed")
+    checks = gf.check(run, only="batched,looked-at,saved,resumed")
     assert failed(checks) == {"saved"}
     assert found(checks)["saved"].difference < 1e-5
 
@@ -375,18 +391,16 @@ def without_memory(snapshot: Snapshot) -> Snapshot:
 def test_a_training_that_goes_on_elsewhere(
     kind: str, broken: Callable[[Snapshot], Snapshot], trained: Trained, monkeypatch: Breaks
 ) -> None:
-    right = folders.restore
-    monkeypatch.setattr(folders, "restore", lambda *parts: broken(right(*parts)))
-    checks = gf.check(trained(kind), only="batched,resumed")
+    run, right = trained(kind), saving.restore
+    monkeypatch.setattr(saving, "restore", lambda *parts: broken(right(*parts)))
+    checks = gf.check(run, only="batched,resumed")
     assert failed(checks) == {"resumed"}
 
 
 def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
     """That nothing moved would pass as well."""
-    monkeypatch.setattr(
-        folders, "_trained", lambda *args, right=folders._trained: held.append(right(*args)) or held[-1]
-    )
     held: list[dict[str, Tensor]] = []
+    monkeypatch.setattr(saving, "_train", lambda *args, right=saving._train: held.append(right(*args)) or held[-1])
     gf.check(trained("gru-classifier"), only="resumed")
     straight, stopped, went_on = held
     weights = [name for name in straight if name.startswith("weights")]
@@ -405,8 +419,9 @@ def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
 def test_lines_of_a_file_that_are_read_otherwise(
     kind: str, what: str, broken: object, trained: Trained, monkeypatch: Breaks
 ) -> None:
+    run = trained(kind)
     monkeypatch.setattr(what, broken)
-    row = found(gf.check(trained(kind), only="stdin"))["stdin"]
+    row = found(gf.check(run, only="stdin"))["stdin"]
     assert (row.passed, row.difference) == (False, np.inf)
 
 
@@ -415,13 +430,13 @@ def test_lines_of_a_file_that_are_read_otherwise(
 def test_a_file_whose_answers_are_a_little_off(kind: str, trained: Trained, monkeypatch: Breaks) -> None:
     from glassformer.verbs import predict_file
 
-    right = predict_file._added
+    run, right = trained(kind), predict_file._added
 
     def off(*args: Any) -> dict[str, Any]:
         return {name: 1.001 * value if isinstance(value, float) else value for name, value in right(*args).items()}
 
     monkeypatch.setattr(predict_file, "_added", off)
-    row = found(gf.check(trained(kind), only="stdin"))["stdin"]
+    row = found(gf.check(run, only="stdin"))["stdin"]
     assert row.passed is False
     assert row.difference == pytest.approx(0.001, rel=0.05)
 
@@ -458,9 +473,9 @@ def test_checks_that_are_asked_for(trained: Trained) -> None:
 
 def test_the_table(tmp_path: Path) -> None:
     rows = [
-        Checked("cached = uncached", 3e-7, 1e-5, True, "scores"),
-        Checked("padded = unpadded", 0.2, 1e-5, False, "scores"),
-        Checked("file = stdin", None, 1e-5, None, "why not"),
+        CheckResult("cached = uncached", 3e-7, 1e-5, True, "scores"),
+        CheckResult("padded = unpadded", 0.2, 1e-5, False, "scores"),
+        CheckResult("file = stdin", None, 1e-5, None, "why not"),
     ]
     checks = Checks("runs/one", "cpu", rows)
     assert checks.words == "1 of 2 checks passed, 1 does not apply; failed: padded = unpadded"
@@ -480,8 +495,10 @@ def test_the_table(tmp_path: Path) -> None:
 
 def test_shares() -> None:
     one = [torch.tensor([[4.0, -8.0]]), torch.tensor([1.0])]
-    assert apart(one, [torch.tensor([[4.0, -8.0]]), torch.tensor([1.5])]) == 0.5 / 8
-    assert apart(one, one) == 0
-    assert apart(one, one[:1]) == apart(one, [one[0][0], one[1]]) == torch.inf
-    assert apart([torch.zeros(2)], [torch.full((2,), 1e-3)]) == pytest.approx(0.1)  # of numbers below a hundredth
-    assert share_of(torch.tensor([0.0, torch.nan]), torch.ones(2)) == torch.inf
+    assert relative_difference(one, [torch.tensor([[4.0, -8.0]]), torch.tensor([1.5])]) == 0.5 / 8
+    assert relative_difference(one, one) == 0
+    assert relative_difference(one, one[:1]) == relative_difference(one, [one[0][0], one[1]]) == torch.inf
+    assert relative_difference([torch.zeros(2)], [torch.full((2,), 1e-3)]) == pytest.approx(
+        0.1
+    )  # of numbers below a hundredth
+    assert largest_share(torch.tensor([0.0, torch.nan]), torch.ones(2)) == torch.inf

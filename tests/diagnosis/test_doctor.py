@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.config.errors import TrainingFailed
-from glassformer.diagnosis.listener import Doctor
-from glassformer.diagnosis.measure import dead_shares, head_entropies, stuck_shares, training_loss
-from glassformer.diagnosis.patient import patient_of
+from glassformer.diagnosis.doctor import Doctor
+from glassformer.diagnosis.facts import training_facts
+from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report_of
 from glassformer.runs.run import Run
-from glassformer.training.events import Event, Found
+from glassformer.training.events import Event, FindingReported
 from glassformer.training.finding import NOTE, Finding
 from glassformer.verbs.doctor import doctor
 from helpers.kinds import rows_of, write_rows
@@ -55,7 +55,7 @@ def test_a_healthy_training_is_called_so(data: str, settings: dict[str, Any], tm
     trained = gf.train(data, out=tmp_path / "run", listen=heard.append, **settings)
     found = gf.doctor(trained.run)
     assert severe(found) == set(), found.findings
-    told = {event.finding.kind for event in heard if isinstance(event, Found)}
+    told = {event.finding.kind for event in heard if isinstance(event, FindingReported)}
     assert told == kinds(found)  # what is found anew is what was told
     assert found.missing == ""
 
@@ -232,14 +232,14 @@ def test_heads_that_look_at_one_token_or_at_all(name: str, run_of: Callable[[str
 def test_gates_that_are_stuck(run_of: Callable[[str], Run]) -> None:
     run = run_of("lstm-writer")
     loaded, task = load(run), prepare_again(run).task
-    free = stuck_shares(loaded.model, task)
+    free = saturated_shares(loaded.model, task)
     assert free
     assert max(free.values()) < 0.5
     with torch.no_grad():
         for name, weight in loaded.model.named_parameters():
             if "bias_ih_l0" in name:
                 weight[: len(weight) // 4] = 50.0  # the input gate
-    shares = stuck_shares(loaded.model, task)
+    shares = saturated_shares(loaded.model, task)
     assert [name for name, share in shares.items() if share == 1.0] == ["encoder.layers.0.gates.i"]
     assert "stuck" in severe(doctor(loaded))
 
@@ -275,11 +275,14 @@ def test_weights_of_classes_make_no_first_loss(tmp_path: Path) -> None:
     data = write_rows(tmp_path / "rows.csv", rows)
     settings = {"model": "bag", "steps": 2, "batch_size": 400, "draft": True, "training.class_weights": "balanced"}
     run = gf.train(data, out=tmp_path / "run", **settings).run
-    patient = patient_of(Run(Path(run)).config(), Run(Path(run)).card())
+    config, card = Run(Path(run)).config(), Run(Path(run)).card()
+    plain = replace(config, training=replace(config.training, class_weights=None))
     first = {"event": "step", "step": 1, "loss": 4.0, "done": 0.0}
-    assert Doctor(patient).hear(first) == []
-    assert [finding.kind for finding in Doctor(replace(patient, weighted=False)).hear(first)] == ["first-loss"]
-    assert patient.guessing == pytest.approx(math.log(2))  # what validation is judged by: there no class weighs more
+    assert Doctor(training_facts(config, card)).hear(first) == []
+    assert [finding.kind for finding in Doctor(training_facts(plain, card)).hear(first)] == ["first-loss"]
+    assert training_facts(config, card).guessing == pytest.approx(
+        math.log(2)
+    )  # what validation is judged by: there no class weighs more
 
 
 def test_several_labels_are_judged_by_what_guessing_costs(tmp_path: Path) -> None:
@@ -287,10 +290,10 @@ def test_several_labels_are_judged_by_what_guessing_costs(tmp_path: Path) -> Non
     data = write_rows(tmp_path / "rows.csv", rows)
     settings = {"task": "multilabel", "model": "bag", "steps": 2, "draft": True}
     run = gf.train(data, out=tmp_path / "run", **settings).run
-    patient = patient_of(Run(Path(run)).config(), Run(Path(run)).card())
-    assert (patient.primary, patient.lower) == ("micro_f1", False)
+    facts = training_facts(Run(Path(run)).config(), Run(Path(run)).card())
+    assert (facts.family.primary, facts.family.lower_is_better) == ("micro_f1", False)
     steps = [line for line in Run(Path(run)).read_metrics() if line["event"] == "step"]
-    assert steps[0]["loss"] == pytest.approx(patient.guessing)
+    assert steps[0]["loss"] == pytest.approx(facts.guessing)
     found = doctor(run)
     assert found.missing == ""
     assert {"first-loss", "leak"}.isdisjoint(kinds(found))

@@ -9,19 +9,27 @@ import pytest
 from glassformer.cli.train import parser
 from glassformer.config.resolve import ALIASES, keys, resolve
 from glassformer.diagnosis.advice import Advice, usual_rate
-from glassformer.diagnosis.broken import not_finite
-from glassformer.diagnosis.classes import collapse, imbalance
-from glassformer.diagnosis.first_loss import first_loss, reads_its_answer, too_good
-from glassformer.diagnosis.flat import flat
-from glassformer.diagnosis.gap import gap, rising, still_falling
-from glassformer.diagnosis.gradients import clipped, vanishing
-from glassformer.diagnosis.held_out import too_small
-from glassformer.diagnosis.no_better import no_better
-from glassformer.diagnosis.outputs import one_output, unread
-from glassformer.diagnosis.rate import too_high, too_low
-from glassformer.diagnosis.reading import cut_off, memorised, repeated, unknown
-from glassformer.diagnosis.units import dead_units, heads, stuck
-from glassformer.training.events import Broke
+from glassformer.diagnosis.data import (
+    class_imbalance,
+    few_tokens,
+    repeated_examples,
+    truncated_texts,
+    unknown_tokens,
+)
+from glassformer.diagnosis.evaluation import no_better_than_chance, small_validation
+from glassformer.diagnosis.gradients import clipped_gradients, learning_rate_too_low, vanishing_gradients
+from glassformer.diagnosis.loss import (
+    divergence,
+    first_loss,
+    flat_loss,
+    learning_rate_too_high,
+    missing_causal_mask,
+    too_good_loss,
+)
+from glassformer.diagnosis.outputs import class_collapse, ignored_source, output_collapse
+from glassformer.diagnosis.overfitting import generalisation_gap, overfitting, stopped_too_early
+from glassformer.diagnosis.units import attention_heads, dead_units, saturated_units
+from glassformer.training.events import Diverged
 from glassformer.training.finding import Finding
 
 LABELS = {"task": "classification"}
@@ -60,37 +68,37 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
     layers, upside = {"b.0": still, "b.1": moving}, {"b.0": moving, "b.1": still}
     validated = [{"step": step, "loss": loss} for step, loss in ((1, 5.0), (2, 1.0), (3, 4.0), (4, 5.0))]
     for rows in ((1,), ()):
-        yield not_finite(Broke(7, "the loss became nan", "output of head", 8, rows, "soup", 16, 0.01), advise)
-    yield imbalance("ab", [99, 1], advise)
-    yield from collapse("ab", [[20, 0], [9, 0]], advise, 9)
-    yield from collapse("abc", [[20, 0, 0], [9, 0, 0], [0, 0, 7]], advise, 9)
+        yield divergence(Diverged(7, "the loss became nan", "output of head", 8, rows, "soup", 16, 0.01), advise)
+    yield class_imbalance("ab", [99, 1], advise)
+    yield from class_collapse("ab", [[20, 0], [9, 0]], advise, 9)
+    yield from class_collapse("abc", [[20, 0, 0], [9, 0, 0], [0, 0, 7]], advise, 9)
     yield first_loss(9.0, 1.0, "evenly", advise)
     yield first_loss(0.1, 1.0, "evenly", advise)
-    yield reads_its_answer(1)
-    yield too_good(0.01, advise, 9)
-    yield flat([1.0] * 40, 0.4, advise)
-    yield rising(validated, "loss", advise, lower=True, guessing=2.0, step=4)
-    yield gap(0.01, 3.0, 1.0, advise, 9)
-    yield still_falling(validated[:2], 2.0, advise, 2)
-    yield vanishing([layers] * 8, advise, 9)
-    yield vanishing([upside] * 8, advise, 9)
-    yield vanishing([{"a": still, "b": moving}] * 8, advise, 9)
-    yield clipped([99.0] * 50, 1.0, advise, 50)
+    yield missing_causal_mask(1)
+    yield too_good_loss(0.01, advise, 9)
+    yield flat_loss([1.0] * 40, 0.4, advise)
+    yield overfitting(validated, "loss", advise, lower=True, guessing=2.0, step=4)
+    yield generalisation_gap(0.01, 3.0, 1.0, advise, 9)
+    yield stopped_too_early(validated[:2], 2.0, advise, 2)
+    yield vanishing_gradients([layers] * 8, advise, 9)
+    yield vanishing_gradients([upside] * 8, advise, 9)
+    yield vanishing_gradients([{"a": still, "b": moving}] * 8, advise, 9)
+    yield clipped_gradients([99.0] * 50, 1.0, advise, 50)
     for count in (100, 5000):
-        yield too_small([{"label": "a", "predicted": "ab"[n % 2]} for n in range(100)], "text", advise, 9, count)
-    yield no_better({"loss": 9.0}, [], 1.0, advise, 9)
-    yield one_output([{"source": str(n), "target": str(n), "output": "x"} for n in range(20)], advise, 9)
-    yield unread([{"target": f"right {n}", "output": "x"} for n in range(20)], advise, 9)
-    yield too_high([1.0] * 20 + [9.0] * 30, advise, 50)
-    yield too_low([layers] * 8, advise, 9)
-    yield unknown({"train": 0.1, "validation": 0.3}, advise)
-    yield cut_off(9, 10, 64)
-    yield memorised(10, 1000, 20.0, advise)
-    yield repeated(["warning: 3 rows also in training"])
+        yield small_validation([{"label": "a", "predicted": "ab"[n % 2]} for n in range(100)], "text", advise, 9, count)
+    yield no_better_than_chance({"loss": 9.0}, [], 1.0, advise, 9)
+    yield output_collapse([{"source": str(n), "target": str(n), "output": "x"} for n in range(20)], advise, 9)
+    yield ignored_source([{"target": f"right {n}", "output": "x"} for n in range(20)], advise, 9)
+    yield learning_rate_too_high([1.0] * 20 + [9.0] * 30, advise, 50)
+    yield learning_rate_too_low([layers] * 8, advise, 9)
+    yield unknown_tokens({"train": 0.1, "validation": 0.3}, advise)
+    yield truncated_texts(9, 10, advise)
+    yield few_tokens(10, 1000, 20.0, advise)
+    yield repeated_examples(["warning: 3 rows also in training"])
     yield dead_units({"a": 0.9}, advise, 9)
-    yield stuck({"a": 0.9}, advise, 9)
+    yield saturated_units({"a": 0.9}, advise, 9)
     for share in (0.0, 1.0):
-        yield from heads({"0.0": share}, advise, 9)
+        yield from attention_heads({"0.0": share}, advise, 9)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -129,7 +137,7 @@ def test_even_classes_are_given_no_weights() -> None:
     bag = advice_of("bag")
     assert bag.balanced([50, 50]) is None
     assert bag.balanced([90, 10]) == "--training.class_weights balanced"
-    (found,) = collapse("ab", [[20, 0], [20, 0]], bag, 9)
+    (found,) = class_collapse("ab", [[20, 0], [20, 0]], bag, 9)
     assert "class_weights" not in found.advice
 
 

@@ -8,21 +8,30 @@ import pytest
 
 from glassformer.config.resolve import resolve
 from glassformer.diagnosis.advice import Advice
-from glassformer.diagnosis.broken import not_finite
-from glassformer.diagnosis.classes import collapse, imbalance
-from glassformer.diagnosis.first_loss import first_loss, too_good
-from glassformer.diagnosis.flat import flat
-from glassformer.diagnosis.gap import gap, rising, still_falling
-from glassformer.diagnosis.gradients import clipped, stacks, vanishing
-from glassformer.diagnosis.held_out import too_small
-from glassformer.diagnosis.listener import Doctor
-from glassformer.diagnosis.no_better import no_better
-from glassformer.diagnosis.outputs import one_output, unread
-from glassformer.diagnosis.patient import Patient
-from glassformer.diagnosis.rate import jumps, too_high, too_low
-from glassformer.diagnosis.reading import cut_off, memorised, repeated, unknown
-from glassformer.diagnosis.units import dead_units, heads, stuck
-from glassformer.training.events import Broke
+from glassformer.diagnosis.data import (
+    class_imbalance,
+    few_tokens,
+    repeated_examples,
+    truncated_texts,
+    unknown_tokens,
+)
+from glassformer.diagnosis.doctor import Doctor
+from glassformer.diagnosis.evaluation import no_better_than_chance, small_validation
+from glassformer.diagnosis.facts import TrainingFacts
+from glassformer.diagnosis.gradients import clipped_gradients, learning_rate_too_low, stacks, vanishing_gradients
+from glassformer.diagnosis.loss import (
+    divergence,
+    first_loss,
+    flat_loss,
+    learning_rate_too_high,
+    loss_spikes,
+    too_good_loss,
+)
+from glassformer.diagnosis.outputs import class_collapse, ignored_source, output_collapse
+from glassformer.diagnosis.overfitting import generalisation_gap, overfitting, stopped_too_early
+from glassformer.diagnosis.units import attention_heads, dead_units, saturated_units
+from glassformer.families.base import FAMILIES
+from glassformer.training.events import Diverged
 from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
 
 LN_V = math.log(4096)
@@ -58,22 +67,22 @@ def test_first_loss() -> None:
     named(first_loss(2 * LN_V, LN_V, guess, PLAIN), "first-loss", WARNING, "16.64", "2.0 times", guess, "8.32")
     named(first_loss(90.0, LN_V, guess, PLAIN), "first-loss", PROBLEM, "90.00")
     named(first_loss(1.0, LN_V, guess, PLAIN), "first-loss", WARNING, "1.00", "already knows")
-    assert first_loss(0.2, 1.0, "always the mean", PLAIN, numbers=True) is None  # a batch of like numbers
-    assert first_loss(3.0, 1.0, "always the mean", PLAIN, numbers=True) is None  # one with an outlier
-    named(first_loss(70.0, 1.0, "always the mean", PLAIN, numbers=True), "first-loss", PROBLEM, "always the mean")
+    assert first_loss(0.2, 1.0, "always the mean", PLAIN, squared=True) is None  # a batch of like numbers
+    assert first_loss(3.0, 1.0, "always the mean", PLAIN, squared=True) is None  # one with an outlier
+    named(first_loss(70.0, 1.0, "always the mean", PLAIN, squared=True), "first-loss", PROBLEM, "always the mean")
 
 
 def test_too_few_bits() -> None:
-    assert too_good(0.8, PLAIN, 10) is None
-    named(too_good(0.01, PLAIN, 10), "leak", WARNING, "0.010 bits")
+    assert too_good_loss(0.8, PLAIN, 10) is None
+    named(too_good_loss(0.01, PLAIN, 10), "leak", WARNING, "0.010 bits")
 
 
 def test_a_loss_that_does_not_fall() -> None:
     still, slowly = 0.7 + noise(100), 0.7 - 0.001 * np.arange(100) + noise(100, 0.01)
-    named(flat(still.tolist(), 0.34, PLAIN), "flat", WARNING, "34%", "of 100")
-    assert flat(slowly.tolist(), 0.34, PLAIN) is None
-    assert flat(still[:29].tolist(), 0.34, PLAIN) is None  # too few to tell
-    assert "--lr 0.0003, --lr 0.03)" in flat(still.tolist(), 0.34, PLAIN).advice  # type: ignore[union-attr]
+    named(flat_loss(still.tolist(), 0.34, PLAIN), "flat", WARNING, "34%", "of 100")
+    assert flat_loss(slowly.tolist(), 0.34, PLAIN) is None
+    assert flat_loss(still[:29].tolist(), 0.34, PLAIN) is None  # too few to tell
+    assert "--lr 0.0003, --lr 0.03)" in flat_loss(still.tolist(), 0.34, PLAIN).advice  # type: ignore[union-attr]
 
 
 def sizes(**gradients: float) -> dict[str, dict[str, float]]:
@@ -87,17 +96,21 @@ def blocks(*gradients: float) -> dict[str, dict[str, float]]:
 
 
 def test_gradients_that_do_not_arrive() -> None:
-    assert vanishing([blocks(0.01, 0.1, 0.05)] * 8, PLAIN, 12) is None
-    found = vanishing([blocks(1e-6, 1e-3, 0.1)] * 8, PLAIN, 12)
+    assert vanishing_gradients([blocks(0.01, 0.1, 0.05)] * 8, PLAIN, 12) is None
+    found = vanishing_gradients([blocks(1e-6, 1e-3, 0.1)] * 8, PLAIN, 12)
     named(found, "vanishing", WARNING, "encoder.blocks.0", "1.0e-06", "encoder.blocks.2", "1.0e-01")
-    named(vanishing([blocks(1e3, 1.0, 0.01)] * 8, PLAIN, 12), "exploding", WARNING, "encoder.blocks.0", "1e+05")
-    assert vanishing([blocks(1e-6, 1e-3, 0.1)] * 5, PLAIN, 5) is None  # too early to tell
+    named(
+        vanishing_gradients([blocks(1e3, 1.0, 0.01)] * 8, PLAIN, 12), "exploding", WARNING, "encoder.blocks.0", "1e+05"
+    )
+    assert vanishing_gradients([blocks(1e-6, 1e-3, 0.1)] * 5, PLAIN, 5) is None  # too early to tell
     first = [blocks(0.0, 0.0, 0.1)] * 4 + [blocks(0.1, 0.1, 0.1)] * 5  # weights that start at 0 hold back at first
-    assert vanishing(first, PLAIN, 20) is None
-    named(vanishing([blocks(0.0, 0.0, 0.0) | sizes(head=0.0)] * 8, PLAIN, 9), "vanishing", PROBLEM, "any layer")
-    named(vanishing([sizes(embed=0.0, head=0.3)] * 8, PLAIN, 9), "vanishing", WARNING, "to embed")
+    assert vanishing_gradients(first, PLAIN, 20) is None
+    named(
+        vanishing_gradients([blocks(0.0, 0.0, 0.0) | sizes(head=0.0)] * 8, PLAIN, 9), "vanishing", PROBLEM, "any layer"
+    )
+    named(vanishing_gradients([sizes(embed=0.0, head=0.3)] * 8, PLAIN, 9), "vanishing", WARNING, "to embed")
     for nothing in (blocks(0.0, 0.1, 0.1), blocks(0.1, 0.1, 0.0)):
-        found = vanishing([nothing] * 8, PLAIN, 9)
+        found = vanishing_gradients([nothing] * 8, PLAIN, 9)
         assert found is not None
         assert "encoder.blocks.0" in found.words
         assert "inf" not in found.words
@@ -109,32 +122,32 @@ def test_stacks_by_number() -> None:
 
 
 def test_clipping() -> None:
-    assert clipped([2.0] * 100, 1.0, PLAIN, 100) is None  # a little each time is harmless
-    named(clipped([1.0] * 50 + [80.0] * 50, 1.0, PLAIN, 100), "clipped", NOTE, "100%", "80.0")
-    assert clipped([80.0] * 100, None, PLAIN, 100) is None
-    assert clipped([80.0] * 90 + [0.1] * 10, 1.0, PLAIN, 100) is None
+    assert clipped_gradients([2.0] * 100, 1.0, PLAIN, 100) is None  # a little each time is harmless
+    named(clipped_gradients([1.0] * 50 + [80.0] * 50, 1.0, PLAIN, 100), "clipped", NOTE, "100%", "80.0")
+    assert clipped_gradients([80.0] * 100, None, PLAIN, 100) is None
+    assert clipped_gradients([80.0] * 90 + [0.1] * 10, 1.0, PLAIN, 100) is None
 
 
 def test_a_rate_too_high() -> None:
     falling = 2.0 * np.exp(-np.arange(200) / 80) + noise(200, 0.05)
-    assert too_high(falling.tolist(), PLAIN, 200) is None
+    assert learning_rate_too_high(falling.tolist(), PLAIN, 200) is None
     jumping = falling.copy()
     jumping[[50, 51, 90, 150]] += 5.0
-    assert jumps(jumping.tolist()) == [51, 91, 151]
-    named(too_high(jumping.tolist(), PLAIN, 200), "rate-high", WARNING, "3 times", "step 51", "step 151")
-    named(too_high([2.0] * 20 + [9.0] * 30, PLAIN, 50), "rate-high", PROBLEM, "from 2 to 9")
+    assert loss_spikes(jumping.tolist()) == [51, 91, 151]
+    named(learning_rate_too_high(jumping.tolist(), PLAIN, 200), "rate-high", WARNING, "3 times", "step 51", "step 151")
+    named(learning_rate_too_high([2.0] * 20 + [9.0] * 30, PLAIN, 50), "rate-high", PROBLEM, "from 2 to 9")
     learned = np.abs(noise(200, 0.01))  # little is left: odd examples stand out, and do no harm
     learned[:5], learned[[60, 100, 140]] = 0.7, 0.2
-    assert too_high(learned.tolist(), PLAIN, 200) is None
+    assert learning_rate_too_high(learned.tolist(), PLAIN, 200) is None
 
 
 def test_a_rate_too_low() -> None:
     def moving(share: float) -> list[dict[str, dict[str, float]]]:
         return [{"head": {"gradient": 1.0, "weight": 0.5, "update": 0.5 * share}, "still": _STILL}] * 8
 
-    assert too_low(moving(1e-4), PLAIN, 50) is None
-    named(too_low(moving(1e-8), PLAIN, 50), "rate-low", WARNING, "1.0e-08")
-    assert too_low(moving(1e-8)[:5], PLAIN, 50) is None
+    assert learning_rate_too_low(moving(1e-4), PLAIN, 50) is None
+    named(learning_rate_too_low(moving(1e-8), PLAIN, 50), "rate-low", WARNING, "1.0e-08")
+    assert learning_rate_too_low(moving(1e-8)[:5], PLAIN, 50) is None
 
 
 _STILL = {"gradient": 0.0, "weight": 0.0, "update": 0.0}
@@ -149,42 +162,42 @@ def validations(*losses: float, **metrics: list[float]) -> list[dict[str, Any]]:
 
 def test_validation_after_its_best() -> None:
     how: dict[str, Any] = {"lower": True, "guessing": LN_V, "step": 50}
-    rose = rising(validations(5.0, 4.0, 4.2, 4.6, 5.1), "loss", PLAIN, **how)
+    rose = overfitting(validations(5.0, 4.0, 4.2, 4.6, 5.1), "loss", PLAIN, **how)
     named(rose, "overfitting", WARNING, "lowest at step 20 (4)", "5.1 by step 50", "by heart")
-    assert rising(validations(5.0, 4.0, 5.1), "loss", PLAIN, **how) is None  # one validation is chance
-    assert rising(validations(5.0, 4.0, 4.1, 4.1, 4.2), "loss", PLAIN, **how) is None
-    assert rising([{"step": 1, "accuracy": 1.0}] * 9, "accuracy", PLAIN, **how) is None
+    assert overfitting(validations(5.0, 4.0, 5.1), "loss", PLAIN, **how) is None  # one validation is chance
+    assert overfitting(validations(5.0, 4.0, 4.1, 4.1, 4.2), "loss", PLAIN, **how) is None
+    assert overfitting([{"step": 1, "accuracy": 1.0}] * 9, "accuracy", PLAIN, **how) is None
     losses, classes = (0.5, 0.3, 0.4, 0.5), {"lower": False, "guessing": math.log(2), "step": 40}
-    kept = rising(validations(*losses, accuracy=[0.8, 0.9, 0.9, 0.9]), "accuracy", PLAIN, **classes)
+    kept = overfitting(validations(*losses, accuracy=[0.8, 0.9, 0.9, 0.9]), "accuracy", PLAIN, **classes)
     named(kept, "overfitting", NOTE, "surer than it is right")
-    fell = rising(validations(*losses, accuracy=[0.8, 0.9, 0.8, 0.7]), "accuracy", PLAIN, **classes)
+    fell = overfitting(validations(*losses, accuracy=[0.8, 0.9, 0.8, 0.7]), "accuracy", PLAIN, **classes)
     named(fell, "overfitting", WARNING, "by heart")
-    tiny = rising(validations(0.02, 0.01, 0.012, 0.013, accuracy=[1.0] * 4), "accuracy", PLAIN, **classes)
+    tiny = overfitting(validations(0.02, 0.01, 0.012, 0.013, accuracy=[1.0] * 4), "accuracy", PLAIN, **classes)
     assert tiny is None
 
 
 def test_the_gap_between_training_and_validation() -> None:
-    named(gap(0.01, 0.6, math.log(2), PLAIN, 9), "gap", NOTE, "0.01", "0.6")
-    assert gap(0.4, 0.6, math.log(2), PLAIN, 9) is None
-    assert gap(0.001, 0.05, math.log(2), PLAIN, 9) is None
-    named(gap(1.0, 6.0, None, PLAIN, 9), "gap", NOTE)
+    named(generalisation_gap(0.01, 0.6, math.log(2), PLAIN, 9), "gap", NOTE, "0.01", "0.6")
+    assert generalisation_gap(0.4, 0.6, math.log(2), PLAIN, 9) is None
+    assert generalisation_gap(0.001, 0.05, math.log(2), PLAIN, 9) is None
+    named(generalisation_gap(1.0, 6.0, None, PLAIN, 9), "gap", NOTE)
 
 
 def test_a_training_that_ended_too_early() -> None:
     named(
-        still_falling(validations(5, 4, 3, 2, 1), LN_V, PLAIN, 50),
+        stopped_too_early(validations(5, 4, 3, 2, 1), LN_V, PLAIN, 50),
         "still-falling",
         NOTE,
         "2 at step 40",
         "1 at step 50",
     )
-    assert still_falling(validations(5, 4, 3.01, 3.005, 3.0), LN_V, PLAIN, 50) is None
-    assert still_falling(validations(5, 4, 3, 2, 2.5), LN_V, PLAIN, 50) is None
-    assert still_falling(validations(0.1, 0.02, 0.01, 0.009, 0.005), LN_V, PLAIN, 50) is None  # not worth it
-    named(still_falling(validations(6, 3), LN_V, PLAIN, 20), "still-falling", NOTE, "6 at step 10", "3 at step 20")
-    assert still_falling(validations(3.2, 3.0), LN_V, PLAIN, 20) is None  # over half the budget, that is little
-    assert still_falling(validations(3.0), LN_V, PLAIN, 10) is None
-    found = still_falling(validations(5, 4, 3, 2, 1), LN_V, advice_for(epochs=4), 50)
+    assert stopped_too_early(validations(5, 4, 3.01, 3.005, 3.0), LN_V, PLAIN, 50) is None
+    assert stopped_too_early(validations(5, 4, 3, 2, 2.5), LN_V, PLAIN, 50) is None
+    assert stopped_too_early(validations(0.1, 0.02, 0.01, 0.009, 0.005), LN_V, PLAIN, 50) is None  # not worth it
+    named(stopped_too_early(validations(6, 3), LN_V, PLAIN, 20), "still-falling", NOTE, "6 at step 10", "3 at step 20")
+    assert stopped_too_early(validations(3.2, 3.0), LN_V, PLAIN, 20) is None  # over half the budget, that is little
+    assert stopped_too_early(validations(3.0), LN_V, PLAIN, 10) is None
+    found = stopped_too_early(validations(5, 4, 3, 2, 1), LN_V, advice_for(epochs=4), 50)
     assert found is not None
     assert found.advice == "train longer: --epochs 8"
 
@@ -194,16 +207,20 @@ def records(right: int, of: int) -> list[dict[str, Any]]:
 
 
 def test_too_little_held_out() -> None:
-    named(too_small(records(50, 100), "text", LABELS, 9), "small-validation", NOTE, "100 texts", "0.500", "± 0.10")
-    assert too_small(records(2500, 5000), "text", LABELS, 9) is None
+    named(
+        small_validation(records(50, 100), "text", LABELS, 9), "small-validation", NOTE, "100 texts", "0.500", "± 0.10"
+    )
+    assert small_validation(records(2500, 5000), "text", LABELS, 9) is None
     windows = [{"tokens": 8, "loss": 8 * loss} for loss in (1.0, 9.0, 2.0)]
-    named(too_small(windows, "window", LABELS, 9), "small-validation", NOTE, "3 windows", "its loss, 4")
-    assert too_small([{"tokens": 8, "loss": 8.0 + 0.01 * place} for place in range(9)], "window", LABELS, 9) is None
+    named(small_validation(windows, "window", LABELS, 9), "small-validation", NOTE, "3 windows", "its loss, 4")
+    assert (
+        small_validation([{"tokens": 8, "loss": 8.0 + 0.01 * place} for place in range(9)], "window", LABELS, 9) is None
+    )
     errors = [{"error": error} for error in (1.0, -9.0, 2.0, 0.1)]
-    named(too_small(errors, "example", LABELS, 9), "small-validation", NOTE, "4 examples")
+    named(small_validation(errors, "example", LABELS, 9), "small-validation", NOTE, "4 examples")
     several = [{"text": "t", "labels": ["a"], "predicted": [], "loss": loss} for loss in (1.0, 9.0, 2.0)]
-    named(too_small(several, "text", LABELS, 9), "small-validation", NOTE, "3 texts", "its loss, 4")
-    assert too_small([], "text", LABELS, 9) is None
+    named(small_validation(several, "text", LABELS, 9), "small-validation", NOTE, "3 texts", "its loss, 4")
+    assert small_validation([], "text", LABELS, 9) is None
 
 
 def answers(model: str, truth: str) -> list[dict[str, Any]]:
@@ -212,28 +229,37 @@ def answers(model: str, truth: str) -> list[dict[str, Any]]:
 
 def test_no_better_than_guessing() -> None:
     anything = [{}] * 100
-    named(no_better({"accuracy": 0.52, "majority": 0.5}, anything, 0.69, LABELS, 9), "no-better", WARNING, "0.520")
-    assert no_better({"accuracy": 0.52, "majority": 0.5, "loss": 9.0}, [{}] * 10_000, 0.69, LABELS, 9) is None
-    assert no_better({"accuracy": 0.5, "majority": 0.5}, [{}] * 10, 0.69, LABELS, 9) is None  # too few to tell
+    named(
+        no_better_than_chance({"accuracy": 0.52, "majority": 0.5}, anything, 0.69, LABELS, 9),
+        "no-better",
+        WARNING,
+        "0.520",
+    )
+    assert (
+        no_better_than_chance({"accuracy": 0.52, "majority": 0.5, "loss": 9.0}, [{}] * 10_000, 0.69, LABELS, 9) is None
+    )
+    assert (
+        no_better_than_chance({"accuracy": 0.5, "majority": 0.5}, [{}] * 10, 0.69, LABELS, 9) is None
+    )  # too few to tell
     several = {"micro_f1": 0.2, "majority_micro_f1": 0.2, "majority": 0.1, "loss": 0.1}
-    named(no_better(several, anything, 0.69, LABELS, 9), "no-better", WARNING, "0.200")
-    assert no_better({**several, "micro_f1": 0.3}, anything, 0.69, LABELS, 9) is None
-    assert no_better(several, [{}] * 10, 0.69, LABELS, 9) is None
-    named(no_better({"loss": 8.5}, anything, LN_V, PLAIN, 9), "no-better", WARNING, "8.5", "8.32")
-    assert no_better({"loss": 3.0}, anything, LN_V, PLAIN, 9) is None
+    named(no_better_than_chance(several, anything, 0.69, LABELS, 9), "no-better", WARNING, "0.200")
+    assert no_better_than_chance({**several, "micro_f1": 0.3}, anything, 0.69, LABELS, 9) is None
+    assert no_better_than_chance(several, [{}] * 10, 0.69, LABELS, 9) is None
+    named(no_better_than_chance({"loss": 8.5}, anything, LN_V, PLAIN, 9), "no-better", WARNING, "8.5", "8.32")
+    assert no_better_than_chance({"loss": 3.0}, anything, LN_V, PLAIN, 9) is None
 
 
 def test_the_largest_class_is_judged_on_the_same_examples() -> None:
     """Ten more right and none wrong: a sure gain, though the interval of the accuracy alone holds the other's."""
     metrics, truth = {"accuracy": 0.86, "majority": 0.8}, "a" * 120 + "b" * 30
     sure = answers("a" * 120 + "a" * 20 + "b" * 10, truth)
-    assert no_better(metrics, sure, 0.69, LABELS, 9, "a") is None
-    assert no_better(metrics, sure, 0.69, LABELS, 9) is not None  # what the interval would have said
+    assert no_better_than_chance(metrics, sure, 0.69, LABELS, 9, "a") is None
+    assert no_better_than_chance(metrics, sure, 0.69, LABELS, 9) is not None  # what the interval would have said
     chance = answers("b" * 8 + "a" * 112 + "a" * 20 + "b" * 10, truth)
-    found = no_better(metrics, chance, 0.69, LABELS, 9, "a")
+    found = no_better_than_chance(metrics, chance, 0.69, LABELS, 9, "a")
     named(found, "no-better", WARNING, "cannot be told from", "'a'", "10 examples only the model", "8 it alone")
     worse = answers("b" * 30 + "a" * 90 + "a" * 30, truth)
-    named(no_better(metrics, worse, 0.69, LABELS, 9, "a"), "no-better", WARNING, "is below", "'a', 0.800")
+    named(no_better_than_chance(metrics, worse, 0.69, LABELS, 9, "a"), "no-better", WARNING, "is below", "'a', 0.800")
 
 
 def test_numbers_that_the_mean_tells_as_well() -> None:
@@ -244,7 +270,7 @@ def test_numbers_that_the_mean_tells_as_well() -> None:
         wrong = said - true
         r2 = 1 - float((wrong**2).mean() / true.var())
         told = [{"number": number, "error": error} for number, error in zip(true, wrong, strict=True)]
-        return no_better({"rmse": 1.0, "r2": r2, "loss": 2.0}, told, 1.0, LABELS, 9)
+        return no_better_than_chance({"rmse": 1.0, "r2": r2, "loss": 2.0}, told, 1.0, LABELS, 9)
 
     assert judged(0.7 * true + 0.2 * draw.normal(0, 1, 60)) is None
     named(judged(0.1 * true + 0.35 * draw.normal(0, 1, 60)), "no-better", WARNING, "cannot be told from 0")
@@ -255,59 +281,67 @@ def test_one_output_for_all() -> None:
     def pairs(outputs: list[str]) -> list[dict[str, Any]]:
         return [{"source": f"s{n}", "target": f"t{n}", "output": output} for n, output in enumerate(outputs)]
 
-    named(one_output(pairs(["x"] * 12 + ["y"] * 8), PLAIN, 9), "collapse", PROBLEM, "one output", "12 of 20", "0.0%")
-    assert one_output(pairs(["x"] * 9 + [f"t{n}" for n in range(9, 20)]), PLAIN, 9) is None
-    assert one_output(pairs(["x"] * 9), PLAIN, 9) is None  # too few to tell
+    named(
+        output_collapse(pairs(["x"] * 12 + ["y"] * 8), PLAIN, 9), "collapse", PROBLEM, "one output", "12 of 20", "0.0%"
+    )
+    assert output_collapse(pairs(["x"] * 9 + [f"t{n}" for n in range(9, 20)]), PLAIN, 9) is None
+    assert output_collapse(pairs(["x"] * 9), PLAIN, 9) is None  # too few to tell
     alike = [{"source": f"s{n}", "target": "x", "output": "x"} for n in range(20)]
-    assert one_output(alike, PLAIN, 9) is None  # as it should be
+    assert output_collapse(alike, PLAIN, 9) is None  # as it should be
 
 
 def test_outputs_that_tell_nothing_of_their_source() -> None:
     targets = [f"{year}-07-{day:02}" for year in (1969, 1989, 2011) for day in range(1, 11)]
     right = [{"target": target, "output": f"{target[:-1]}0"} for target in targets]
-    assert unread(right, PLAIN, 9) is None
+    assert ignored_source(right, PLAIN, 9) is None
     others = [{"target": target, "output": "1989-0-0-0"} for target in targets]
-    named(unread(others, PLAIN, 9), "no-better", WARNING, "30 validation pairs", "does not yet read")
-    assert unread(others[:19], PLAIN, 9) is None  # too few to tell
+    named(ignored_source(others, PLAIN, 9), "no-better", WARNING, "30 validation pairs", "does not yet read")
+    assert ignored_source(others[:19], PLAIN, 9) is None  # too few to tell
 
 
 def test_classes_of_unlike_size() -> None:
     names = ("a", "b", "c")
-    named(imbalance(names, [900, 50, 50], LABELS), "imbalance", NOTE, "900 of 1,000 (90%)", "'a'")
-    named(imbalance(names, [500, 490, 10], LABELS), "imbalance", NOTE, "10 are 'c'")
-    assert imbalance(names, [400, 300, 300], LABELS) is None
+    named(class_imbalance(names, [900, 50, 50], LABELS), "imbalance", NOTE, "900 of 1,000 (90%)", "'a'")
+    named(class_imbalance(names, [500, 490, 10], LABELS), "imbalance", NOTE, "10 are 'c'")
+    assert class_imbalance(names, [400, 300, 300], LABELS) is None
     weighted = advice_for(task="classification", model="bag", training__class_weights="balanced")
     for advise in (LABELS, weighted):
-        found = imbalance(names, [900, 50, 50], advise)
+        found = class_imbalance(names, [900, 50, 50], advise)
         assert found is not None
         assert ("class_weights" in found.advice) is (advise is LABELS)
 
 
 def test_one_class_is_all_that_is_said() -> None:
     names = ("a", "b", "c")
-    (found,) = collapse(names, [[20, 0, 0], [9, 0, 0], [8, 0, 0]], LABELS, 9)
+    (found,) = class_collapse(names, [[20, 0, 0], [9, 0, 0], [8, 0, 0]], LABELS, 9)
     named(found, "collapse", PROBLEM, "'a'", "37 validation examples")
-    (found,) = collapse(names, [[18, 0, 2], [1, 0, 8], [0, 0, 8]], LABELS, 9)
+    (found,) = class_collapse(names, [[18, 0, 2], [1, 0, 8], [0, 0, 8]], LABELS, 9)
     named(found, "missed-class", WARNING, "'b' (9 examples)")
-    assert collapse(names, [[18, 1, 1], [1, 7, 1], [0, 0, 8]], LABELS, 9) == []
-    assert collapse(names, [[18, 0, 2], [1, 0, 2], [0, 0, 8]], LABELS, 9) == []  # 3 examples may be chance
-    assert collapse(("a", "b"), [[20, 0], [0, 0]], LABELS, 9) == []  # there is no other class to say
+    assert class_collapse(names, [[18, 1, 1], [1, 7, 1], [0, 0, 8]], LABELS, 9) == []
+    assert class_collapse(names, [[18, 0, 2], [1, 0, 2], [0, 0, 8]], LABELS, 9) == []  # 3 examples may be chance
+    assert class_collapse(("a", "b"), [[20, 0], [0, 0]], LABELS, 9) == []  # there is no other class to say
 
 
 def test_what_is_lost_in_reading() -> None:
-    assert unknown({"train": 0.0, "validation": 0.02}, PLAIN) is None
-    named(unknown({"train": 0.01, "validation": 0.08}, PLAIN), "unknown", NOTE, "8.0% of validation")
-    named(unknown({"train": 0.0, "validation": 0.2}, PLAIN), "unknown", WARNING, "never learned")
-    assert unknown({}, PLAIN) is None
-    named(cut_off(20, 100, 64), "cut", NOTE, "20 of 100", "64 tokens")
-    named(cut_off(70, 100, 64, dropped=True), "cut", WARNING, "left out")
-    assert cut_off(5, 100, 64) is None
-    assert cut_off(0, 0, 64) is None
-    named(memorised(1000, 50_000, 30.0, PLAIN), "few-tokens", NOTE, "0.02 each", "30 times")
-    assert memorised(1000, 50_000, None, PLAIN) is None
-    assert memorised(100_000, 50_000, 30.0, PLAIN) is None
-    named(repeated(["12 texts", "warning: 3 of 9 rows of test also in training"]), "repeated", WARNING, "3 of 9 rows")
-    assert repeated(["12 texts", "warning: a score over 3 rows of test says little"]) is None
+    assert unknown_tokens({"train": 0.0, "validation": 0.02}, PLAIN) is None
+    named(unknown_tokens({"train": 0.01, "validation": 0.08}, PLAIN), "unknown", NOTE, "8.0% of validation")
+    named(unknown_tokens({"train": 0.0, "validation": 0.2}, PLAIN), "unknown", WARNING, "never learned")
+    assert unknown_tokens({}, PLAIN) is None
+    short = advice_for(model__context=64)
+    named(truncated_texts(20, 100, short), "cut", NOTE, "20 of 100", "64 tokens")
+    named(truncated_texts(70, 100, short, dropped=True), "cut", WARNING, "left out")
+    assert truncated_texts(5, 100, short) is None
+    assert truncated_texts(0, 0, short) is None
+    named(few_tokens(1000, 50_000, 30.0, PLAIN), "few-tokens", NOTE, "0.02 each", "30 times")
+    assert few_tokens(1000, 50_000, None, PLAIN) is None
+    assert few_tokens(100_000, 50_000, 30.0, PLAIN) is None
+    named(
+        repeated_examples(["12 texts", "warning: 3 of 9 rows of test also in training"]),
+        "repeated",
+        WARNING,
+        "3 of 9 rows",
+    )
+    assert repeated_examples(["12 texts", "warning: a score over 3 rows of test says little"]) is None
 
 
 def test_units_and_heads() -> None:
@@ -315,13 +349,16 @@ def test_units_and_heads() -> None:
     named(dead_units({"a": 0.95}, PLAIN, 9), "dead-units", PROBLEM, "95% of a")
     assert dead_units({"a": 0.4}, PLAIN, 9) is None
     named(
-        stuck({"layers.0.gates.f": 0.7, "layers.0.states": 0.1}, PLAIN, 9), "stuck", WARNING, "70% of layers.0.gates.f"
+        saturated_units({"layers.0.gates.f": 0.7, "layers.0.states": 0.1}, PLAIN, 9),
+        "stuck",
+        WARNING,
+        "70% of layers.0.gates.f",
     )
-    assert stuck({"a": 0.3}, PLAIN, 9) is None
-    assert heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.6, "1.1": 0.999}, PLAIN, 9) == []
-    (found,) = heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.01, "1.1": 0.02}, PLAIN, 9)
+    assert saturated_units({"a": 0.3}, PLAIN, 9) is None
+    assert attention_heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.6, "1.1": 0.999}, PLAIN, 9) == []
+    (found,) = attention_heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.01, "1.1": 0.02}, PLAIN, 9)
     named(found, "heads-one-token", NOTE, "3 of 4 heads", "0.0, 1.0, 1.1")
-    (found,) = heads({"0.0": 1.0, "0.1": 0.999}, PLAIN, 9)
+    (found,) = attention_heads({"0.0": 1.0, "0.1": 0.999}, PLAIN, 9)
     named(found, "heads-everywhere", NOTE, "2 of 2 heads")
 
 
@@ -330,8 +367,8 @@ def test_units_and_heads() -> None:
     [((3,), "with example 4 of 16 in the batch of step 8, 'soup'"), (tuple(range(16)), "with every example"), ((), "")],
 )
 def test_where_numbers_stopped_being_finite(rows: tuple[int, ...], words: str) -> None:
-    broke = Broke(7, "the loss became nan at step 8", "output of head", 8, rows, "soup", 16, 0.01)
-    found = not_finite(broke, PLAIN)
+    diverged = Diverged(7, "the loss became nan at step 8", "output of head", 8, rows, "soup", 16, 0.01)
+    found = divergence(diverged, PLAIN)
     named(found, "not-finite", PROBLEM, "The loss became nan at step 8", "began in output of head", words)
     assert ("look at that example" in found.advice) is (len(rows) == 1)
     assert "--resume --lr 0.01" in found.advice
@@ -339,15 +376,15 @@ def test_where_numbers_stopped_being_finite(rows: tuple[int, ...], words: str) -
 
 
 def test_a_doctor_who_takes_up_a_log_says_nothing_twice() -> None:
-    patient = Patient(PLAIN, masked=True, primary="loss", guessing=2.0, guess="evenly", numbers=False, weighted=False)
+    facts = TrainingFacts(FAMILIES["language-model"], PLAIN, guessing=2.0, guess="evenly")
     lines = [
         {"event": "step", "step": step, "loss": 2.0, "done": (step - 1) / 60, "layers": blocks(1e-6, 0.1)}
         for step in range(1, 61)
     ]
-    whole, half = Doctor(patient), Doctor(patient)
+    whole, half = Doctor(facts), Doctor(facts)
     told = [(line, whole.hear(line)) for line in lines]
     findings = [finding for _, found in told for finding in found]
     assert {finding.kind for finding in findings} == {"vanishing"}
     half.take_up([*lines[:30], *({"event": "finding", **finding.to_dict()} for finding in findings)])
     assert [finding for line in lines[30:] for finding in half.hear(line)] == []
-    assert half.story == whole.story
+    assert half.log == whole.log

@@ -1,6 +1,7 @@
 """The doctor where not all can be looked at: a person's own model, a short log, a training that failed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,12 +9,13 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.config.errors import TrainingFailed
-from glassformer.diagnosis.findings import findings_of, logged_panel
+from glassformer.diagnosis.findings import findings_view, logged_panel
 from glassformer.diagnosis.measure import dead_shares
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again
 from glassformer.runs.run import Run
 from glassformer.verbs.doctor import doctor
+from helpers.bare_family import use_bare_family
 from helpers.kinds import write_rows
 
 COPY = "copy:rows=400"
@@ -77,8 +79,8 @@ def test_ones_own_model_that_fails_is_a_line(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_was_not_looked_at_is_not_called_healthy() -> None:
-    assert "healthy" in findings_of("run", [], ["the first loss"]).note
-    note = findings_of("run", [], ["the first loss"], "the model: it is not there").note
+    assert "healthy" in findings_view("run", [], ["the first loss"]).note
+    note = findings_view("run", [], ["the first loss"], "the model: it is not there").note
     assert "healthy" not in note
     assert note.endswith("Not looked at: the model: it is not there")
     assert "healthy" not in str(logged_panel([{"event": "not looked at", "why": "the model", "end": True}]).to_dict())
@@ -89,6 +91,19 @@ def test_too_short_a_log_is_not_claimed_to_tell(tmp_path: Path) -> None:
     looked = doctor(gf.train(COPY, out=tmp_path / "run", **once).run).looked
     assert looked[0] == "the first loss against that of guessing"
     assert not any("falls" in what or "still falling" in what or "gradient" in what for what in looked)
+
+
+@pytest.mark.parametrize(
+    ("data", "task", "settings"),
+    [(COPY, "language-model", {**LETTERS, **SMALL}), ("opinions:rows=60", "classification", {"model": "bag"})],
+)
+def test_a_family_of_ones_own(
+    data: str, task: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bare_family(task, monkeypatch)
+    found = doctor(gf.train(data, out=tmp_path / "run", steps=3, draft=True, **settings).run)
+    assert found.missing == ""
+    assert any("dead units" in what for what in found.looked)
 
 
 def test_a_rate_far_too_high_is_advised_down_to_the_usual_one(tmp_path: Path) -> None:

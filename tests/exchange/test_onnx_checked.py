@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import glassformer as gf
-from glassformer.checks.result import Checked
+from glassformer.checks.result import CheckResult
 from glassformer.verbs.check import check
 from glassformer.verbs.export import export
 
@@ -20,7 +20,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     return gf.train("copy", out=tmp_path_factory.mktemp("runs") / "run", model="average", **SETTINGS).run
 
 
-def checked(run: str) -> Checked:
+def checked(run: str) -> CheckResult:
     (found,) = check(run, only="exported").checked
     return found
 

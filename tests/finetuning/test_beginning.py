@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError
 from glassformer.diagnosis.advice import usual_rate
-from glassformer.diagnosis.patient import patient_of
+from glassformer.diagnosis.facts import training_facts
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.families.infer import infer_config
 from glassformer.families.load import load
@@ -329,10 +329,10 @@ def test_a_head_without_its_bias_is_another(runs: dict[str, Path], data: dict[st
 def test_what_knows_already_is_not_judged_by_its_first_loss(runs: dict[str, Path], data: dict[str, str]) -> None:
     """And nothing of a body that stays is advised to change; a new decoder has the rate of one."""
     settings = {"data.path": data["text"], "from": str(runs["writer"])}
-    patient = patient_of(infer_config({}, settings, print)[0], {**Run(runs["writer"]).card(), "from": {"new": []}})
-    assert not patient.judges_first
-    assert patient.advise.put("model.initialisation", "zero") is None
-    assert patient.advise.put("model.dropout", 0.3) == "--model.dropout 0.3"
+    facts = training_facts(infer_config({}, settings, print)[0], {**Run(runs["writer"]).card(), "from": {"new": []}})
+    assert not facts.judges_first
+    assert facts.advise.put("model.initialisation", "zero") is None
+    assert facts.advise.put("model.dropout", 0.3) == "--model.dropout 0.3"
     pairs, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["masked"])}, print)
     assert usual_rate(pairs, ["decoder"]) == pairs.training.lr == 3e-4
     again, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["translator"])}, print)

@@ -1,4 +1,4 @@
-"""The smallest task there is, a linear map to fit, whose every update can be written out; and a keeper in memory."""
+"""The smallest task there is, a linear map to fit, its every update written out; a checkpointer in memory."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ class Training:
             task,
             TrainingSettings(**{**plain, **settings}),
             device=CPU,
-            keeper=self.kept,
+            checkpointer=self.kept,
             listen=self.events.append,
             resume=resume,
         )

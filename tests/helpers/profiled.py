@@ -45,7 +45,7 @@ def most_of_training(model: nn.Module, task: Task, batch: Batch, settings: Train
         if isinstance(event, Stepped) and event.step == steps:
             raise Enough
 
-    trainer = Trainer(model, task, settings, device=torch.device("cpu"), keeper=Nowhere(), listen=listen)
+    trainer = Trainer(model, task, settings, device=torch.device("cpu"), checkpointer=Nowhere(), listen=listen)
 
     def train() -> None:
         try:

@@ -236,7 +236,7 @@ def test_without_a_training_part_there_is_only_evaluation() -> None:
 
 
 class Nowhere:
-    """A keeper that keeps nothing."""
+    """A checkpointer that keeps nothing."""
 
     def checkpoint(self, snapshot: object) -> str:
         return ""
@@ -261,7 +261,7 @@ def test_a_few_pairs_are_learned_by_heart(settings: dict[str, Any]) -> None:
     model = translator(kind, kind, source_vocab=vocab, target_vocab=vocab, width=32, layers=1, **rest)
     how = TrainingSettings(steps=120, optimizer="adamw", lr=0.01, warmup=5, validate_every=120, batch_tokens=400)
     before = task.evaluate(model.eval(), "validation").metrics["exact_match"]
-    Trainer(model, task, how, device=CPU, keeper=Nowhere(), listen=lambda event: None).run()
+    Trainer(model, task, how, device=CPU, checkpointer=Nowhere(), listen=lambda event: None).run()
     learned = task.evaluate(model.eval(), "validation").metrics
     assert before < 0.5
     assert learned["exact_match"] == 1

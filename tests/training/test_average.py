@@ -295,7 +295,7 @@ def one_of_two(rank: int, folder: Path, resume: Snapshot | None) -> None:
         Fit(),
         TrainingSettings(steps=6, batch_size=12, schedule="constant", warmup=0, average=4, **OFTEN),
         device=CPU,
-        keeper=Memory(),
+        checkpointer=Memory(),
         listen=lambda event: None,
         processes=Processes(rank, 2),
         resume=resume,

@@ -148,14 +148,14 @@ def kept_by(rank: int, **more: Any) -> Moments:
     kept = Moments()
     settings = TrainingSettings(batch_size=12, steps=3, **more)
     processes = Processes(rank=rank)
-    Trainer(linear(), Fit(), settings, device=CPU, keeper=kept, listen=lambda _: None, processes=processes).run()
+    Trainer(linear(), Fit(), settings, device=CPU, checkpointer=kept, listen=lambda _: None, processes=processes).run()
     return kept
 
 
 def test_the_last_where_the_time_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glassformer.training.loop.part_done", lambda settings, total, step, elapsed: step / 37)
     kept, settings = Moments(), TrainingSettings(batch_size=12, minutes=1, keep_checkpoints=True)
-    Trainer(linear(), Fit(), settings, device=CPU, keeper=kept, listen=lambda _: None).run()
+    Trainer(linear(), Fit(), settings, device=CPU, checkpointer=kept, listen=lambda _: None).run()
     assert not due(37, None)
     assert list(kept.moments) == [*(step for step in range(37) if due(step, None)), 37]
 
@@ -164,17 +164,17 @@ def test_only_the_first_process_keeps_them_and_only_if_asked() -> None:
     assert list(kept_by(0, keep_checkpoints=True).moments) == [0, 1, 2, 3]
     assert kept_by(1, keep_checkpoints=True).moments == {}
     assert kept_by(0).moments == {}
-    trained(linear(), Fit(), steps=3)  # a keeper that knows no moments is never asked for them
+    trained(linear(), Fit(), steps=3)  # a checkpointer that knows no moments is never asked for them
 
 
 def test_weights_that_failed_are_forgotten(tmp_path: Path) -> None:
-    from glassformer.training.keeper import RunKeeper
+    from glassformer.training.checkpointer import RunCheckpointer
 
-    keeper = RunKeeper(Run.create(tmp_path / "run"), keep=2)
+    checkpointer = RunCheckpointer(Run.create(tmp_path / "run"), keep=2)
     for step in (0, 1, 2):
-        keeper.moment({"w": torch.ones(2)}, step, 9)
-    keeper.forget(2)
-    assert steps_of(keeper.run) == [0, 1]
+        checkpointer.moment({"w": torch.ones(2)}, step, 9)
+    checkpointer.forget(2)
+    assert steps_of(checkpointer.run) == [0, 1]
 
 
 # --- the flag ---

@@ -314,7 +314,7 @@ def test_a_batch_that_asks_for_nothing_changes_nothing() -> None:
     task = LanguageModelling(parts, context=1, batch_size=1, start=1)
     assert any(task.batch(step).count == 0 for step in range(12))
     settings = TrainingSettings(steps=12, batch_size=1)
-    Trainer(model, task, settings, device=CPU, keeper=Memory(), listen=lambda event: None).run()
+    Trainer(model, task, settings, device=CPU, checkpointer=Memory(), listen=lambda event: None).run()
     assert all(torch.isfinite(weight).all() for weight in model.parameters())
 
 

@@ -114,7 +114,7 @@ def test_a_batch_that_cannot_be_shared() -> None:
             Fit(8),
             TrainingSettings(batch_size=8),
             device=torch.device("cpu"),
-            keeper=Memory(),
+            checkpointer=Memory(),
             listen=lambda event: None,
             processes=Processes(0, 3),
         )

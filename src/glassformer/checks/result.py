@@ -15,7 +15,7 @@ class DoesNotApply(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class Deviation:
     """How far apart two ways to compute the same came, as a share of the largest number in it."""
 
     difference: float
@@ -24,7 +24,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """One check."""
 
     name: str
@@ -58,7 +58,7 @@ class Checks:
 
     run: str
     device: str
-    checked: Sequence[Checked]
+    checked: Sequence[CheckResult]
 
     @property
     def passed(self) -> bool:
@@ -66,7 +66,7 @@ class Checks:
         return not self.failed
 
     @property
-    def failed(self) -> list[Checked]:
+    def failed(self) -> list[CheckResult]:
         return [each for each in self.checked if each.passed is False]
 
     @property

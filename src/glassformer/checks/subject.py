@@ -3,48 +3,37 @@
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.made_up import made_up
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.say import Say, silent
-from glassformer.families.base import Loaded, OwnModel, Prepared
-from glassformer.families.embedding import LoadedEmbedder
+from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared
 from glassformer.families.examples import held_out_examples
-from glassformer.families.labelling import LoadedPredictor
-from glassformer.families.language import LoadedLanguageModel
 from glassformer.families.load import load
-from glassformer.families.masked import LoadedMasked
 from glassformer.families.model_input import ModelInput
 from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
 from glassformer.families.settings import resumed_config, whole_path
-from glassformer.families.translation import LoadedTranslator
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of
 
-COUNT, MOST = 6, 64
+COUNT, MAX_TOKENS = 6, 64
 """Examples that are computed, and tokens of each at most."""
-
-Example = tuple[Tensor | None, ...]
-"""What a model is called with, as a batch of one."""
 
 
 @dataclass(frozen=True)
 class Subject:
     loaded: Loaded
-    own: OwnModel | None
+    own_model: OwnModel | None
     """The person's own model, where it is one."""
     prepared: Prepared | None
     missing: str
     """Why there is no data, where there is none."""
-    given: Sequence[ModelInput]
+    held_out: Sequence[ModelInput]
     """Examples of the held-out part."""
-    examples: Sequence[Example]
-    """The same, or made-up ones."""
 
     @property
     def model(self) -> nn.Module:
@@ -55,43 +44,47 @@ class Subject:
         return device_of(self.model)
 
     @cached_property
-    def places(self) -> tuple[int, ...]:
-        """Where in an example tokens stand, each followed by their mask."""
-        if isinstance(self.loaded, LoadedTranslator):
-            return (0, 2)
-        return () if self.loaded.tokenizer is None else (0,)
+    def token_places(self) -> tuple[int, ...]:
+        """Where in a call tokens stand, each followed by their mask."""
+        return () if self.loaded.tokenizer is None else self.loaded.family.token_places
 
-    @property
-    def writes(self) -> bool:
-        """Whether there are scores for each token, and not for the example."""
-        return not isinstance(self.loaded, LoadedPredictor | LoadedEmbedder)
+    @cached_property
+    def calls(self) -> list[ModelCall]:
+        """What the model is called with for the examples; where there are fewer than two, for made-up ones too."""
+        length = max(self.token_places, default=-2) + 2
+        calls = [(*one.inputs, *[None] * (length - len(one.inputs))) for one in self.held_out]  # a text has no mask
+        made_up = random_calls(self.loaded, COUNT, MAX_TOKENS) if len(calls) < 2 else []
+        most = [min(MAX_TOKENS, self.loaded.config.model.context)] * len(self.token_places)
+        return [self.truncate(call, most) for call in [*calls, *made_up]]
 
-    def lengths(self, example: Example) -> list[int]:
+    def lengths(self, call: ModelCall) -> list[int]:
         """Tokens that stand at each place."""
-        return [_there(example[place]).shape[1] for place in self.places]
+        return [present(call[place]).shape[1] for place in self.token_places]
 
-    def cut(self, example: Example, lengths: Sequence[int]) -> Example:
+    def truncate(self, call: ModelCall, lengths: Sequence[int]) -> ModelCall:
         """So many tokens of each place at most."""
-        out = list(example)
-        for place, length in zip(self.places, lengths, strict=True):
-            mask = example[place + 1]
-            out[place] = _there(example[place])[:, :length]
+        out = list(call)
+        for place, length in zip(self.token_places, lengths, strict=True):
+            mask = call[place + 1]
+            out[place] = present(call[place])[:, :length]
             out[place + 1] = None if mask is None else mask[:, :length]
         return tuple(out)
 
-    def together(self, examples: Sequence[Example], more: int = 0) -> Example:
-        """Examples as one batch: padded to the longest, and by so much more where the model has room."""
-        columns = list(zip(*examples, strict=True))
-        padded = {one for place in self.places for one in (place, place + 1)}
+    def batch(self, calls: Sequence[ModelCall], more: int = 0) -> ModelCall:
+        """Calls as one: padded to the longest, and by so much more where the model has room."""
+        columns = list(zip(*calls, strict=True))
+        padded = {one for place in self.token_places for one in (place, place + 1)}
         out: list[Tensor | None] = [
-            None if number in padded else torch.cat([_there(row) for row in column])
+            None if number in padded else torch.cat([present(row) for row in column])
             for number, column in enumerate(columns)
         ]
-        for place in self.places:
-            rows = [_there(row) for row in columns[place]]
+        tokenizer = self.loaded.tokenizer
+        pad = 0 if tokenizer is None or tokenizer.pad is None else tokenizer.pad
+        for place in self.token_places:
+            rows = [present(row) for row in columns[place]]
             longest = max(row.shape[1] for row in rows)
             longest = max(longest, min(longest + more, self.loaded.config.model.context))
-            tokens = torch.full((len(rows), longest), self._pad, device=self.device)
+            tokens = torch.full((len(rows), longest), pad, device=self.device)
             for number, row in enumerate(rows):
                 tokens[number, : row.shape[1]] = row[0]
             counts = torch.tensor([row.shape[1] for row in rows], device=self.device)
@@ -99,46 +92,50 @@ class Subject:
             out[place + 1] = torch.arange(longest, device=self.device) < counts.unsqueeze(1)
         return tuple(out)
 
-    @property
-    def _pad(self) -> int:
-        tokenizer = self.loaded.tokenizer
-        return 0 if tokenizer is None or tokenizer.pad is None else tokenizer.pad
-
-    def rows(self, batch: Example, examples: Sequence[Example], model: nn.Module | None = None) -> list[Tensor]:
+    def batch_scores(
+        self, batch: ModelCall, calls: Sequence[ModelCall], model: nn.Module | None = None
+    ) -> list[Tensor]:
         """The scores of each example of a batch, padding left out."""
         scores: Tensor = (model or self.model)(*batch)
-        if not self.writes:
+        if scores.dim() < 3:  # scores of the example, and not of each token
             return list(scores)
-        return [row[: self.lengths(example)[-1]] for row, example in zip(scores, examples, strict=True)]
+        return [row[: self.lengths(call)[-1]] for row, call in zip(scores, calls, strict=True)]
 
-    def alone(self, example: Example, model: nn.Module | None = None) -> Tensor:
-        return self.rows(example, [example], model)[0]
-
-    def each(self, examples: Sequence[Example] | None = None, model: nn.Module | None = None) -> list[Tensor]:
+    def scores(self, calls: Sequence[ModelCall] | None = None, model: nn.Module | None = None) -> list[Tensor]:
         """The scores of examples, one by one."""
-        return [self.alone(example, model) for example in (self.examples if examples is None else examples)]
+        return [self.batch_scores(call, [call], model)[0] for call in (self.calls if calls is None else calls)]
 
 
-def _there(tensor: Tensor | None) -> Tensor:
+def present(tensor: Tensor | None) -> Tensor:
     assert tensor is not None
     return tensor
 
+
+def random_calls(loaded: Loaded, count: int, max_tokens: int) -> list[ModelCall]:
+    """Examples that nobody wrote, for a run whose data is gone."""
+    generator, longest = torch.Generator().manual_seed(0), min(max_tokens, loaded.config.model.context)
+    device = device_of(loaded.model)
+    calls = [loaded.family.random_call(loaded, generator, longest) for _ in range(count)]
+    return [tuple(None if tensor is None else tensor.to(device) for tensor in call) for call in calls]
+
+
+# --- how far apart ---
 
 LEAST = 1e-2
 """Numbers smaller than this are compared as if they were as large: of 0, everything is endlessly far."""
 
 
-def apart(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
+def relative_difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
     """The largest difference, as a share of the largest number; endless where they cannot be compared at all."""
     if len(one) != len(other) or any(a.shape != b.shape for a, b in zip(one, other, strict=True)):
         return torch.inf
     first, second = (
         torch.cat([each.detach().double().cpu().flatten() for each in several]) for several in (one, other)
     )
-    return share_of((first - second).abs(), first)
+    return largest_share((first - second).abs(), first)
 
 
-def share_of(differences: Tensor, numbers: Tensor) -> float:
+def largest_share(differences: Tensor, numbers: Tensor) -> float:
     """The largest of them, as a share of the largest number; endless where one is not a number."""
     if not differences.numel():
         return 0.0
@@ -146,14 +143,17 @@ def share_of(differences: Tensor, numbers: Tensor) -> float:
     return share if math.isfinite(share) else torch.inf
 
 
-def subject_of(
+# --- from a run's folder ---
+
+
+def load_subject(
     run: "str | os.PathLike[str] | Run", *, data: str | None, device: str, model: OwnModel | None, say: Say
 ) -> Subject:
     """`data`: where the run's data is now; that it is gone is no error unless it was named."""
     loaded = load(run, device, model=model)
     prepared, missing = None, ""
     try:
-        prepared = _prepared(loaded, data)
+        prepared = _prepare(loaded, data)
     except Misuse as error:
         if data is not None:
             raise
@@ -161,32 +161,22 @@ def subject_of(
         if "imported" in loaded.run.card():
             missing = "an imported run comes without the data that it was trained on"
         say(f"{missing}: made-up examples are used instead (--data: where it is now)")
-    given: list[ModelInput] = []
-    if prepared is not None:
-        given = _held_out(loaded, prepared, say)
-    mask = (
-        (None,) if isinstance(loaded, LoadedLanguageModel | LoadedMasked) else ()
-    )  # a language model's tokens come without one
-    examples = [(*one.inputs, *mask) for one in given]
-    subject = Subject(loaded, model, prepared, missing, given, examples)
-    if len(examples) < 2:
-        subject = replace(subject, examples=[*examples, *made_up(loaded, COUNT, MOST, subject.device)])
-    most_tokens = [min(MOST, loaded.config.model.context)] * len(subject.places)
-    return replace(subject, examples=[subject.cut(example, most_tokens) for example in subject.examples])
+    return Subject(loaded, model, prepared, missing, _held_out(loaded, prepared, say))
 
 
-def _held_out(loaded: Loaded, prepared: Prepared, say: Say) -> list[ModelInput]:
+def _held_out(loaded: Loaded, prepared: Prepared | None, say: Say) -> list[ModelInput]:
     """Some examples; none of a refit, which has learned from everything."""
-    most = min(MOST, loaded.config.model.context)
-    found = held_out_examples(loaded, prepared, count=COUNT, max_tokens=most)
+    if prepared is None:
+        return []
+    most = min(MAX_TOKENS, loaded.config.model.context)
     try:
-        return list(found)
+        return list(held_out_examples(loaded, prepared, count=COUNT, max_tokens=most))
     except DataError:
         say("this run has learned from all its rows (a refit): made-up examples are used instead")
         return []
 
 
-def _prepared(loaded: Loaded, data: str | None) -> Prepared:
+def _prepare(loaded: Loaded, data: str | None) -> Prepared:
     run = loaded.run
     config = loaded.config if data is None else resumed_config(run, {"data.path": whole_path("data.path", data)})
     prepared = prepare(config, silent, tokenizers_of(run))

@@ -1,6 +1,6 @@
 """glassformer check"""
 
-from glassformer.checks.names import NAMES
+from glassformer.checks import NAMES
 from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
 from glassformer.config.views import ENDINGS

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.training.events import (
-    Broke,
     Checkpointed,
+    Diverged,
     Ended,
     Event,
-    Found,
+    FindingReported,
     Noted,
     Sampled,
     Started,
@@ -92,13 +92,13 @@ class Watcher:
             self._line(f"step {event.step:,}: validation {evaluation.summary}{'  best so far' if event.best else ''}")
         elif isinstance(event, Sampled):
             self._line("  │ " + printable(event.text).strip("\n").replace("\n", "\n  │ "))
-        elif isinstance(event, Found):
+        elif isinstance(event, FindingReported):
             if event.finding.severity != NOTE:  # those are for the report, and for glassformer doctor
                 self._line(f"doctor: {printable(event.finding.line)}")
         elif isinstance(event, Ended):
             self.close()
         else:
-            assert isinstance(event, Checkpointed | Broke)
+            assert isinstance(event, Checkpointed | Diverged)
 
     def close(self) -> None:
         if self.bar is not None:

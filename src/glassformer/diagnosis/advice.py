@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glassformer.config.presets import LABELLING, PACKED, SIZES, TRANSLATION
+from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
+from glassformer.families.base import FAMILIES
 from glassformer.finetuning.body import FREE
 from glassformer.finetuning.starts import FURTHER, begun_rate
 from glassformer.training.finding import lower_rate
@@ -32,9 +33,10 @@ def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
     """Where the learning rate starts for this task, model and optimiser, if nobody sets it. `new`: what a model that
     begins from another run has beside what was taken.
     """
-    if config.begun and config.task not in PACKED and config.training.optimizer in ("adamw", "muon"):
-        whole = config.task != TRANSLATION or not new
-        return begun_rate(config.task, config.model.width, config.training.last_blocks, whole=whole)
+    family = FAMILIES[config.task]
+    if config.begun and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
+        whole = not family.has_decoder or not new
+        return begun_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
     said = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
     said = {key: value for key, value in said.items() if value is not None and config.idle(key) is None}
     usual = resolve(said, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
@@ -152,13 +154,8 @@ class Advice:
         return f"{flag} {max(1, budget // 2) if flag == '--steps' else budget / 2:g}" if budget > 1 else None
 
     def _budget(self) -> tuple[str, float]:
-        settings = self.config.training
-        if settings.epochs is not None:
-            return "--epochs", settings.epochs
-        if settings.minutes is not None:
-            return "--minutes", settings.minutes
-        assert settings.steps is not None
-        return "--steps", settings.steps
+        budgets = ((name, getattr(self.config.training, name)) for name in ("epochs", "minutes", "steps"))
+        return next((f"--{name}", budget) for name, budget in budgets if budget is not None)
 
     # --- data ---
 
@@ -176,7 +173,7 @@ class Advice:
             return "judge by all folds together (train --folds)"
         if data.validation is not None:
             return f"a larger file for --validation, or {compared}"
-        if self.config.task in LABELLING and rows is not None and rows < FEW_ROWS:
+        if FAMILIES[self.config.task].labels_examples and rows is not None and rows < FEW_ROWS:
             return "cross-validation, which judges every row once: train --folds 5"
         if data.validation_fraction >= MOST_HELD:
             return f"more data, or {compared}"

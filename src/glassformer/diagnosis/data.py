@@ -1,60 +1,147 @@
-"""What the data shows before the first update, of every task."""
+"""What the data shows before the first update: what is lost, repeated or lacking, and how large the classes are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import singledispatch
 
 import numpy as np
 
-from glassformer.config.presets import PACKED
-from glassformer.config.resolve import Config
-from glassformer.diagnosis.advice import Advice
-from glassformer.diagnosis.classes import imbalance
-from glassformer.diagnosis.reading import cut_off, memorised, repeated, unknown
-from glassformer.families.base import Prepared
+from glassformer.diagnosis.advice import Advice, joined
+from glassformer.families.base import Family, Prepared
+from glassformer.families.labelling import LabellingFamily
+from glassformer.families.language import StreamFamily
 from glassformer.families.predict import texts_in
+from glassformer.families.translation import TranslationFamily
 from glassformer.finetuning.body import bound_positions
-from glassformer.tasks.answers import Classes
-from glassformer.tasks.labelling import Labelling
-from glassformer.tasks.translation import Translating
-from glassformer.tasks.windows import WindowTask
-from glassformer.training.finding import Finding
+from glassformer.training.finding import NOTE, WARNING, Finding
 from glassformer.training.schedule import total_steps
 
-
-def data_findings(config: Config, prepared: Prepared, parameters: int) -> Iterator[Finding | None]:
-    task, advise = prepared.task, Advice(config)
-    bound = config.begun and bound_positions(config)
-    yield repeated(prepared.corpus.remarks)
-    yield unknown(_unknown(prepared), advise)
-    if isinstance(task, Labelling):
-        texts = [words for part in task.parts.values() if (words := texts_in(part)) is not None]
-        yield cut_off(
-            sum(part.cut for part in texts), sum(len(part) for part in texts), config.model.context, bound=bound
-        )
-        if isinstance(prepared.answers, Classes) and task.parts["train"].answers.ndim == 1:
-            names = prepared.answers.names
-            counts = np.bincount(task.parts["train"].answers, minlength=len(names)).tolist()
-            yield imbalance(names, counts, advise)
-    elif isinstance(task, Translating):
-        cut, dropped = (sum(getattr(part, name) for part in task.parts.values()) for name in ("cut", "dropped"))
-        pairs = sum(len(part) for part in task.parts.values()) + dropped
-        yield cut_off(cut or dropped, pairs, config.model.context, dropped=not cut, bound=bound)
-    elif config.task in PACKED:
-        total = total_steps(config.training, task)
-        times = None if total is None else total / task.steps_per_epoch
-        yield memorised(prepared.tokens["train"], parameters, times, advise)
+UNKNOWN, MANY_UNKNOWN = 0.05, 0.15
+"""Share of tokens that are unknown: a word in twenty, and one in every seven, which leaves few sentences whole."""
+CUT, MUCH_CUT = 0.1, 0.5
+"""Share of texts whose end is not read."""
+FEW_TOKENS, MANY_TIMES = 0.2, 10.0
+"""Training tokens for each parameter, and how often each is seen: enough room and time to learn them by heart."""
+WARNS = "warning: "
+"""How remarks on the data begin that are more than remarks."""
+LARGEST, RATIO = 0.8, 20.0
+"""Share of the largest class, and how many times it is as large as the smallest: from there on accuracy flatters."""
 
 
-def _unknown(prepared: Prepared) -> dict[str, float]:
-    """The share of unknown tokens in each part."""
+# --- by family ---
+
+
+@singledispatch
+def data_findings(family: Family, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
+    """What the parts of a training show. `parameters`: how many are learned."""
+    yield repeated_examples(prepared.corpus.remarks)
+
+
+@data_findings.register
+def _(family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
     task = prepared.task
-    if isinstance(task, WindowTask):
-        counts = {name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}
-    elif isinstance(task, Translating):
-        counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids))
-                  for name, part in task.parts.items()}  # fmt: skip
-    elif isinstance(task, Labelling):
-        texts = {name: words for name, part in task.parts.items() if (words := texts_in(part)) is not None}
-        counts = {name: (part.unknown, len(part.ids)) for name, part in texts.items()}
-    else:
-        return {}
+    yield repeated_examples(prepared.corpus.remarks)
+    yield unknown_tokens(_rates({name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}), advise)
+    total = total_steps(advise.config.training, task)
+    times = None if total is None else total / task.steps_per_epoch
+    yield few_tokens(prepared.tokens["train"], parameters, times, advise)
+
+
+@data_findings.register
+def _(family: TranslationFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
+    parts = prepared.task.parts
+    yield repeated_examples(prepared.corpus.remarks)
+    counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids)) for name, part in parts.items()}
+    yield unknown_tokens(_rates(counts), advise)
+    cut, dropped = (sum(getattr(part, name) for part in parts.values()) for name in ("cut", "dropped"))
+    pairs = sum(len(part) for part in parts.values()) + dropped
+    yield truncated_texts(cut or dropped, pairs, advise, dropped=not cut)
+
+
+@data_findings.register
+def _(family: LabellingFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
+    parts, counts = prepared.task.parts, family.class_counts(prepared.task)
+    texts = {name: words for name, part in parts.items() if (words := texts_in(part)) is not None}
+    cut, of = sum(part.cut for part in texts.values()), sum(len(part) for part in texts.values())
+    yield repeated_examples(prepared.corpus.remarks)
+    yield unknown_tokens(_rates({name: (part.unknown, len(part.ids)) for name, part in texts.items()}), advise)
+    yield truncated_texts(cut, of, advise)
+    yield class_imbalance(list(counts), list(counts.values()), advise)
+
+
+def _rates(counts: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    """The share of unknown tokens in each part. `counts`: of unknown ones, and of all."""
     return {name: some / of for name, (some, of) in counts.items() if of}
+
+
+# --- each finding ---
+
+
+def unknown_tokens(rates: Mapping[str, float], advise: Advice) -> Finding | None:
+    """The share of unknown tokens by part."""
+    worst = max(rates.values(), default=0.0)
+    if worst < UNKNOWN:
+        return None
+    shares = ", ".join(f"{rate:.1%} of {name}" for name, rate in rates.items())
+    never = (
+        " None stands in training, so the model never learned what to do with them." if not rates.get("train") else ""
+    )
+    words = f"Unknown tokens: {shares}.{never}"
+    severe = WARNING if worst >= MANY_UNKNOWN else NOTE
+    return Finding("unknown", 0, severe, words, advise.known_tokens(), dict(rates))
+
+
+def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False) -> Finding | None:
+    """Texts longer than the context, which are cut there, or pairs that are left out."""
+    if not of or cut / of < CUT:
+        return None
+    config, context = advise.config, advise.config.model.context
+    bound = config.begun and bound_positions(config)  # no more can be read
+    what = "left out" if dropped else "cut there: their ends are never read"
+    words = f"{cut:,} of {of:,} texts ({cut / of:.0%}) are longer than {context:,} tokens and {what}."
+    severe = WARNING if cut / of >= MUCH_CUT else NOTE
+    advice = (
+        "shorter texts: the body that was taken has no more positions" if bound else f"--model.context {2 * context}"
+    )
+    return Finding("cut", 0, severe, words, advice, {"cut": cut, "of": of, "context": context})
+
+
+def few_tokens(tokens: int, parameters: int, times: float | None, advise: Advice) -> Finding | None:
+    """A language model that sees few tokens over and over. `times`: how often each; None: nobody knows."""
+    if not parameters or tokens / parameters >= FEW_TOKENS or times is None or times < MANY_TIMES:
+        return None
+    words = (
+        f"{tokens:,} training tokens stand against {parameters:,} parameters ({tokens / parameters:.2f} each), each "
+        f"seen {times:.0f} times: the model can learn them by heart."
+    )
+    advice = joined(advise.smaller(), advise.shorter(), advise.dropout(), "more text")
+    return Finding("few-tokens", 0, NOTE, words, advice, {"tokens": tokens, "parameters": parameters, "times": times})
+
+
+def repeated_examples(remarks: Sequence[str]) -> Finding | None:
+    """What reading the data warned of: above all, examples that are held out and trained on too."""
+    warned = [
+        remark.removeprefix(WARNS) for remark in remarks if remark.startswith(WARNS) and "also in training" in remark
+    ]
+    if not warned:
+        return None
+    words = f"{'; '.join(warned)}: the score on them is too good."
+    advice = "take them out of one of the files, or let the parts be split (leave --validation and --test unset)"
+    return Finding("repeated", 0, WARNING, words[0].upper() + words[1:], advice, {"remarks": len(warned)})
+
+
+def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice) -> Finding | None:
+    """Classes of very different size. `counts`: of the training part."""
+    total = sum(counts)
+    if len(names) < 2 or not total:
+        return None
+    large, small = int(np.argmax(counts)), int(np.argmin(counts))
+    share, ratio = counts[large] / total, counts[large] / max(1, counts[small])
+    if share < LARGEST and ratio < RATIO:
+        return None
+    words = (
+        f"The classes are of very different size: {counts[large]:,} of {total:,} ({share:.0%}) are '{names[large]}', "
+        f"{counts[small]:,} are '{names[small]}'. Whoever always says '{names[large]}' is right that often."
+    )
+    advice = joined("judge by macro F1, not by accuracy", advise.balanced(list(counts)))
+    numbers = {"share": share, "ratio": ratio, "largest": names[large], "smallest": names[small]}
+    return Finding("imbalance", 0, NOTE, words, advice, numbers)

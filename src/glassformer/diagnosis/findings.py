@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.diagnosis import flat, gap, gradients, rate
-from glassformer.diagnosis.patient import Patient
-from glassformer.diagnosis.story import Story
+from glassformer.diagnosis import gradients, loss, overfitting
+from glassformer.diagnosis.facts import TrainingFacts, TrainingLog
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.training.finding import SEVERITIES, Finding
@@ -25,15 +24,15 @@ UNSEEN = "not looked at"
 """How the log names what could not be looked at."""
 
 
-def from_the_log(story: Story, patient: Patient, *, ended: bool) -> list[str]:
+def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> list[str]:
     """What a log of this length can tell."""
     there = {
-        "the first loss against that of guessing": bool(story.steps) and patient.judges_first,
-        "whether the loss falls": len(story.losses) >= flat.ENOUGH,
-        "whether the loss jumps": len(story.losses) >= 2 * rate.BEFORE,
-        "the gradient of every layer that learns": len(story.layers) >= gradients.LEAST_STEPS,
-        "validation after its best": len(story.validations) > gap.AFTER,
-        "whether it was still falling at the end": ended and len(story.validations) > 1,
+        "the first loss against that of guessing": bool(log.steps) and facts.judges_first,
+        "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
+        "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
+        "the gradient of every layer that learns": len(log.layers) >= gradients.LEAST_STEPS,
+        "validation after its best": len(log.validations) > overfitting.AFTER,
+        "whether it was still falling at the end": ended and len(log.validations) > 1,
     }
     return [what for what, enough in there.items() if enough]
 
@@ -44,7 +43,7 @@ class Findings(View):
 
     findings: Sequence[Finding] = ()
     looked: Sequence[str] = ()
-    """At what."""
+    """What was looked at."""
     missing: str = ""
     """Why something could not be looked at; empty: nothing."""
 
@@ -59,13 +58,13 @@ class Findings(View):
         }
 
 
-def findings_of(name: str, found: Iterable[Finding], looked: Sequence[str], missing: str = "") -> Findings:
-    ordered = sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.step))
-    note = in_short(ordered, missing)
+def findings_view(name: str, findings: Iterable[Finding], looked: Sequence[str], missing: str = "") -> Findings:
+    ordered = _worst_first(findings)
+    at = ("; ".join(looked) or "nothing") + "." + (f" Not looked at: {missing}" if missing else "")
     return Findings(
         title=f"{name}: what the doctor found",
-        panels=[finding_panel(ordered, missing), Words(title="Looked at", text=_looked(looked, missing))],
-        note=note,
+        panels=[findings_panel(ordered, missing), Words(title="Looked at", text=at)],
+        note=summary(ordered, missing),
         about=name,
         findings=tuple(ordered),
         looked=tuple(looked),
@@ -73,41 +72,41 @@ def findings_of(name: str, found: Iterable[Finding], looked: Sequence[str], miss
     )
 
 
-def in_short(found: Sequence[Finding], missing: str = "") -> str:
+def summary(findings: Sequence[Finding], missing: str = "") -> str:
     """`missing`: what could not be looked at, and why; then nobody can say that all is well."""
-    if not found and missing:
+    if not findings and missing:
         return f"Nothing found in what was looked at. Not looked at: {missing}"
-    if not found:
+    if not findings:
         return "Nothing found: as far as these checks go, the training is healthy."
-    counts = {severity: sum(one.severity == severity for one in found) for severity in SEVERITIES}
+    counts = {severity: sum(one.severity == severity for one in findings) for severity in SEVERITIES}
     return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count) + "."
 
 
-def finding_panel(found: Sequence[Finding], missing: str = "") -> Panel:
+def findings_panel(findings: Sequence[Finding], missing: str = "") -> Panel:
     """A table; or, of nothing, words."""
     title = "What the doctor found"
-    if not found:
-        return Words(title=title, text=in_short(found, missing))
-    rows: list[list[str | float | int | None]] = [[one.severity, one.step, one.words, one.advice] for one in found]
+    if not findings:
+        return Words(title=title, text=summary(findings, missing))
+    rows: list[list[str | float | int | None]] = [[one.severity, one.step, one.words, one.advice] for one in findings]
     return Table(title=title, columns=["how bad", "step", "what", "try"], rows=rows)
 
 
 def logged_panel(metrics: Sequence[Mapping[str, Any]]) -> Panel:
     """For the report of a run: what its log holds."""
-    found = [Finding.of(line) for line in metrics if line.get("event") == "finding"]
+    findings = [Finding.of(line) for line in metrics if line.get("event") == "finding"]
     missing = next((line["why"] for line in metrics if line.get("event") == UNSEEN), "")
-    return finding_panel(sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.step)), missing)
+    return findings_panel(_worst_first(findings), missing)
 
 
-def strict() -> bool:
+def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.step))
+
+
+def is_strict() -> bool:
     """Whether a model that cannot be looked at is an error."""
     return bool(os.environ.get(STRICT))
 
 
-def in_a_line(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """What went wrong in a model that may be a person's own."""
     return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
-
-
-def _looked(looked: Sequence[str], missing: str) -> str:
-    return ("; ".join(looked) or "nothing") + "." + (f" Not looked at: {missing}" if missing else "")

@@ -1,4 +1,4 @@
-"""Gradients on their way back through the layers: whether they get there, and whether they come in pieces."""
+"""Gradients and updates by layer: whether they vanish, explode, are clipped, or hardly move the weights."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,13 @@ LEAST_STEPS = 6
 """Measured updates: at the very first ones, weights that start at 0 hold gradients back."""
 OFTEN_CLIPPED, FAR_CLIPPED = 0.95, 30.0
 """Share of updates, and times the limit: clipping a little each time is harmless, as only the direction counts then."""
+HARDLY = 1e-6
+"""Change of the weights in an update, over their size. A thousand such updates change nothing that counts."""
 STILL, NOTHING = 1e-9, 1e-15
 """Gradient of a layer that learns nothing: over that of the layer that learns most, and at all."""
 
 
-def vanishing(history: Sequence[Layers], advise: Advice, step: int) -> Finding | None:
+def vanishing_gradients(history: Sequence[Layers], advise: Advice, step: int) -> Finding | None:
     """`history`: sizes by layer at the updates where they were measured."""
     if len(history) < LEAST_STEPS:
         return None
@@ -97,7 +99,7 @@ def stacks(layers: Layers) -> list[list[str]]:
     return [[name for _, name in sorted(numbered)] for numbered in found.values()]
 
 
-def clipped(norms: Sequence[float], limit: float | None, advise: Advice, step: int) -> Finding | None:
+def clipped_gradients(norms: Sequence[float], limit: float | None, advise: Advice, step: int) -> Finding | None:
     """Whether nearly every gradient is far beyond what clipping leaves of it."""
     recent = np.array(norms[len(norms) // 2 :])
     if limit is None or len(recent) < 20:
@@ -111,3 +113,15 @@ def clipped(norms: Sequence[float], limit: float | None, advise: Advice, step: i
     )
     advice = joined(_norm(advise), advise.put("model.initialisation", "zero"), advise.lower_rate())
     return Finding("clipped", step, NOTE, words, advice, {"share": share, "median": middle, "limit": limit})
+
+
+def learning_rate_too_low(history: Sequence[Layers], advise: Advice, step: int) -> Finding | None:
+    """`history`: sizes by layer where they were measured; judged by the layer that moves most, of the later half."""
+    moves = [
+        max((one["update"] / one["weight"] for one in layers.values() if one["weight"] > 0), default=0.0)
+        for layers in history[len(history) // 2 :]
+    ]
+    if len(history) < LEAST_STEPS or not moves or (middle := float(np.median(moves))) >= HARDLY:
+        return None
+    words = f"The weights hardly move: an update changes even the quickest layer by {middle:.1e} of its size."
+    return Finding("rate-low", step, WARNING, words, advise.higher_rate(), {"change": middle, "lr": advise.rate})

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +30,7 @@ LEAST_KEYS = 4
 """Tokens among which a head can choose, for its spread to mean something."""
 
 
-def sample(task: Task) -> Iterator[Batch]:
+def sample_batches(task: Task) -> Iterator[Batch]:
     """Some batches of the training part, spread over an epoch."""
     steps = max(1, math.floor(task.steps_per_epoch))
     for step in sorted({steps * number // BATCHES for number in range(BATCHES)}):
@@ -38,15 +38,21 @@ def sample(task: Task) -> Iterator[Batch]:
         yield batch.rows(0, min(ROWS, batch.size))
 
 
+def _record(model: nn.Module, task: Task, names: list[str]) -> Mapping[str, Tensor]:
+    """What passes through a model by these names, on a few examples."""
+    batch = next(sample_batches(task))
+    with capture(model, names) as seen:
+        task.loss(model, *batch.rows(0, min(FEW_ROWS, batch.size)).tensors(device_of(model)))
+    return seen
+
+
 @torch.no_grad()
 def training_loss(model: nn.Module, task: Task) -> float | None:
     """The mean loss on the training part without dropout, smoothing and weights of classes, as evaluations have it."""
     plain: Any = copy.copy(task)
-    plain.smoothing = 0.0
-    if hasattr(plain, "weights"):
-        plain.weights = None
+    plain.smoothing, plain.weights = 0.0, None
     total, count = 0.0, 0
-    for batch in sample(task):
+    for batch in sample_batches(task):
         total += float(plain.loss(model, *batch.tensors(device_of(model))))
         count += batch.count
     return total / count if count else None
@@ -60,7 +66,7 @@ def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
     """The share of a layer's hidden units that are active at no token of the sample, by layer."""
     alive: dict[str, Tensor] = {}
     with _watched(model, alive):
-        for batch in sample(task):
+        for batch in sample_batches(task):
             task.loss(model, *batch.tensors(device_of(model)))
     return {name: 1 - float(units.float().mean()) for name, units in alive.items()}
 
@@ -120,7 +126,7 @@ def _above_zero(before: Tensor) -> Tensor:
 
 
 def _above(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Of what goes into an activation: ReLU gives nothing below 0, a smooth one next to nothing far below."""
+    """What an activation lets through: ReLU nothing below 0, a smooth one next to nothing far below."""
     sharp = float(activation(torch.tensor(-1.0))) == 0
     return _above_zero if sharp else lambda before: before > BEFORE_SMOOTH
 
@@ -136,10 +142,7 @@ def head_entropies(model: nn.Module, task: Task) -> dict[str, float]:
     ]
     if not layers:
         return {}
-    batch = next(sample(task))
-    batch = batch.rows(0, min(FEW_ROWS, batch.size))
-    with capture(model, [f"{path}.{what}" for _, _, path in layers for what in ("scores", "weights")]) as seen:
-        task.loss(model, *batch.tensors(device_of(model)))
+    seen = _record(model, task, [f"{path}.{what}" for _, _, path in layers for what in ("scores", "weights")])
     several = len(stacks_of(model)) > 1
     out: dict[str, float] = {}
     for stack, layer, path in layers:
@@ -151,7 +154,9 @@ def head_entropies(model: nn.Module, task: Task) -> dict[str, float]:
 
 
 def _spread(weights: Tensor, scores: Tensor) -> list[float | None]:
-    """Of B×h×T×S weights, by head; rows that see too few tokens do not count. What cannot be seen has a score of −∞."""
+    """The entropy of B×h×T×S weights, by head; rows that see too few tokens do not count. What cannot be seen has a
+    score of −∞.
+    """
     if weights.dim() == 3:  # of a recurrent decoder: one head
         weights, scores = weights.unsqueeze(1), scores.unsqueeze(1)
     keys = scores.isfinite().sum(-1)
@@ -165,15 +170,12 @@ def _spread(weights: Tensor, scores: Tensor) -> list[float | None]:
 
 
 @torch.no_grad()
-def stuck_shares(model: nn.Module, task: Task) -> dict[str, float]:
+def saturated_shares(model: nn.Module, task: Task) -> dict[str, float]:
     """The share of a recurrent layer's states and gates that lie at an end of tanh or sigmoid."""
     layers = [(path, module) for path, module in model.named_modules() if isinstance(module, Recurrent)]
     if not layers:
         return {}
-    batch = next(sample(task))
-    batch = batch.rows(0, min(FEW_ROWS, batch.size))
-    with capture(model, [f"{path}.*{what}" for path, _ in layers for what in (".states", ".gates.*")]) as seen:
-        task.loss(model, *batch.tensors(device_of(model)))
+    seen = _record(model, task, [f"{path}.*{what}" for path, _ in layers for what in (".states", ".gates.*")])
     relu = {path for path, module in layers if getattr(module.cell, "nonlinearity", "tanh") == "relu"}
     out = {}
     for name in seen:

@@ -1,16 +1,21 @@
-"""A translator that says the same of everything, or nothing of what it reads."""
+"""Outputs that have collapsed: a classifier that says one class, a translator that does not read its source."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from glassformer.diagnosis.advice import Advice, joined
 from glassformer.error_analysis.translations import sentence_scores
 from glassformer.statistics.paired import difference
 from glassformer.training.finding import PROBLEM, WARNING, Finding
 
-ENOUGH = 10
+CLASS_ENOUGH, CLASSES_SHOWN = 5, 4
+"""Examples of a class, of two in all: that none of fewer was found, or all taken for one class, may be chance. And
+classes that are named."""
+SOURCES_ENOUGH = 10
 """Different sources, below which one output for most of them may be chance."""
 MOST = 0.5
 """Of the sources."""
@@ -20,10 +25,30 @@ CHANCE = 0.05
 """How often chance alone may show as much, for a difference to be none."""
 
 
-def one_output(records: Sequence[Mapping[str, Any]], advise: Advice, step: int) -> Finding | None:
+def class_collapse(
+    names: Sequence[str], confusion: Sequence[Sequence[int]], advise: Advice, step: int
+) -> list[Finding]:
+    """`confusion`: how many examples of class i (row) were taken for class j (column)."""
+    matrix = np.array(confusion)
+    there, said, right = matrix.sum(1), matrix.sum(0), np.diag(matrix)
+    advice = joined(advise.balanced(there.tolist()), advise.lower_rate(), f"a longer training ({advise.longer()})")
+    if matrix.sum() >= 2 * CLASS_ENOUGH and (there > 0).sum() > 1 and (said > 0).sum() == 1:
+        only = names[int(said.argmax())]
+        words = f"The model says '{only}' of every one of {matrix.sum():,} validation examples: it tells nothing apart."
+        return [Finding("collapse", step, PROBLEM, words, advice, {"class": only, "examples": int(matrix.sum())})]
+    missed = [number for number in range(len(names)) if there[number] >= CLASS_ENOUGH and right[number] == 0]
+    if not missed:
+        return []
+    named = ", ".join(f"'{names[number]}' ({there[number]:,} examples)" for number in missed[:CLASSES_SHOWN])
+    more = f" and {len(missed) - CLASSES_SHOWN} more" if len(missed) > CLASSES_SHOWN else ""
+    words = f"Never found on validation: {named}{more}."
+    return [Finding("missed-class", step, WARNING, words, advice, {"classes": [names[number] for number in missed]})]
+
+
+def output_collapse(records: Sequence[Mapping[str, Any]], advise: Advice, step: int) -> Finding | None:
     """Whether most sources get the same output, though they should not."""
     by_source = {one["source"]: one for one in records}
-    if len(by_source) < ENOUGH:
+    if len(by_source) < SOURCES_ENOUGH:
         return None
     ((output, times),) = Counter(one["output"] for one in by_source.values()).most_common(1)
     wanted = sum(one["target"] == output for one in by_source.values())
@@ -39,7 +64,7 @@ def one_output(records: Sequence[Mapping[str, Any]], advise: Advice, step: int) 
     return Finding("collapse", step, PROBLEM, words, _advice(advise), numbers)
 
 
-def unread(records: Sequence[Mapping[str, Any]], advise: Advice, step: int) -> Finding | None:
+def ignored_source(records: Sequence[Mapping[str, Any]], advise: Advice, step: int) -> Finding | None:
     """Whether outputs are as close to another source's target as to their own: then they tell nothing of the source."""
     judged = [dict(one) for one in {one["target"]: one for one in records}.values()][:JUDGED]
     if len(judged) < LEAST:
@@ -59,9 +84,6 @@ def unread(records: Sequence[Mapping[str, Any]], advise: Advice, step: int) -> F
 
 
 def _advice(advise: Advice) -> str:
-    return joined(f"a longer training ({advise.longer()})", advise.lower_rate(), _looks(advise))
-
-
-def _looks(advise: Advice) -> str | None:
-    """For a decoder that sees only a summary of its source."""
-    return advise.put("model.attention", "additive") if advise.config.model.attention == "none" else None
+    blind = advise.config.model.attention == "none"  # a decoder that sees only a summary of its source
+    attention = advise.put("model.attention", "additive") if blind else None
+    return joined(f"a longer training ({advise.longer()})", advise.lower_rate(), attention)

@@ -7,7 +7,7 @@ from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
 
 DEAD, MOST_DEAD = 0.5, 0.9
 """Share of a layer's units that are never active. A good reader of digits had 41 % of them."""
-STUCK = 0.5
+SATURATED = 0.5
 """Share of a layer's numbers at the ends of tanh or the gates, where gradients are next to 0."""
 POINTED = 0.05
 """Entropy of a head's weights over the largest possible: below it, the head looks at a single token."""
@@ -35,18 +35,18 @@ def dead_units(shares: Mapping[str, float], advise: Advice, step: int) -> Findin
     return Finding("dead-units", step, severe, words, advice, dead)
 
 
-def stuck(shares: Mapping[str, float], advise: Advice, step: int) -> Finding | None:
+def saturated_units(shares: Mapping[str, float], advise: Advice, step: int) -> Finding | None:
     """The share of states and gates at their ends, by layer."""
-    much = {name: share for name, share in shares.items() if share >= STUCK}
-    if not much:
+    saturated = {name: share for name, share in shares.items() if share >= SATURATED}
+    if not saturated:
         return None
-    named = ", ".join(f"{share:.0%} of {name}" for name, share in list(much.items())[:SHOWN])
+    named = ", ".join(f"{share:.0%} of {name}" for name, share in list(saturated.items())[:SHOWN])
     words = f"Stuck at an end of tanh or sigmoid, where gradients are next to 0: {named}."
     advice = joined(advise.lower_rate(), advise.decay(), advise.clip(), "numbers in the data of like size")
-    return Finding("stuck", step, WARNING, words, advice, much)
+    return Finding("stuck", step, WARNING, words, advice, saturated)
 
 
-def heads(entropies: Mapping[str, float], advise: Advice, step: int) -> list[Finding]:
+def attention_heads(entropies: Mapping[str, float], advise: Advice, step: int) -> list[Finding]:
     """The mean entropy of each head's weights over the largest possible, by the head's name (layer.head)."""
     found = []
     pointed = [name for name, share in entropies.items() if share < POINTED]

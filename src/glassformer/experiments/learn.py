@@ -43,7 +43,7 @@ def brief(steps: int, seed: int) -> dict[str, Any]:
 
 def learn(model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> None:
     """The model as it is after its last update, ready for use. Ctrl-C stops everything."""
-    trainer = Trainer(model, task, settings, device=device, keeper=NothingKept(), listen=silent)
+    trainer = Trainer(model, task, settings, device=device, checkpointer=NothingKept(), listen=silent)
     if trainer.run().reason == "interrupted":
         raise KeyboardInterrupt
     model.eval()

@@ -191,6 +191,10 @@ class Family(ABC):
     """One output is right; where several can be, each is a question of its own."""
     is_trained: bool = True
     """It is learned here, by a loss; else its models come from elsewhere."""
+    squared_loss: bool = False
+    """Numbers are learned, by squared errors."""
+    token_places: tuple[int, ...] = (0,)
+    """Where in what a model is called with tokens stand, each followed by their mask, if words are read."""
     loaded_class: type[Loaded]
 
     # --- its data ---

@@ -273,8 +273,6 @@ class LabellingFamily(ExampleFamily):
     noun = "example"
     labels_examples = True
     loaded_class = LoadedPredictor
-    squared_loss = False
-    """Numbers are learned, by squared errors."""
 
     def recognise(self, request: ConfigRequest) -> Recognition:
         found = recognise_images(request) or recognise_table(request)
@@ -324,6 +322,10 @@ class LabellingFamily(ExampleFamily):
     @abstractmethod
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Any) -> Labelling:
         """The task on these parts; without a training part, one to evaluate with."""
+
+    def class_counts(self, task: Any) -> dict[str, int]:
+        """The training examples of each class; none where an example has no class of its own."""
+        return {}
 
     def build_model(self, config: Config, processor: Processor) -> nn.Module:
         assert processor.answers is not None
@@ -457,6 +459,11 @@ class ClassificationFamily(LabellingFamily):
         return Classification(
             parts, answers, **self.batches(config), smoothing=training.label_smoothing, class_weights=weights
         )
+
+    def class_counts(self, task: Classification) -> dict[str, int]:
+        names = task.classes.names
+        counts = np.bincount(task.parts["train"].answers, minlength=len(names)).tolist()
+        return dict(zip(names, counts, strict=True))
 
     def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
         assert isinstance(loaded.answers, Classes)

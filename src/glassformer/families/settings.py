@@ -13,7 +13,7 @@ from glassformer.data.datasets.hub import whole_name
 from glassformer.families.base import Prepared
 from glassformer.runs.run import Run
 from glassformer.text.vectors import vectors_width
-from glassformer.training.keeper import restore
+from glassformer.training.checkpointer import restore
 from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
 

@@ -163,6 +163,7 @@ class TranslationFamily(Family):
     verb = "translate"
     primary = "chrf"
     has_decoder = True
+    token_places = (0, 2)
     loaded_class = LoadedTranslator
 
     def recognise(self, request: ConfigRequest) -> Recognition:

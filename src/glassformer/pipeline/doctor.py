@@ -5,11 +5,9 @@ import json
 from torch import nn
 
 from glassformer.config.resolve import Config
-from glassformer.diagnosis.after import inner_findings, judged_findings
-from glassformer.diagnosis.data import data_findings
-from glassformer.diagnosis.findings import UNSEEN, in_a_line, strict
-from glassformer.diagnosis.listener import Doctor
-from glassformer.diagnosis.patient import patient_of
+from glassformer.diagnosis.doctor import Doctor
+from glassformer.diagnosis.facts import training_facts
+from glassformer.diagnosis.findings import UNSEEN, error_line, is_strict
 from glassformer.families.base import Prepared
 from glassformer.pipeline.recorder import Recorder
 from glassformer.runs.files import write_text
@@ -21,8 +19,8 @@ class TrainingDoctor:
     """A doctor who knows the log so far, and hears from now on all that is logged."""
 
     def __init__(self, recorder: Recorder, config: Config, prepared: Prepared) -> None:
-        self.recorder, self.config, self.prepared = recorder, config, prepared
-        self.doctor = Doctor(patient_of(config, recorder.run.card()))
+        self.recorder, self.prepared = recorder, prepared
+        self.doctor = Doctor(training_facts(config, recorder.run.card()))
 
     def begin(self, parameters: int) -> None:
         """The log so far is read, and what the data shows is told."""
@@ -33,8 +31,8 @@ class TrainingDoctor:
             write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
         self.recorder.observer = self.doctor
         self.doctor.take_up(kept)
-        if not self.doctor.story.steps:
-            self.recorder.tell(self.doctor.new(data_findings(self.config, self.prepared, parameters)))
+        if not self.doctor.log.steps:
+            self.recorder.tell(self.doctor.look_at_data(self.prepared, parameters))
 
     def conclude(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:
         """What shows at the end. `model`: with the weights that are kept; None: it is not looked at. `evaluation`:
@@ -43,19 +41,18 @@ class TrainingDoctor:
         A training that is done does not fail for its sake: what is wrong is said.
         """
         recorder, doctor, prepared = self.recorder, self.doctor, self.prepared
-        step = doctor.story.step
         recorder.tell(doctor.end(), end=True)
         if evaluation is not None:
-            recorder.tell(doctor.new(judged_findings(prepared, evaluation, doctor.patient, step)), end=True)
+            recorder.tell(doctor.look_at_evaluation(prepared, evaluation), end=True)
         if model is not None:
             try:
-                found = doctor.new(inner_findings(model, prepared, evaluation, doctor.patient, step))
+                findings = doctor.look_at_model(model, prepared, evaluation)
             except Exception as error:
-                if strict():
+                if is_strict():
                     raise
-                why = in_a_line(error)
+                why = error_line(error)
                 recorder.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
                 recorder.listen(Noted(f"the doctor could not look at the model: {why}"))
             else:
-                recorder.tell(found, end=True)
+                recorder.tell(findings, end=True)
         recorder.flush()

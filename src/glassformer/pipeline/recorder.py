@@ -10,7 +10,7 @@ from torch import nn
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.runs.run import Run
-from glassformer.training.events import Broke, Ended, Event, Found, Listener, Sampled, Stepped, Validated
+from glassformer.training.events import Diverged, Ended, Event, FindingReported, Listener, Sampled, Stepped, Validated
 from glassformer.training.finding import Finding
 
 
@@ -18,7 +18,7 @@ class Observer(Protocol):
     """Who reads the log as it is written, and finds something in it."""
 
     def hear(self, line: dict[str, Any]) -> list[Finding]: ...
-    def broke(self, event: Broke) -> list[Finding]: ...
+    def diverged(self, event: Diverged) -> list[Finding]: ...
 
 
 class Recorder:
@@ -44,9 +44,9 @@ class Recorder:
             if (text := self._sample(event)) is not None:
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(Sampled(event.step, text))
-        elif isinstance(event, Broke) and self.observer is not None:
-            self._note(self.observer.broke(event))  # the error that ends the training says it aloud
-        if isinstance(event, Ended | Broke) or time.monotonic() - self.flushed > 1:
+        elif isinstance(event, Diverged) and self.observer is not None:
+            self._note(self.observer.diverged(event))  # the error that ends the training says it aloud
+        if isinstance(event, Ended | Diverged) or time.monotonic() - self.flushed > 1:
             self.flush()
 
     def _log(self, line: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ class Recorder:
     def tell(self, findings: Iterable[Finding], *, end: bool = False) -> None:
         """`end`: of a training that is over; if it goes on, they are forgotten."""
         for finding in self._note(findings, end=end):
-            self.listen(Found(finding))
+            self.listen(FindingReported(finding))
 
     def _note(self, findings: Iterable[Finding], *, end: bool = False) -> list[Finding]:
         noted = list(findings)

@@ -29,10 +29,10 @@ from glassformer.pipeline.result import Trained
 from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
+from glassformer.training.checkpointer import RunCheckpointer
 from glassformer.training.device import choose_device
 from glassformer.training.events import Ended, Listener, Noted
 from glassformer.training.frozen import freeze
-from glassformer.training.keeper import RunKeeper
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import total_steps
@@ -192,7 +192,7 @@ class Training:
             self.family.training_task(prepared.task, self.model, self.config),
             training,
             device=self.device,
-            keeper=RunKeeper(self.run, keep=training.checkpoints, first=recorder.flush),
+            checkpointer=RunCheckpointer(self.run, keep=training.checkpoints, first=recorder.flush),
             listen=recorder if self.processes.first else silent,
             processes=self.processes,
             resume=self.snapshot,

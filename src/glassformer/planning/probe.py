@@ -95,7 +95,7 @@ def probe(model: nn.Module, task: Task, settings: TrainingSettings, device: torc
             compile="on" if settings.compile == "tuned" else settings.compile,
         ),
         device=device,
-        keeper=Nowhere(),
+        checkpointer=Nowhere(),
         listen=clock,
     )
     with contextlib.suppress(_Enough):

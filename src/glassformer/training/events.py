@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from glassformer.tasks.base import Evaluation
 from glassformer.training.finding import Finding
 from glassformer.training.finite import MOST_ROWS
-from glassformer.training.sizes import Sizes
+from glassformer.training.layer_stats import LayerStats
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Stepped:
     """Spent in steps so far, validations left out."""
     done: float
     """How far through the budget the step began, 0 to 1."""
-    layers: Mapping[str, Sizes] | None = None
+    layers: Mapping[str, LayerStats] | None = None
     """Gradients, weights and update of each layer, at the few steps where they are measured."""
 
 
@@ -61,7 +61,7 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class Broke:
+class Diverged:
     """A number is no longer finite: the training stops."""
 
     step: int
@@ -100,7 +100,7 @@ class Broke:
 
 
 @dataclass(frozen=True)
-class Found:
+class FindingReported:
     """Something about the training that a person should know."""
 
     finding: Finding
@@ -121,5 +121,5 @@ class Ended:
     seconds: float
 
 
-Event = Started | Stepped | Validated | Checkpointed | Sampled | Broke | Found | Noted | Ended
+Event = Started | Stepped | Validated | Checkpointed | Sampled | Diverged | FindingReported | Noted | Ended
 Listener = Callable[[Event], None]

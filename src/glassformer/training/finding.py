@@ -16,7 +16,7 @@ def lower_rate(rate: float, usual: float) -> float:
 
 @dataclass(frozen=True)
 class Finding:
-    """Of one kind; a training has at most one of each."""
+    """One thing that a training shows; of each kind it has one at most."""
 
     kind: str
     step: int

@@ -21,19 +21,19 @@ from glassformer.models.weights import put_weights, take_weights
 from glassformer.runs.history import due
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.training.average import Average
+from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.compiled import StepLoss
 from glassformer.training.device import choose_compile, choose_precision
-from glassformer.training.events import Broke, Checkpointed, Ended, Listener, Noted, Started, Stepped, Validated
+from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped, Validated
 from glassformer.training.finding import lower_rate
-from glassformer.training.finite import first_not_finite, rows_not_finite
+from glassformer.training.finite import LossWatch, first_not_finite, rows_not_finite
 from glassformer.training.interrupt import Interrupt
+from glassformer.training.layer_stats import LayerStats, LayerStatsRecorder
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import part_done, rate_factor, total_steps
 from glassformer.training.sharing import check_shares, exchanging, reseed, share_of
-from glassformer.training.sizes import Scales, Sizes
-from glassformer.training.snapshot import Keeper, Progress, Snapshot
-from glassformer.training.watch import LossWatch
+from glassformer.training.snapshot import Progress, Snapshot
 
 
 class Trainer:
@@ -46,7 +46,7 @@ class Trainer:
         settings: TrainingSettings,
         *,
         device: torch.device,
-        keeper: Keeper,
+        checkpointer: Checkpointer,
         listen: Listener,
         processes: Processes | None = None,
         resume: Snapshot | None = None,
@@ -61,7 +61,7 @@ class Trainer:
         self.task = task
         self.settings = settings
         self.device = device
-        self.keeper = keeper
+        self.checkpointer = checkpointer
         self.listen = listen
         self.processes = processes or Processes()
         self.total = total_steps(settings, task)
@@ -86,7 +86,7 @@ class Trainer:
             self.progress.averaged = 0
         self.penalised = list(decayed(model).values()) if settings.l2 else []
         self.watch = LossWatch(device)
-        self.scales = Scales(model) if self.processes.first else None
+        self.layer_stats = LayerStatsRecorder(model) if self.processes.first else None
         self.shown, self.usual = shown, usual
         self.done = 0.0
         self._begun = time.perf_counter()
@@ -179,14 +179,14 @@ class Trainer:
         loss, any_asked, self.progress.elapsed = self.processes.sums(mine, self.device)
         return loss / self.processes.world, any_asked > 0
 
-    def _update(self, factor: float) -> tuple[float | None, dict[str, Sizes] | None]:
+    def _update(self, factor: float) -> tuple[float | None, dict[str, LayerStats] | None]:
         """Clip and update; gives the gradient's norm where reading it costs nothing, and now and then each layer's."""
         gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
         norm = None
         if self.scaled:
             torch._foreach_mul_(gradients, 1 / self.progress.loss_scale)
-        if self.scales is not None:
-            self.scales.before(self.progress.step + 1)
+        if self.layer_stats is not None:
+            self.layer_stats.before(self.progress.step + 1)
         if self.settings.clip is not None or self.scaled:
             norm = nn.utils.get_total_norm(gradients)
         if norm is None or not self.scaled or self.progress.scale_held(math.isfinite(norm)):
@@ -197,7 +197,7 @@ class Trainer:
             self.optimiser.step(factor)
             self.progress.averaged = self.average.update(self.progress.averaged)
         self.optimiser.zero()
-        layers = None if self.scales is None else self.scales.after()
+        layers = None if self.layer_stats is None else self.layer_stats.after()
         return float(norm) if norm is not None and norm.device.type == "cpu" else None, layers
 
     def _fail(self, what: str) -> NoReturn:
@@ -211,11 +211,12 @@ class Trainer:
         found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in pieces)
         culprit = next(filter(None, found), "none when computed again")
         rows = rows_not_finite(self.model, batch.size, lambda row: self._plain_loss(batch.rows(row, row + 1)))
-        broke = Broke(step, what, culprit, step + 1, rows, self.shown(batch, rows[0]) if rows else "", batch.size, lr)
+        example = self.shown(batch, rows[0]) if rows else ""
+        diverged = Diverged(step, what, culprit, step + 1, rows, example, batch.size, lr)
         if self.processes.first and self.saved == step:
-            self.keeper.forget(step)
-        self.listen(broke)
-        raise TrainingFailed(broke.line)
+            self.checkpointer.forget(step)
+        self.listen(diverged)
+        raise TrainingFailed(diverged.line)
 
     def _plain_loss(self, piece: Batch) -> Tensor:
         with self.precision.autocast():
@@ -264,7 +265,8 @@ class Trainer:
         """Where nothing is held out to judge weights by, those of this step."""
         with self.average.in_use():
             if self.processes.first:
-                self.keeper.best(take_weights(self.model), Evaluation({}, "", lower_is_better=True), self.progress.step)
+                nothing = Evaluation({}, "", lower_is_better=True)
+                self.checkpointer.best(take_weights(self.model), nothing, self.progress.step)
 
     def _judge(self, evaluation: Evaluation, score: float) -> None:
         """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""
@@ -273,7 +275,7 @@ class Trainer:
         if better:
             progress.best_score, progress.best_step, progress.since_best = score, progress.step, 0
             if self.processes.first:
-                self.keeper.best(take_weights(self.model), evaluation, progress.step)
+                self.checkpointer.best(take_weights(self.model), evaluation, progress.step)
         else:
             progress.since_best += 1
         self.listen(Validated(progress.step, evaluation, better))
@@ -283,7 +285,7 @@ class Trainer:
         step = self.progress.step
         if self.settings.keep_checkpoints and self.processes.first and (last or due(step, self.total)):
             with self.average.in_use():
-                self.keeper.moment(take_weights(self.model), step, self.total)
+                self.checkpointer.moment(take_weights(self.model), step, self.total)
 
     def _checkpoint(self) -> None:
         if self.saved == self.progress.step:
@@ -292,5 +294,5 @@ class Trainer:
         if self.processes.first:
             weights, average = take_weights(self.model), self.average.state()
             snapshot = Snapshot(weights, self.optimiser.state(), self.progress, average)
-            self.listen(Checkpointed(self.progress.step, self.keeper.checkpoint(snapshot)))
+            self.listen(Checkpointed(self.progress.step, self.checkpointer.checkpoint(snapshot)))
         self.processes.wait()

@@ -1,11 +1,8 @@
 """All that going on with a run needs."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from torch import Tensor
-
-from glassformer.tasks.base import Evaluation
 
 SCALE_GROWS_AFTER = 2000
 """fp16: updates without overflow after which the loss is scaled up again."""
@@ -54,17 +51,3 @@ class Snapshot:
     progress: Progress
     average: dict[str, Tensor] = field(default_factory=dict)
     """The average of the weights; empty: there is none."""
-
-
-class Keeper(Protocol):
-    """Who keeps checkpoints and the best weights; the loop knows no folders."""
-
-    def checkpoint(self, snapshot: Snapshot) -> str: ...
-
-    def forget(self, step: int) -> None:
-        """This step's checkpoint is no good."""
-
-    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
-
-    def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None:
-        """These weights are to be looked at later. `total`: updates in all, where that is known."""

@@ -1,4 +1,4 @@
-"""What goes through files must come back the same: weights, and a training that was interrupted."""
+"""What goes through files must come back the same: weights, a training that was interrupted, an export."""
 
 import contextlib
 import copy
@@ -11,15 +11,18 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.result import DoesNotApply, Found
-from glassformer.checks.subject import Subject, apart
+from glassformer.checks.result import Deviation, DoesNotApply
+from glassformer.checks.subject import Subject, relative_difference
 from glassformer.config.say import silent
 from glassformer.config.sections import TrainingSettings
+from glassformer.exchange.huggingface.export import is_huggingface, read_back
+from glassformer.exchange.onnx.parts import OnnxModel, is_onnx
 from glassformer.families.load import load
 from glassformer.models.weights import take_weights
 from glassformer.runs.run import CARD, Run
+from glassformer.tasks.answers import Answers
+from glassformer.training.checkpointer import RunCheckpointer, restore
 from glassformer.training.events import Event, Stepped
-from glassformer.training.keeper import RunKeeper, restore
 from glassformer.training.loop import Trainer
 from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
@@ -28,12 +31,20 @@ KEPT, LOST, LAST = 2, 3, 4
 """The update that a checkpoint is made after, the one after which the training is stopped, and the last one."""
 LONG = 1000
 """Updates of a training that is laid out long enough for no validation to be due among the first few."""
+EXPORT = "export"
+"""Where in a run's folder an export would be."""
+
+READERS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Answers | None], nn.Module]]] = {
+    "onnxruntime": (is_onnx, lambda folder, answers: OnnxModel(folder)),
+    "what was imported again": (is_huggingface, read_back),
+}
+"""By what computes it: whether a folder holds such an export, and the model in it, called as the run's own."""
 
 
 @torch.inference_mode()
-def saved(subject: Subject) -> Found:
+def check_saved(subject: Subject) -> Deviation:
     """The weights written to a folder, and read back from it into a new model."""
-    own = copy.deepcopy(subject.own) if isinstance(subject.own, nn.Module) else subject.own
+    own = copy.deepcopy(subject.own_model) if isinstance(subject.own_model, nn.Module) else subject.own_model
     with tempfile.TemporaryDirectory() as folder:
         for name in (CARD, "tokenizer.json", "target_tokenizer.json"):
             if (subject.loaded.run.path / name).is_file():
@@ -41,18 +52,18 @@ def saved(subject: Subject) -> Found:
         run = Run(Path(folder))
         run.write_weights(take_weights(subject.model))
         again = load(run, str(subject.device), model=own).model
-    return Found(apart(subject.each(), subject.each(model=again)), "scores with weights as they are and read back")
+    difference = relative_difference(subject.scores(), subject.scores(model=again))
+    return Deviation(difference, "scores with weights as they are and read back")
 
 
-def resumed(subject: Subject) -> Found:
+def check_resumed(subject: Subject) -> Deviation:
     """A few updates on from the run's weights, in one go, and stopped on the way."""
     if subject.prepared is None:
         raise DoesNotApply(subject.missing)
     settings = subject.loaded.config.training
-    total = total_steps(settings, subject.prepared.task)
     settings = replace(
         settings,
-        steps=max(LONG, total or 0),
+        steps=max(LONG, total_steps(settings, subject.prepared.task) or 0),
         epochs=None,
         minutes=None,
         compile="off",
@@ -60,26 +71,51 @@ def resumed(subject: Subject) -> Found:
         validate_every=None,
         keep_checkpoints=False,
     )
-    straight = _trained(subject, settings, LAST)
+    straight = _train(subject, settings, LAST)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder))
-        _trained(subject, settings, LOST, run)
+        _train(subject, settings, LOST, run)
         checkpoint = run.newest_checkpoint(silent)
         assert checkpoint is not None
-        went_on = _trained(subject, settings, LAST, run, restore(*checkpoint))
+        went_on = _train(subject, settings, LAST, run, restore(*checkpoint))
     if straight.keys() != went_on.keys():
-        return Found(torch.inf, "the two trainings ended with other tensors")
-    return Found(
-        apart(list(straight.values()), [went_on[name] for name in straight]),
+        return Deviation(torch.inf, "the two trainings ended with other tensors")
+    return Deviation(
+        relative_difference(list(straight.values()), [went_on[name] for name in straight]),
         f"weights and the optimiser's memory after {LAST} updates, in one go and stopped after {LOST}",
     )
+
+
+@torch.inference_mode()
+def check_exported(subject: Subject) -> Deviation:
+    """The scores of examples, alone and padded together, of the run and of what it was exported to."""
+    loaded, calls = subject.loaded, subject.calls
+    folder = loaded.run.path / EXPORT
+    if not folder.exists():
+        raise DoesNotApply("not exported")
+    answers = loaded.family.read_processor(loaded.run, loaded.config).answers
+    models = {name: read(folder, answers) for name, (holds, read) in READERS.items() if holds(folder)}
+    if not models:
+        raise DoesNotApply(f"nothing is known of how to read {folder}")
+    batch = subject.batch(calls) if subject.token_places else None
+
+    def scores(model: nn.Module | None = None) -> list[Tensor]:
+        together = [] if batch is None else subject.batch_scores(batch, calls, model)
+        return [*subject.scores(model=model), *together]
+
+    difference = max(relative_difference(scores(), scores(model)) for model in models.values())
+    together = ", alone and padded together" if batch is not None else ""
+    return Deviation(difference, f"the scores of {len(calls)} examples{together}, here and by {', '.join(models)}")
+
+
+# --- a training that is stopped ---
 
 
 class _Stopped(Exception):
     pass
 
 
-def _trained(
+def _train(
     subject: Subject, settings: TrainingSettings, last: int, run: Run | None = None, snapshot: Snapshot | None = None
 ) -> dict[str, Tensor]:
     """What a training holds after so many updates; it is stopped there, as by a kill."""
@@ -90,7 +126,7 @@ def _trained(
             subject.prepared.task,
             settings,
             device=subject.device,
-            keeper=RunKeeper(run or Run(Path(folder)), keep=1),
+            checkpointer=RunCheckpointer(run or Run(Path(folder)), keep=1),
             listen=_stop_after(last),
             resume=snapshot,
         )

@@ -1,7 +1,8 @@
-"""Keeps checkpoints, the best weights and moments on the way in the run's folder."""
+"""Who keeps checkpoints, the best weights and moments on the way; of a run, in its folder."""
 
 import dataclasses
 from collections.abc import Callable
+from typing import Protocol
 
 from torch import Tensor
 
@@ -12,7 +13,21 @@ from glassformer.tasks.base import Evaluation
 from glassformer.training.snapshot import Progress, Snapshot
 
 
-class RunKeeper:
+class Checkpointer(Protocol):
+    """Who keeps checkpoints and the best weights; the loop knows no folders."""
+
+    def checkpoint(self, snapshot: Snapshot) -> str: ...
+
+    def forget(self, step: int) -> None:
+        """This step's checkpoint is no good."""
+
+    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
+
+    def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None:
+        """These weights are to be looked at later. `total`: updates in all, where that is known."""
+
+
+class RunCheckpointer:
     """`first` is called before a checkpoint is written: what it stands for must be logged, or a run that is killed
     right after it would go on with a hole in its log.
     """

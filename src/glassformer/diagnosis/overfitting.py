@@ -1,4 +1,4 @@
-"""Learning by heart, and stopping too early."""
+"""Overfitting, and stopping too early."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ COUNTS = 0.25
 """Of what guessing costs: a smaller gap is none, however small the training loss."""
 
 
-def rising(
+def overfitting(
     validations: Sequence[Mapping[str, Any]],
     primary: str,
     advise: Advice,
@@ -59,7 +59,9 @@ def rising(
     return Finding("overfitting", step, WARNING if worse else NOTE, words, advise.by_heart(), numbers)
 
 
-def gap(training: float, validation: float, guessing: float | None, advise: Advice, step: int) -> Finding | None:
+def generalisation_gap(
+    training: float, validation: float, guessing: float | None, advise: Advice, step: int
+) -> Finding | None:
     """The loss of one model on what it learned from, and on what was held out; both without dropout and smoothing."""
     wide = validation - training
     if training >= NARROW * validation or wide < COUNTS * (guessing if guessing is not None else validation):
@@ -71,7 +73,7 @@ def gap(training: float, validation: float, guessing: float | None, advise: Advi
     return Finding("gap", step, NOTE, words, advise.by_heart(), {"training": training, "validation": validation})
 
 
-def still_falling(
+def stopped_too_early(
     validations: Sequence[Mapping[str, Any]], guessing: float | None, advise: Advice, step: int
 ) -> Finding | None:
     """Whether the validation loss was still on its way down when the budget was spent; two validations can tell."""

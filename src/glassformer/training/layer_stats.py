@@ -14,8 +14,8 @@ RECURRENT = re.compile(r"^(.*?)\.?[a-z_]+_l(\d+)(_reverse)?$")
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Of one layer, each the root of the mean square over its weights."""
+class LayerStats:
+    """The gradient, the weights and the update of one layer, each as the root of the mean square over its weights."""
 
     gradient: float
     """Before clipping."""
@@ -41,7 +41,7 @@ def layer_of(name: str) -> str:
     return ".".join(parts[: max(1, min(len(parts) - 1, 2))])
 
 
-class Scales:
+class LayerStatsRecorder:
     """Measures a model's layers around an update; it changes nothing."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -60,7 +60,7 @@ class Scales:
             self._before = self._squares(gradients), {name: self.weights[name].detach().clone() for name in gradients}
 
     @torch.no_grad()
-    def after(self) -> dict[str, Sizes] | None:
+    def after(self) -> dict[str, LayerStats] | None:
         """After the update; None where this step is not measured, or its numbers are not finite."""
         if self._before is None:
             return None
@@ -68,11 +68,11 @@ class Scales:
         self._before = None
         now = {name: self.weights[name].detach() for name in old}
         changes = dict(zip(old, torch._foreach_sub(list(now.values()), list(old.values())), strict=True))
-        found = (gradients, self._squares(now), self._squares(changes))
-        rows = torch.stack([torch.stack([part[layer] for part in found]) for layer in gradients]).sqrt().tolist()
-        sizes = {layer: Sizes(*row) for layer, row in zip(gradients, rows, strict=True)}
+        squares = (gradients, self._squares(now), self._squares(changes))
+        rows = torch.stack([torch.stack([part[layer] for part in squares]) for layer in gradients]).sqrt().tolist()
+        stats = {layer: LayerStats(*row) for layer, row in zip(gradients, rows, strict=True)}
         finite = all(value < float("inf") for row in rows for value in row)
-        return sizes if finite else None
+        return stats if finite else None
 
     def _squares(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The mean square of each layer."""

@@ -1,0 +1,89 @@
+"""The checks by name, and what each may differ by."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+
+from glassformer.checks import NAMES
+from glassformer.checks.cache import check_cached
+from glassformer.checks.command_line import check_stdin
+from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApply
+from glassformer.checks.saving import check_exported, check_resumed, check_saved
+from glassformer.checks.scores import check_batched, check_looked_at, check_padded
+from glassformer.checks.subject import Subject
+from glassformer.config.errors import Misuse
+from glassformer.config.names import unknown
+from glassformer.config.say import Say
+from glassformer.exchange.comparison import TOLERANCE
+
+ROUNDING = 2e-5
+"""What the order of sums may do to scores, as a share of the largest."""
+TRAINED_ELSEWHERE = 1e-2
+"""And to weights after a few updates, where a device adds up in no fixed order."""
+
+CHECKS: dict[str, Callable[[Subject], Deviation]] = {
+    "cached": check_cached,
+    "batched": check_batched,
+    "padded": check_padded,
+    "looked-at": check_looked_at,
+    "saved": check_saved,
+    "resumed": check_resumed,
+    "exported": check_exported,
+    "stdin": check_stdin,
+}
+ANOTHER_PROGRAM = {"exported": TOLERANCE}
+"""What is computed by other kernels than torch's may differ by more."""
+EXACT = {"looked-at", "saved", "resumed"}
+"""What a CPU computes bit for bit."""
+
+
+def choose_checks(only: str | Iterable[str] | None) -> list[str]:
+    """Their names in the order in which they are made; `only`: some of them."""
+    if only is None:
+        return list(CHECKS)
+    names = [name.strip() for name in only.split(",")] if isinstance(only, str) else list(only)
+    for name in names:
+        if name not in CHECKS:
+            raise Misuse(unknown("check", name, CHECKS))
+    return [name for name in CHECKS if name in names]
+
+
+def run_checks(subject: Subject, names: Iterable[str], say: Say) -> Checks:
+    checked = []
+    with _full_precision(subject.device):
+        for name in names:
+            say(f"{NAMES[name]} …")
+            checked.append(_run_check(name, subject))
+    return Checks(str(subject.loaded.run.path), str(subject.device), checked)
+
+
+def _run_check(name: str, subject: Subject) -> CheckResult:
+    """A check that breaks down has failed: one line says of what."""
+    tolerance = ANOTHER_PROGRAM.get(name, ROUNDING)
+    if name in EXACT:
+        elsewhere = TRAINED_ELSEWHERE if name == "resumed" else ROUNDING
+        tolerance = 0.0 if subject.device.type == "cpu" else elsewhere
+    try:
+        deviation = CHECKS[name](subject)
+    except DoesNotApply as why:
+        return CheckResult(NAMES[name], None, tolerance, None, str(why))
+    except Exception as error:
+        line = next(iter(str(error).strip().splitlines()), "")
+        return CheckResult(NAMES[name], None, tolerance, False, f"{type(error).__name__}: {line}".rstrip(": "))
+    return CheckResult(NAMES[name], deviation.difference, tolerance, deviation.difference <= tolerance, deviation.words)
+
+
+@contextlib.contextmanager
+def _full_precision(device: torch.device) -> Iterator[None]:
+    """A GPU may round matrix products to fewer digits: here it must not."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)

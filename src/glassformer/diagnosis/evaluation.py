@@ -1,0 +1,234 @@
+"""What a trained model shows on what is held out: enough of it, and better than guessing; and what it shows inside."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from glassformer.diagnosis.advice import Advice, joined
+from glassformer.diagnosis.facts import TrainingFacts
+from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
+from glassformer.diagnosis.outputs import class_collapse, ignored_source, output_collapse
+from glassformer.diagnosis.overfitting import generalisation_gap
+from glassformer.diagnosis.units import attention_heads, dead_units, saturated_units
+from glassformer.families.base import Family, Prepared
+from glassformer.families.labelling import LabellingFamily
+from glassformer.families.translation import TranslationFamily
+from glassformer.statistics.intervals import share_interval, weighted_mean_interval
+from glassformer.statistics.paired import difference, mcnemar
+from glassformer.tasks.base import Evaluation
+from glassformer.training.finding import NOTE, WARNING, Finding
+
+WIDE_SHARE = 0.05
+"""Half of the interval of an accuracy: what two models must differ by to be told apart."""
+WIDE_LOSS = 0.1
+"""The same of a loss, as a part of it."""
+ENOUGH = 20
+"""Examples: of fewer, even a good model cannot be told from one that knows nothing."""
+CHANCE = 0.05
+"""How often chance alone may show as much, for a difference to be none."""
+
+Records = Sequence[Mapping[str, Any]]
+Claim = tuple[str, dict[str, Any]]
+"""Words, and the numbers in them."""
+
+
+# --- by family ---
+
+
+@singledispatch
+def evaluation_findings(
+    family: Family, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
+) -> Iterator[Finding | None]:
+    """What an evaluation on the validation part shows."""
+    metrics, records = evaluation.metrics, evaluation.records
+    yield small_validation(records, family.noun, facts.advise, step)
+    yield no_better_than_chance(metrics, records, facts.guessing, facts.advise, step)
+
+
+@evaluation_findings.register
+def _(
+    family: TranslationFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
+) -> Iterator[Finding | None]:
+    records, advise = evaluation.records, facts.advise
+    yield from evaluation_findings.dispatch(Family)(family, prepared, evaluation, facts, step)
+    yield output_collapse(records, advise, step) or ignored_source(records, advise, step)
+
+
+@evaluation_findings.register
+def _(
+    family: LabellingFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
+) -> Iterator[Finding | None]:
+    task: Any = prepared.task
+    metrics, records, advise = evaluation.metrics, evaluation.records, facts.advise
+    counts = family.class_counts(task)
+    largest = max(counts, key=counts.__getitem__, default=None)
+    yield small_validation(records, task.noun, advise, step, sum(len(part) for part in task.parts.values()))
+    yield no_better_than_chance(metrics, records, facts.guessing, advise, step, largest)
+    if "confusion" in evaluation.details:
+        confusion = evaluation.details["confusion"]
+        yield from class_collapse(confusion["labels"], confusion["matrix"], advise, step)
+
+
+def model_findings(
+    model: nn.Module, prepared: Prepared, evaluation: Evaluation | None, facts: TrainingFacts, step: int
+) -> Iterator[Finding | None]:
+    """What the weights show that the run ends with. `evaluation`: theirs on the validation part, if there is one."""
+    task, advise = prepared.task, facts.advise
+    model.eval()
+    with torch.random.fork_rng(devices=[]):
+        learned = training_loss(model, task)
+        if learned is not None and evaluation is not None and "loss" in evaluation.metrics:
+            yield generalisation_gap(learned, evaluation.metrics["loss"], facts.guessing, advise, step)
+        yield dead_units(dead_shares(model, task), advise, step)
+        yield from attention_heads(head_entropies(model, task), advise, step)
+        yield saturated_units(saturated_shares(model, task), advise, step)
+
+
+# --- enough of it ---
+
+
+def small_validation(records: Records, noun: str, advise: Advice, step: int, rows: int | None = None) -> Finding | None:
+    """Too few examples to tell one score from another, by answers, losses or errors. `rows`: of all parts together."""
+    if not records:
+        return None
+    first, advice = records[0], advise.more_held_out(rows)
+    if "predicted" in first and "label" in first:
+        right = sum(one["predicted"] == one["label"] for one in records)
+        return _small_share(right, len(records), noun, advice, step)
+    if "tokens" in first and "loss" in first:
+        judged = [one for one in records if one["tokens"]]
+        tokens = [float(one["tokens"]) for one in judged]
+        return _small_loss([one["loss"] / one["tokens"] for one in judged], tokens, noun, advice, step)
+    if "labels" in first and "loss" in first:
+        return _small_loss([one["loss"] for one in records], [1.0] * len(records), noun, advice, step)
+    if "error" in first:
+        return _small_loss([one["error"] ** 2 for one in records], [1.0] * len(records), noun, advice, step)
+    return None
+
+
+def _small_share(right: int, of: int, noun: str, advice: str, step: int) -> Finding | None:
+    """`right` of so many answers. `advice`: what would tell more."""
+    interval = share_interval(right, of)
+    half = (interval.high - interval.low) / 2
+    if half <= WIDE_SHARE:
+        return None
+    words = (
+        f"Validation has {of:,} {noun}s: its accuracy, {interval.value:.3f}, is known to ± {half:.2f} (from "
+        f"{interval.low:.2f} to {interval.high:.2f}); smaller differences between models or updates mean nothing."
+    )
+    numbers = {"right": right, "of": of, "low": interval.low, "high": interval.high}
+    return Finding("small-validation", step, NOTE, words, advice, numbers)
+
+
+def _small_loss(losses: Sequence[float], weights: Sequence[float], noun: str, advice: str, step: int) -> Finding | None:
+    """The mean loss over examples that count as many tokens each as `weights` say."""
+    if len(losses) < 2 or not sum(weights) > 0:
+        return None
+    interval = weighted_mean_interval(list(losses), list(weights))
+    half = (interval.high - interval.low) / 2
+    if interval.value <= 0 or half <= WIDE_LOSS * interval.value:
+        return None
+    words = (
+        f"Validation has {len(losses):,} {noun}s: its loss, {interval.value:.3g}, is known to ± {half:.2g} "
+        f"({half / interval.value:.0%}); smaller differences between models or updates mean nothing."
+    )
+    numbers = {"value": interval.value, "low": interval.low, "high": interval.high, "of": len(losses)}
+    return Finding("small-validation", step, NOTE, words, advice, numbers)
+
+
+# --- better than guessing ---
+
+
+def no_better_than_chance(
+    metrics: Mapping[str, float],
+    records: Records,
+    guessing: float | None,
+    advise: Advice,
+    step: int,
+    largest: str | None = None,
+) -> Finding | None:
+    """Whether what was learned is better than knowing nothing. `largest`: the class that most of training have."""
+    claim = _against_chance(metrics, records, guessing, largest)
+    if claim is None:
+        return None
+    longer, other = f"a longer training ({advise.longer()})", "another model (glassformer compare)"
+    tries = joined(longer, advise.more_blocks(), other, advise.another_rate())
+    advice = f"{tries}; whether labels belong to their examples (glassformer data show)"
+    return Finding("no-better", step, WARNING, claim[0], advice, claim[1])
+
+
+def _against_chance(
+    metrics: Mapping[str, float], records: Records, guessing: float | None, largest: str | None
+) -> Claim | None:
+    """Accuracy against always saying the largest class, F1 against the most frequent labels, R² against 0, a loss
+    against that of guessing evenly.
+    """
+    if "accuracy" in metrics and "majority" in metrics:
+        return _paired(records, largest) if largest is not None else _alone(metrics, len(records))
+    if "majority_micro_f1" in metrics:
+        found, always = metrics["micro_f1"], metrics["majority_micro_f1"]
+        if len(records) < ENOUGH or found > always:
+            return None
+        words = f"Micro F1 is {found:.3f} on validation; always saying the most frequent labels has {always:.3f}."
+        return words, {"micro_f1": found, "majority": always}
+    if "r2" in metrics:
+        return _numbers(metrics["r2"], records)
+    if guessing is None or metrics.get("loss", 0.0) < guessing:
+        return None
+    words = f"The validation loss is {metrics['loss']:.3g}, and guessing evenly costs {guessing:.3g}."
+    return words, {"loss": metrics["loss"], "guessing": guessing}
+
+
+def _paired(records: Records, largest: str) -> Claim | None:
+    """Both on the same examples: only those count on which one is right and the other wrong."""
+    right = np.array([one["predicted"] == one["label"] for one in records])
+    always = np.array([one["label"] == largest for one in records])
+    if len(records) < ENOUGH:
+        return None
+    test, accuracy, share = mcnemar(right, always), float(right.mean()), float(always.mean())
+    if accuracy > share and test.p < CHANCE:
+        return None
+    what = "cannot be told from" if test.p >= CHANCE else "is below"
+    words = (
+        f"Validation accuracy {accuracy:.3f} (over {len(records):,}) {what} that of always saying '{largest}', "
+        f"{share:.3f}: {test.only_first:,} examples only the model has right, {test.only_second:,} it alone has wrong "
+        f"(p = {test.p:.2g})."
+    )
+    return words, {"accuracy": accuracy, "majority": share, "p": test.p}
+
+
+def _alone(metrics: Mapping[str, float], count: int) -> Claim | None:
+    """Where the largest class is not known by name: the interval of the accuracy."""
+    right, always = metrics["accuracy"], metrics["majority"]
+    interval = share_interval(round(right * count), count)
+    if count < ENOUGH or interval.low > always:
+        return None
+    words = (
+        f"Validation accuracy {right:.3f} (from {interval.low:.2f} to {interval.high:.2f}, over {count:,}) "
+        f"cannot be told from that of always saying the largest class, {always:.3f}."
+    )
+    return words, {"accuracy": right, "low": interval.low, "majority": always}
+
+
+def _numbers(r2: float, records: Records) -> Claim | None:
+    """Squared errors against those of always saying the mean, on the same examples."""
+    if len(records) < ENOUGH:
+        return None
+    true = np.array([one["number"] for one in records])
+    wrong, spread = np.array([one["error"] for one in records]) ** 2, (true - true.mean()) ** 2
+    if not spread.any():
+        return None
+    gain = difference(spread[None], wrong[None])
+    low, high = gain.low / spread.mean(), gain.high / spread.mean()
+    if low > 0:
+        return None
+    what = "cannot be told from 0" if high >= 0 else "is below 0"
+    words = (
+        f"R² is {r2:.3f} on validation (from {low:.2f} to {high:.2f}, over {len(records):,}), which {what}: always "
+        f"saying the mean {'may be' if high >= 0 else 'would be'} as good."
+    )
+    return words, {"r2": r2, "low": float(low), "high": float(high), "p": gain.p}

@@ -1,0 +1,168 @@
+"""The loss of a training: no longer finite, too high or too low at first, flat, or with spikes."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.diagnosis.advice import Advice, joined
+from glassformer.training.events import Diverged
+from glassformer.training.finding import PROBLEM, WARNING, Finding
+
+# --- divergence ---
+
+
+def divergence(event: Diverged, advise: Advice) -> Finding:
+    """Numbers that are no longer finite: where it began."""
+    words = joined(f"{event.what}: it began in {event.tensor}", event.where.removesuffix("; ")) + "."
+    advice = joined(f"--resume --lr {event.lr:.1g}", advise.clip(), advise.warmup())
+    if len(event.rows) == 1 and not event.tensor.startswith("parameter"):
+        advice = f"look at that example (glassformer data check); else {advice}"
+    numbers = {"tensor": event.tensor, "batch": event.batch, "rows": list(event.rows), "example": event.example}
+    return Finding("not-finite", event.batch, PROBLEM, words[0].upper() + words[1:], advice, numbers)
+
+
+# --- the first loss ---
+
+ABOVE, FAR_ABOVE = 1.5, 3.0
+"""Times what guessing evenly costs. Small first weights give nearly 1."""
+BELOW = 0.5
+"""Before the first update nothing can be known, but for what the first weights bring along."""
+SQUARED_ABOVE = 5.0
+"""The same of squared errors: a small batch may hold an outlier or two."""
+
+
+def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, squared: bool = False) -> Finding | None:
+    """A model that knows nothing yet should be as surprised as one that guesses evenly. `expected`: the loss of
+    guessing; `guess`: that in words, such as 'ln of 4,096 tokens'.
+    """
+    numbers = {"loss": loss, "expected": expected}
+    ratio = loss / expected
+    if ratio > (SQUARED_ABOVE if squared else ABOVE):
+        severe = PROBLEM if ratio > (2 * SQUARED_ABOVE if squared else FAR_ABOVE) else WARNING
+        words = (
+            f"The first loss is {loss:.2f}, {ratio:.1f} times that of guessing ({guess}, {expected:.2f}): the first "
+            "weights make the model sure of wrong answers."
+        )
+        advice = joined(
+            advise.put("model.initialisation", "zero"),
+            advise.put("model.embed_scale", False),
+            "of one's own model, a smaller last layer",
+        )
+        return Finding("first-loss", 1, severe, words, f"smaller first weights: {advice}", numbers)
+    if ratio < BELOW and not squared:
+        words = (
+            f"The first loss is {loss:.2f}, {ratio:.2f} of what guessing costs ({guess}, {expected:.2f}): before the "
+            "first update the model already knows, so its answer may stand in what it reads."
+        )
+        advice = joined(
+            "look for a column that repeats the label, for text that holds it", advise.put("model.mask", True)
+        )
+        return Finding("first-loss", 1, WARNING, words, advice, numbers)
+    return None
+
+
+# --- an answer that is read ---
+
+TOO_GOOD = 0.1
+"""Bits per byte. The best language models there are need 0.6 or more for text they have not seen."""
+
+
+def missing_causal_mask(step: int) -> Finding:
+    """A language model without its mask."""
+    words = "model.mask is false: every token sees the one it is to predict, so loss and perplexity mean nothing."
+    return Finding("leak", step, PROBLEM, words, "--model.mask true", {"mask": False})
+
+
+def too_good_loss(bits: float, advise: Advice, step: int) -> Finding | None:
+    if bits >= TOO_GOOD:
+        return None
+    words = (
+        f"{bits:.3f} bits per byte on validation text are too few to be true (large models need 0.6 and more): the "
+        "model reads its answer, or has seen this text in training."
+    )
+    advice = joined(advise.put("model.mask", True), "look for repeated documents with glassformer data check")
+    return Finding("leak", step, WARNING, words, advice, {"bits_per_byte": bits})
+
+
+# --- a loss that does not fall ---
+
+ENOUGH_UPDATES = 30
+"""Updates, below which one cannot tell a fall from chance."""
+LARGE_FALL, SMALL_FALL = 0.05, 0.005
+"""Of the first loss: a fall as large as this is one, whatever chance may do; one below the other is none."""
+SURE = 2.0
+"""Standard errors beyond which a fall in between is no chance."""
+
+
+def flat_loss(losses: Sequence[float], done: float, advise: Advice) -> Finding | None:
+    """`losses` of every update so far, `done` of the budget."""
+    count = len(losses)
+    if count < ENOUGH_UPDATES:
+        return None
+    first, last = np.array(losses[: count // 3]), np.array(losses[-(count // 3) :])
+    fall = float(first.mean() - last.mean())
+    chance = math.sqrt(first.var(ddof=1) / len(first) + last.var(ddof=1) / len(last))
+    share = fall / abs(float(first.mean())) if first.any() else 0.0
+    if share >= LARGE_FALL or (share >= SMALL_FALL and fall > SURE * chance):
+        return None
+    words = (
+        f"The loss does not fall: {first.mean():.4g} over the first {len(first)} updates, {last.mean():.4g} over the "
+        f"last {len(last)} of {count:,}, which are {done:.0%} of the budget."
+    )
+    advice = (
+        f"{advise.another_rate()}; a smaller or another model; whether labels belong to their texts (glassformer data "
+        "show)"
+    )
+    numbers = {"first": float(first.mean()), "last": float(last.mean()), "chance": chance, "done": done}
+    return Finding("flat", count, WARNING, words, advice, numbers)
+
+
+# --- a learning rate that is too high ---
+
+BEFORE = 20
+"""Updates that a spike is measured against."""
+SPIKE, FEW_SPIKES = 8.0, 3
+"""Spreads above the middle of the updates before it make a spike; so many spikes are no chance."""
+LARGE_SPIKE = 1.5
+"""Times that middle: a spike that small is none, however quiet it was before."""
+HIGH = 0.5
+"""Of the first losses: where next to nothing is left to learn, one odd example is a spike of no account."""
+WORSE = 1.2
+"""Times the first losses: where a training ends above them, it has come apart."""
+
+
+def loss_spikes(losses: Sequence[float]) -> list[int]:
+    """The updates whose loss stands far above those just before; two within a few updates are one."""
+    spikes: list[int] = []
+    least = HIGH * float(np.median(losses[:5]))
+    for place in range(BEFORE, len(losses)):
+        if losses[place] < least:
+            continue
+        before = np.array(losses[place - BEFORE : place])
+        middle = float(np.median(before))
+        spread = 1.4826 * float(np.median(np.abs(before - middle)))
+        high = losses[place] > max(middle + SPIKE * spread, LARGE_SPIKE * middle, middle + least)
+        if high and (not spikes or place + 1 - spikes[-1] > BEFORE):
+            spikes.append(place + 1)
+    return spikes
+
+
+def learning_rate_too_high(losses: Sequence[float], advise: Advice, step: int) -> Finding | None:
+    if len(losses) < 2 * BEFORE:
+        return None
+    first, last = float(np.median(losses[:5])), float(np.median(losses[-BEFORE:]))
+    rate, advice = advise.rate, joined(advise.lower_rate(), advise.warmup(), advise.clip())
+    if last > WORSE * first:
+        words = (
+            f"The loss has risen, from {first:.3g} to {last:.3g} over the last {BEFORE} updates: the rate is too high."
+        )
+        return Finding("rate-high", step, PROBLEM, words, advice, {"first": first, "last": last, "lr": rate})
+    spikes = loss_spikes(losses)
+    if len(spikes) < max(FEW_SPIKES, len(losses) // 500):
+        return None
+    words = (
+        f"The loss jumped {len(spikes)} times to over {LARGE_SPIKE:g} times what it was before (first at step "
+        f"{spikes[0]:,}, last at step {spikes[-1]:,}): the rate is too high for some batches."
+    )
+    return Finding("rate-high", step, WARNING, words, advice, {"jumps": spikes[:20], "count": len(spikes), "lr": rate})
