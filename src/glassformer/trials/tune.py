@@ -17,9 +17,8 @@ from glassformer.families.settings import with_vectors
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import RUNS, Run
 from glassformer.training.events import Listener
-from glassformer.trials.divided import divided
-from glassformer.trials.given import count_of
 from glassformer.trials.results.metrics import titled
+from glassformer.trials.settings import check_split, count_of
 from glassformer.verbs.train import train
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ def _check_times(**given: Any) -> None:
 def _divided_once(search: "Search") -> None:
     """What every trial would refuse of the data is refused before the first."""
     said = {**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]}
-    divided(*infer_config({}, with_vectors(said, said), silent))
+    check_split(*infer_config({}, with_vectors(said, said), silent))
 
 
 def _models(model: str | Sequence[str] | None) -> list[str]:

@@ -1,6 +1,7 @@
 """Trainings in processes of their own, some at a time: a crash, or a kill by the system, is the end of one of them."""
 
 import contextlib
+import inspect
 import json
 import os
 import queue
@@ -15,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+from glassformer.config.presets import OWN_TASKS
+from glassformer.families.base import FAMILIES
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.running.folder import LOG, OUTCOME, Folder
 
@@ -23,8 +26,8 @@ GRACE = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Happened:
-    """Something happened to one of the cells."""
+class CellEvent:
+    """Something that happened to one of the cells."""
 
     cell: Cell
     what: str
@@ -35,11 +38,11 @@ class Happened:
     score: float | None = None
     """The primary metric: of a validation, or at the end."""
     name: str = ""
-    """Of that metric."""
+    """The metric's name."""
     error: str | None = None
 
 
-Hears = Callable[[Happened], None]
+CellListener = Callable[[CellEvent], None]
 
 
 @dataclass
@@ -54,7 +57,9 @@ class _Job:
 class Engine:
     """Does cells. `threads`: of each process."""
 
-    def __init__(self, folder: Folder, part: str, *, jobs: int, threads: int, lock: IO[str], hear: Hears) -> None:
+    def __init__(
+        self, folder: Folder, part: str, *, jobs: int, threads: int, lock: IO[str], hear: CellListener
+    ) -> None:
         self.folder = folder
         self.part = part
         self.jobs = jobs
@@ -89,7 +94,7 @@ class Engine:
             return None, None
 
     def _begin(self, cell: Cell) -> None:
-        folder = self.folder.begin(cell, self.part, self.threads)
+        folder = self.folder.begin(cell, part=self.part, threads=self.threads, families=own_families())
         threads = str(self.threads)
         log = (folder / LOG).open("ab")
         process = subprocess.Popen(
@@ -106,7 +111,7 @@ class Engine:
         job = _Job(cell, folder, process, log)
         self.running.append(job)
         threading.Thread(target=self._read, args=(job,), daemon=True).start()
-        self.hear(Happened(cell=cell, what="begun"))
+        self.hear(CellEvent(cell=cell, what="begun"))
 
     def _read(self, job: _Job) -> None:
         """In a thread of its own: its lines, and None at their end."""
@@ -123,7 +128,7 @@ class Engine:
             return
         job.done = float(event.get("done", job.done))
         self.hear(
-            Happened(
+            CellEvent(
                 cell=job.cell,
                 what=str(event["event"]),
                 done=job.done,
@@ -141,10 +146,10 @@ class Engine:
             outcome = Outcome(cell=job.cell, error=_why(code, job.folder), threads=self.threads)
             outcome.write(job.folder / OUTCOME)
         if outcome.error is not None:
-            self.hear(Happened(cell=job.cell, what="failed", error=outcome.error))
+            self.hear(CellEvent(cell=job.cell, what="failed", error=outcome.error))
         else:
             score = outcome.metrics[outcome.primary]
-            self.hear(Happened(cell=job.cell, what="done", done=1.0, score=score, name=outcome.primary))
+            self.hear(CellEvent(cell=job.cell, what="done", done=1.0, score=score, name=outcome.primary))
         return outcome
 
     def _close(self, job: _Job) -> None:
@@ -166,6 +171,18 @@ class Engine:
                 job.process.kill()
                 job.process.wait()
             self._close(job)
+
+
+def own_families() -> list[dict[str, str]]:
+    """A person's own families, as a process needs them to know them too: each one's task, the file and name of its
+    class, and the task whose settings it has. What was typed at a prompt is in no file, and unknown there.
+    """
+    own = []
+    for task, like in OWN_TASKS.items():
+        kind = type(FAMILIES[task])
+        with contextlib.suppress(OSError, TypeError):
+            own.append({"task": task, "file": inspect.getfile(kind), "name": kind.__name__, "like": like})
+    return own
 
 
 def _why(code: int, folder: Path) -> str:

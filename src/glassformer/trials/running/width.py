@@ -11,7 +11,7 @@ from glassformer.config.say import Say
 from glassformer.families.base import Prepared
 from glassformer.families.build import build_model
 from glassformer.models.build import parameter_count
-from glassformer.trials.running.shared import Shared
+from glassformer.trials.running.shared_settings import SharedSettings
 
 NEAR = 0.15
 """So far from what is asked for, as a part of it, a model may be without a word."""
@@ -21,7 +21,7 @@ KEYS = ("model.width", "model.head_hidden")
 
 
 def width_for(
-    wanted: int, models: Mapping[str, Mapping[str, Any]], shared: Shared, say: Say
+    wanted: int, models: Mapping[str, Mapping[str, Any]], shared: SharedSettings, say: Say
 ) -> dict[str, tuple[str, int]]:
     """By model, the setting that decides its size and the value at which it has about `wanted` parameters.
 
@@ -51,7 +51,7 @@ def width_for(
     return found
 
 
-def _resolved(settings: Mapping[str, Any], shared: Shared) -> Config:
+def _resolved(settings: Mapping[str, Any], shared: SharedSettings) -> Config:
     kind = {"data.kind": shared.config.data.kind}
     return resolve({}, {**settings, "task": shared.config.task, **kind}, strict=False)
 

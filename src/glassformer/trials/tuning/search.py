@@ -15,7 +15,7 @@ from glassformer.families.settings import RUNS, read_config, with_vectors
 from glassformer.finetuning.begin import Beginning
 from glassformer.finetuning.source import weights_digest
 from glassformer.runs.run import Run
-from glassformer.trials.given import given_settings, refuse_set_here
+from glassformer.trials.settings import read_settings, refuse_reserved
 from glassformer.trials.tuning.space import Dimension, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
 
@@ -118,8 +118,8 @@ def plan_search(
     say: Say,
 ) -> Search:
     """From what a person asked for; looks at the data, to learn what it is for."""
-    given = {key: value for key, value in given_settings(data, config, settings).items() if value is not None}
-    refuse_set_here(given, "tune")
+    given = {key: value for key, value in read_settings(data, config, settings).items() if value is not None}
+    refuse_reserved(given, "tune")
     begun = Beginning.of(given)
     usual = "transformer" if begun is None else begun.encoder
     models = list(dict.fromkeys(models)) or [given.pop("model.encoder", usual)]

@@ -2,22 +2,19 @@
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from glassformer.trials.results.metrics import MEANS, QUALITY, titled
 from glassformer.trials.results.rounding import amount, duration, from_to, memory, rounded
 from glassformer.trials.results.rows import Row
+from glassformer.trials.results.summary import Summary
 from glassformer.trials.running.question import ABLATION
 
-if TYPE_CHECKING:
-    from glassformer.trials.results.comparison import Comparison
-
-
-WORDS = ("model", "remarks")
+TEXT_COLUMNS = ("model", "remarks")
 """Columns that hold no numbers."""
 
 
-def columns_of(comparison: "Comparison") -> list[str]:
+def columns_of(comparison: Summary) -> list[str]:
     first = next((row for row in comparison.rows if row.outcomes), None)
     of = "whole" if comparison.mode == ABLATION else "best"
     metric = titled(first.metric) if first else "score"
@@ -36,7 +33,7 @@ def columns_of(comparison: "Comparison") -> list[str]:
     ]
 
 
-def cells_of(comparison: "Comparison") -> list[list[str]]:
+def cells_of(comparison: Summary) -> list[list[str]]:
     """The table as it is read: numbers as far as they are known."""
     rows = []
     for row, behind in zip(comparison.rows, comparison.behind, strict=True):
@@ -47,7 +44,7 @@ def cells_of(comparison: "Comparison") -> list[list[str]]:
         rows.append(
             [
                 row.label,
-                row.told,
+                row.score_with_interval,
                 _of_all(row),
                 apart,
                 ", ".join(row.marks),
@@ -61,8 +58,8 @@ def cells_of(comparison: "Comparison") -> list[list[str]]:
     return rows
 
 
-def shown_columns(comparison: "Comparison") -> tuple[list[str], list[list[str]]]:
-    """Without columns that are empty in every row."""
+def filled_columns(comparison: Summary) -> tuple[list[str], list[list[str]]]:
+    """The table without columns that are empty in every row."""
     names, rows = columns_of(comparison), cells_of(comparison)
     kept = [place for place in range(len(names)) if any(row[place] for row in rows)]
     return [names[place] for place in kept], [[row[place] for place in kept] for row in rows]
@@ -79,26 +76,26 @@ def _updates(row: Row) -> str:
     return "" if not many else f"{many:,}" if few == many else f"{few:,}–{many:,}"
 
 
-def as_markdown(comparison: "Comparison") -> str:
-    names, rows = shown_columns(comparison)
+def as_markdown(comparison: Summary) -> str:
+    names, rows = filled_columns(comparison)
     lines = [f"## {comparison.title}", ""]
     lines += [f"Trained for {comparison.budget}.", ""] if comparison.budget else []
     lines.append(_line(names))
-    lines.append(_line("---" if name in WORDS else "---:" for name in names))
+    lines.append(_line("---" if name in TEXT_COLUMNS else "---:" for name in names))
     lines += [_line(row) for row in rows]
     lines += ["", *(f"- {word}" for word in comparison.words)]
     lines += ["", *(f"_{note}_  " for note in comparison.notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def as_text(comparison: "Comparison") -> str:
+def as_text(comparison: Summary) -> str:
     """A plain table, and what it says."""
-    names, rows = shown_columns(comparison)
+    names, rows = filled_columns(comparison)
     table = [names, *rows]
     wide = [max(len(row[place]) for row in table) for place in range(len(names))]
     lines = [
         "  ".join(
-            cell.ljust(width) if name in WORDS else cell.rjust(width)
+            cell.ljust(width) if name in TEXT_COLUMNS else cell.rjust(width)
             for name, cell, width in zip(names, row, wide, strict=True)
         ).rstrip()
         for row in table
@@ -110,7 +107,7 @@ def _line(cells: Any) -> str:
     return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
-def as_csv(comparison: "Comparison") -> str:
+def as_csv(comparison: Summary) -> str:
     keys = list(dict.fromkeys(key for row in comparison.rows for key in row.varied))
     there = {name for row in comparison.rows for name in row.metrics}
     metrics = [name for name in QUALITY if name in there]

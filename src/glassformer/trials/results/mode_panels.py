@@ -1,7 +1,7 @@
 """Pictures of what is varied: parts of the data, sizes, settings, parts left out."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,13 +10,11 @@ from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.metrics import titled, unit_of
 from glassformer.trials.results.modes import along, part_in_words, parts_left_out
 from glassformer.trials.results.rows import Row
+from glassformer.trials.results.summary import Summary
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES, VARY
 
-if TYPE_CHECKING:
-    from glassformer.trials.results.comparison import Comparison
 
-
-def panels_of_mode(comparison: "Comparison") -> list[Panel]:
+def panels_of_mode(comparison: Summary) -> list[Panel]:
     rows = comparison.rows
     if not any(row.outcomes for row in rows):
         return []

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,14 +9,12 @@ from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Word
 from glassformer.rendering.view import View
 from glassformer.trials.outcome import FLOOR, KINDS
 from glassformer.trials.results.metrics import titled, value_of
+from glassformer.trials.results.mode_panels import panels_of_mode
 from glassformer.trials.results.modes import with_all_data
 from glassformer.trials.results.rounding import rounded
 from glassformer.trials.results.rows import Row
-from glassformer.trials.results.shown_modes import panels_of_mode
-from glassformer.trials.results.written import WORDS, shown_columns
-
-if TYPE_CHECKING:
-    from glassformer.trials.results.comparison import Comparison
+from glassformer.trials.results.summary import Summary
+from glassformer.trials.results.tables import TEXT_COLUMNS, filled_columns
 
 MOST_LINES = 8
 """Learning curves on one picture: those of the best."""
@@ -29,11 +26,11 @@ UNBROKEN = "\u00a0"
 """A space at which no line ends."""
 
 
-def view_of(comparison: "Comparison") -> View:
+def view_of(comparison: Summary) -> View:
     """Everything on one page."""
-    names, rows = shown_columns(comparison)
+    names, rows = filled_columns(comparison)
     whole = [
-        [cell if names[place] in WORDS else cell.replace(" ", UNBROKEN) for place, cell in enumerate(row)]
+        [cell if names[place] in TEXT_COLUMNS else cell.replace(" ", UNBROKEN) for place, cell in enumerate(row)]
         for row in rows
     ]
     competing = sorted(with_all_data(comparison.rows), key=lambda row: row.rank if row.outcomes else math.inf)
