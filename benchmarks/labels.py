@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 
+from glassformer.config.presets import label_kind_of
 from glassformer.config.say import silent
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.io.table import read_table
@@ -45,7 +46,7 @@ def peer(data, also, longest):
     held = {"train": parts["train"], "held": parts.get("test", parts["validation"])}
     if also:
         other = read_table(also, config.data)
-        held["also"] = whole_table(other, choose_columns(other, config.data, config.task), "given", None)
+        held["also"] = whole_table(other, choose_columns(other, config.data, label_kind_of(config.task)), "given", None)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({name: (part.texts, part.labels) for name, part in held.items()}, file)
         file.flush()

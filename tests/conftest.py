@@ -27,7 +27,6 @@ import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from playwright.sync_api import Browser  # noqa: E402
 
-from glassformer.rendering.page import page  # noqa: E402
 from glassformer.rendering.view import View  # noqa: E402
 from helpers.browser import Open, opened, started  # noqa: E402
 from helpers.tables import amounts, opinions, write_table  # noqa: E402
@@ -93,4 +92,4 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def show(browser: Browser, tmp_path: Path) -> Open:
     """One view of these panels, opened."""
-    return lambda *panels, **size: opened(browser, page([View("A view", panels)], title="A view"), tmp_path, **size)
+    return lambda *panels, **size: opened(browser, View("A view", panels).page(), tmp_path, **size)

@@ -26,7 +26,7 @@ def test_a_search_and_its_recipe(command: Command, tmp_path: Path, monkeypatch: 
     assert "trial 1: accuracy" in err
     assert "next: glassformer" in err
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {
-        "best", "recipe.yaml", "search.json", "study.db", "trials", "tune.html", "tune.json",
+        "best", "recipe.yaml", "search.json", "study.log", "trials", "tune.html", "tune.json",
     }  # fmt: skip
     code, out, err = command("tune", DATA, *QUICK, "--trials", 2, "--data.test_fraction", 0.1, "--json")
     assert code == 0

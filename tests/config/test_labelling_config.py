@@ -6,7 +6,17 @@ import pytest
 
 from glassformer.config.encoders import ENCODERS, MODEL_ALIASES, encoder_info, model_name
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import LABELLING, STARTS, TEXT
+from glassformer.config.presets import (
+    ANY_LABEL,
+    CLASS,
+    LABEL_SET,
+    LABELLING,
+    NUMBER,
+    STARTS,
+    TASK_OF_LABELS,
+    TEXT,
+    label_kind_of,
+)
 from glassformer.config.resolve import resolve
 
 
@@ -107,3 +117,12 @@ def test_short_names_of_models_are_models() -> None:
     assert not MODEL_ALIASES.keys() & ENCODERS.keys()
     for name in MODEL_ALIASES:
         assert model_name(name)[0] in ENCODERS
+
+
+def test_the_labels_that_a_task_learns() -> None:
+    assert [label_kind_of(task) for task in LABELLING] == [CLASS, LABEL_SET, NUMBER]
+    assert label_kind_of(None) == ANY_LABEL
+    assert label_kind_of("language-model") is label_kind_of("masked-language-model") is None
+    assert all(TASK_OF_LABELS[label_kind_of(task)] == task for task in (*LABELLING, "language-model"))
+    with pytest.raises(SettingError, match="did you mean regression"):
+        label_kind_of("regresion")

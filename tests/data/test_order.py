@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
-from glassformer.data.mixing import number, permuted
-from glassformer.data.order import LengthOrder, WindowOrder
+from glassformer.data.mixing import number, permute
+from glassformer.data.order import LengthOrder
+from glassformer.data.packing.windows import WindowOrder
 
 
 def epochs(order: WindowOrder, count: int) -> np.ndarray:
@@ -20,7 +21,7 @@ def epochs(order: WindowOrder, count: int) -> np.ndarray:
 @given(st.integers(1, 3000), st.integers(0, 2**64 - 1))
 @settings(max_examples=100, deadline=None)
 def test_permuted_is_a_permutation(size: int, key: int) -> None:
-    out = permuted(np.arange(size, dtype=np.uint64), size, number(key))
+    out = permute(np.arange(size, dtype=np.uint64), size, number(key))
     assert sorted(out.tolist()) == list(range(size))
 
 
@@ -28,9 +29,7 @@ def test_every_place_is_about_equally_likely() -> None:
     size, keys = 7, 7000
     counts = np.zeros((size, size))
     for place in range(size):
-        where = permuted(
-            np.full(keys, place, dtype=np.uint64), size, np.arange(keys, dtype=np.uint64) * np.uint64(7919)
-        )
+        where = permute(np.full(keys, place, dtype=np.uint64), size, np.arange(keys, dtype=np.uint64) * np.uint64(7919))
         counts[place] = np.bincount(where.astype(np.int64), minlength=size)
     expected = keys / size
     assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
@@ -38,7 +37,7 @@ def test_every_place_is_about_equally_likely() -> None:
 
 def test_neighbours_do_not_stay_neighbours() -> None:
     size = 100_003
-    out = permuted(np.arange(size, dtype=np.uint64), size, number(1)).astype(np.float64)
+    out = permute(np.arange(size, dtype=np.uint64), size, number(1)).astype(np.float64)
     assert abs(np.corrcoef(out[:-1], out[1:])[0, 1]) < 0.02
     assert abs(np.corrcoef(out, np.arange(size))[0, 1]) < 0.02
 

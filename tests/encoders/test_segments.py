@@ -6,7 +6,7 @@ import torch
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS
-from glassformer.data.packing.segments import segments_of
+from glassformer.data.packing.windows import segments_of
 from glassformer.encoders.registry import Place, build_encoder
 from glassformer.encoders.transformer import within
 from glassformer.models.build import build_language_model, build_masked_model

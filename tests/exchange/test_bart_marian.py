@@ -14,7 +14,7 @@ import glassformer as gf
 from glassformer.decoding.translate import GREEDY, Search, longest_translation, marks_of, translate
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.folder import read_folder
-from glassformer.exchange.importing import import_found
+from glassformer.exchange.huggingface.importing import import_external
 from glassformer.families.translation import LoadedTranslator
 from glassformer.models.seq2seq import Seq2Seq
 from helpers.translator_twins import (
@@ -215,7 +215,7 @@ def test_what_ours_cannot_be_is_refused_by_name(kind: str, key: str, value: Any,
     said = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**said, key: value}))
     with pytest.raises(Unsupported, match=key):
-        import_found(read_folder(tmp_path))
+        import_external(read_folder(tmp_path))
 
 
 def test_a_file_without_the_heads_bias_or_with_tables_of_waves(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_file_without_the_heads_bias_or_with_tables_of_waves(tmp_path: Path) -
     weights |= {f"model.{side}.embed_positions.weight": waves.clone() for side in ("encoder", "decoder")}
     weights["lm_head.weight"] = weights["model.shared.weight"].clone()
     save_file(weights, tmp_path / "model.safetensors")
-    model = import_found(read_folder(tmp_path)).model
+    model = import_external(read_folder(tmp_path)).model
     assert isinstance(model, Seq2Seq)
     assert not model.head.bias.any()
     theirs.final_logits_bias.zero_()

@@ -21,11 +21,12 @@ from transformers import (
 import glassformer as gf
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
+from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.architecture import Unsupported
-from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
+from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.huggingface.folder import read_folder
-from glassformer.exchange.huggingface.registry import written
-from glassformer.exchange.importing import Imported, import_found
+from glassformer.exchange.huggingface.importing import ImportedModel, import_external
+from glassformer.exchange.huggingface.registry import their_config
 from glassformer.families.embedding import LoadedEmbedder
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.masked import LoadedMasked
@@ -48,8 +49,8 @@ def rows() -> tuple[Tensor, Tensor]:
     return ids, torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS).unsqueeze(1)
 
 
-def imported(folder: Path) -> Imported:
-    return import_found(read_folder(folder))
+def imported(folder: Path) -> ImportedModel:
+    return import_external(read_folder(folder))
 
 
 @pytest.mark.parametrize("settings", MASKED.values(), ids=list(MASKED))
@@ -250,13 +251,13 @@ OURS = {"task": "masked-language-model", "style": "bert", "model.width": 36, "mo
 def test_our_own_masked_model_goes_out(tmp_path: Path) -> None:
     config = resolve({}, {**OURS, "model.context": 29})
     save_bert(tmp_path / "tokens", BertForMaskedLM)
-    tokenizer: Tokenizer = read_folder(tmp_path / "tokens").tokenizer
+    tokenizer: Tokenizer = read_folder(tmp_path / "tokens").tokens.tokenizer
     model = build_masked_model(config.model, vocab=tokenizer.vocab_size).eval()
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(torch.randn_like(weight) * 0.2)
     assert model.head.bias is None
-    export_huggingface(Exported(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
+    export_huggingface(ExportedRun(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
     back = AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
     batch = AutoTokenizer.from_pretrained(tmp_path / "out")(TEXTS, return_tensors="pt", padding=True)
     real = batch["attention_mask"].bool()
@@ -276,7 +277,7 @@ def test_our_own_masked_model_goes_out(tmp_path: Path) -> None:
 )
 def test_what_bert_is_not_is_named(key: str, value: Any, says: str) -> None:
     with pytest.raises(Unsupported, match=f"BERT has no .*{says}.*--to onnx"):
-        written(resolve({}, {**OURS, key: value}), VOCAB)
+        their_config(resolve({}, {**OURS, key: value}), VOCAB)
 
 
 def test_a_table_of_another_size_is_refused_before_it_is_read(tmp_path: Path) -> None:

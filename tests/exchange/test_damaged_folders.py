@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transformers import BertModel, LlamaConfig, LlamaForCausalLM
 
 from glassformer.config.errors import GlassformerError
-from glassformer.exchange.importing import import_found
+from glassformer.exchange.huggingface.importing import import_external
 from glassformer.exchange.source import find
 from helpers.bert_twins import save_bert, sentence_folder
 from helpers.twins import VOCAB, save_tokens, save_twin
@@ -62,7 +62,7 @@ def one_line_or_a_model(folder: Path, name: str, content: bytes) -> None:
     said = "it works"
     try:
         file.write_bytes(content)
-        import_found(find(str(folder)))
+        import_external(find(str(folder)))
     except GlassformerError as error:
         said = str(error)
     finally:
@@ -76,7 +76,7 @@ def one_line_or_a_model(folder: Path, name: str, content: bytes) -> None:
 
 def test_both_are_whole(writer: Path, sentences: Path) -> None:
     for folder in (writer, sentences):
-        import_found(find(str(folder)))
+        import_external(find(str(folder)))
 
 
 BESIDE = {
@@ -145,7 +145,7 @@ def test_sizes_that_no_file_has_take_no_memory(header: Callable[[], bytes], writ
     folder = Path(shutil.copytree(writer, tmp_path / "copy"))
     (folder / "model.safetensors").write_bytes(header())
     with pytest.raises(GlassformerError, match=r"model\.safetensors is damaged, or no safetensors file") as caught:
-        import_found(find(str(folder)))
+        import_external(find(str(folder)))
     assert "\n" not in str(caught.value)
 
 

@@ -10,8 +10,9 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 
 from glassformer.config.errors import Misuse, RunError
 from glassformer.config.resolve import Config, resolve
+from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.architecture import Unsupported
-from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
+from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.families.generate import Writer
 from glassformer.models.build import build_language_model, build_reader
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale
@@ -59,7 +60,7 @@ def test_language_models(name: str, tmp_path: Path) -> None:
     config = config_of(**more)
     model = build_language_model(config.model, vocab=tokenizer.vocab_size)
     random_weights(model)
-    export_huggingface(Exported(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
+    export_huggingface(ExportedRun(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
     theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
     fast = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert type(theirs).__name__ == architecture
@@ -91,7 +92,7 @@ def test_readers(name: str, tmp_path: Path) -> None:
     tokenizer = tokenizer_of("word")
     config = config_of(task, **({"style": "gpt2"} if name == "labels" else {}))
     model = random_weights(build_reader(config.model, vocab=tokenizer.vocab_size, outputs=answers.outputs))
-    run = Exported(model=model, config=config, tokenizer=tokenizer, answers=answers)
+    run = ExportedRun(model=model, config=config, tokenizer=tokenizer, answers=answers)
     export_huggingface(run, tmp_path / "out")
     theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
     fast = AutoTokenizer.from_pretrained(tmp_path / "out")
@@ -135,21 +136,21 @@ def test_what_has_no_counterpart_is_said_by_name(settings: dict[str, Any], words
     tokenizer = tokenizer_of("char")
     model = build_language_model(config.model, vocab=tokenizer.vocab_size)
     with pytest.raises(Unsupported, match=words):
-        export_huggingface(Exported(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
+        export_huggingface(ExportedRun(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_mean_needs_a_bias_to_hold_it(tmp_path: Path) -> None:
     tokenizer, config = tokenizer_of("char"), config_of("regression")
     model = build_reader(config.model, vocab=tokenizer.vocab_size, outputs=1)
-    run = Exported(model=model, config=config, tokenizer=tokenizer, answers=Scale(2.0, 1.0))
+    run = ExportedRun(model=model, config=config, tokenizer=tokenizer, answers=Scale(2.0, 1.0))
     with pytest.raises(Unsupported, match="no bias to hold the mean 2 of the numbers"):
         export_huggingface(run, tmp_path / "out")
 
 
 def test_a_folder_is_filled_only_if_it_is_empty_or_one_says_so(tmp_path: Path) -> None:
     tokenizer, config = tokenizer_of("char"), config_of()
-    run = Exported(
+    run = ExportedRun(
         model=build_language_model(config.model, vocab=tokenizer.vocab_size), config=config, tokenizer=tokenizer
     )
     (tmp_path / "notes.txt").write_text("mine")
@@ -165,14 +166,13 @@ def test_what_comes_back_different_is_not_kept(tmp_path: Path, monkeypatch: pyte
 
     right = Qwen3.write
 
-    def wrong(self: Qwen3, config: Config, vocab: int) -> tuple[str, dict[str, Any]]:
-        name, said = right(self, config, vocab)
-        return name, {**said, "rope_parameters": {"rope_type": "default", "rope_theta": 10.0}}
+    def wrong(self: Qwen3, config: Config, vocab: int) -> dict[str, Any]:
+        return {**right(self, config, vocab), "rope_parameters": {"rope_type": "default", "rope_theta": 10.0}}
 
     monkeypatch.setattr(Qwen3, "write", wrong)
     tokenizer, config = tokenizer_of("char"), config_of()
     model = build_language_model(config.model, vocab=tokenizer.vocab_size)
     random_weights(model)
     with pytest.raises(RunError, match="differs from its run by"):
-        export_huggingface(Exported(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
+        export_huggingface(ExportedRun(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
     assert not (tmp_path / "out").exists()

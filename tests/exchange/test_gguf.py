@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Fo
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.exchange.external_model import Found
+from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf import package as gguf_package
 from glassformer.exchange.gguf.reader import read_gguf
 from helpers.gguf_files import WORDS, byte_pairs, tiny, write
@@ -23,19 +23,19 @@ STRETCHED = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high
 STRETCHED |= {"original_max_position_embeddings": 8192, "rope_theta": 500_000.0}  # type: ignore[dict-item]
 
 
-def found(tmp_path: Path, model: PreTrainedModel, kind: str = "F32", **values: Any) -> Found:
+def found(tmp_path: Path, model: PreTrainedModel, kind: str = "F32", **values: Any) -> ExternalModel:
     write(tmp_path / "tiny.gguf", model, TOKENS, kind, {key.replace("__", "."): one for key, one in values.items()})
     return read_gguf(tmp_path / "tiny.gguf")
 
 
-def all_weights(model: Found) -> dict[str, Tensor]:
+def all_weights(model: ExternalModel) -> dict[str, Tensor]:
     weights = {name: model.weights.read(name) for name in model.weights.shapes}
     assert {name: tuple(weight.shape) for name, weight in weights.items()} == dict(model.weights.shapes)
     assert {weight.dtype for weight in weights.values()} == {torch.float32}
     return weights
 
 
-def rebuilt(model: Found) -> PreTrainedModel:
+def rebuilt(model: ExternalModel) -> PreTrainedModel:
     """transformers' own model, made of nothing but what was found."""
     kind = {"llama": LlamaForCausalLM, "qwen3": Qwen3ForCausalLM}[model.config["model_type"]]
     made = kind(kind.config_class(**model.config)).eval()

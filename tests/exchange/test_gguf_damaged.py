@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.external_model import Found
+from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.header import read_header
 from glassformer.exchange.gguf.reader import read_gguf
 from helpers.gguf_files import Values, tiny, write
@@ -50,10 +50,10 @@ def read_all(content: bytes) -> None:
         path.write_bytes(content)
         found = read_gguf(path)
         read_weights(found)
-        found.tokenizer.decode(found.tokenizer.encode("ab a"))
+        found.tokens.tokenizer.decode(found.tokens.tokenizer.encode("ab a"))
 
 
-def read_weights(found: Found) -> None:
+def read_weights(found: ExternalModel) -> None:
     for name in found.weights.shapes:
         found.weights.read(name)
 
@@ -89,27 +89,32 @@ def test_the_small_file_is_whole() -> None:
 numbers = st.one_of(st.integers(0, 300), st.sampled_from([2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63, 2**64 - 1]))
 
 
+@settings(deadline=None)
 @given(st.integers(0, HEAD - 1), st.integers(1, 255))
 def test_flipped_bits(at: int, flip: int) -> None:
     ends_in_one_line(WHOLE[:at] + bytes([WHOLE[at] ^ flip]) + WHOLE[at + 1 :])
 
 
+@settings(deadline=None)
 @given(st.integers(0, HEAD - 8), numbers, st.sampled_from(["<Q", "<I"]))
 def test_numbers_in_wrong_places(at: int, value: int, code: str) -> None:
     ends_in_one_line(number(at, code, value % 2 ** (8 * struct.calcsize(code))))
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(WHOLE)))
 @example(0)
 def test_files_that_end_too_early(length: int) -> None:
     ends_in_one_line(WHOLE[:length])
 
 
+@settings(deadline=None)
 @given(st.integers(0, HEAD), st.binary(min_size=1, max_size=20), st.integers(0, 20))
 def test_bytes_put_in_and_taken_out(at: int, put: bytes, out: int) -> None:
     ends_in_one_line(WHOLE[:at] + put + WHOLE[at + out :])
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_anything_after_the_first_letters(content: bytes) -> None:
     ends_in_one_line(b"GGUF\x03\0\0\0" + content)

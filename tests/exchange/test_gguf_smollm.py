@@ -8,7 +8,7 @@ import torch
 from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-from glassformer.exchange.external_model import Found
+from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.reader import read_gguf
 from helpers.nasty import NASTY
 
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.weights
 
 
 @pytest.fixture(scope="module")
-def smollm(smollm_file: Path) -> Found:
+def smollm(smollm_file: Path) -> ExternalModel:
     return read_gguf(smollm_file)
 
 
-def test_its_tokens_are_those_of_transformers(smollm: Found, smollm_file: Path) -> None:
+def test_its_tokens_are_those_of_transformers(smollm: ExternalModel, smollm_file: Path) -> None:
     """transformers does not read that every digit stands alone, so it is given the digits one by one."""
     reference = AutoTokenizer.from_pretrained(smollm_file.parent, gguf_file=smollm_file.name)
     for text in NASTY:
@@ -28,14 +28,14 @@ def test_its_tokens_are_those_of_transformers(smollm: Found, smollm_file: Path) 
         ids = [
             id for one in stretches for id in reference.encode(one, add_special_tokens=False, split_special_tokens=True)
         ]
-        assert smollm.tokenizer.encode(text) == ids, text
-        assert smollm.tokenizer.decode(ids) == text
-    assert smollm.tokenizer.token(smollm.tokenizer.end or 0) == "<|im_end|>"
-    assert smollm.tokenizer.specials == set(range(17)) == set(reference.added_tokens_decoder)
-    assert smollm.chat_template == reference.chat_template
+        assert smollm.tokens.tokenizer.encode(text) == ids, text
+        assert smollm.tokens.tokenizer.decode(ids) == text
+    assert smollm.tokens.tokenizer.token(smollm.tokens.tokenizer.end or 0) == "<|im_end|>"
+    assert smollm.tokens.tokenizer.specials == set(range(17)) == set(reference.added_tokens_decoder)
+    assert smollm.tokens.chat_template == reference.chat_template
 
 
-def test_its_weights_are_those_of_transformers(smollm: Found, smollm_file: Path) -> None:
+def test_its_weights_are_those_of_transformers(smollm: ExternalModel, smollm_file: Path) -> None:
     config = AutoConfig.from_pretrained(smollm_file.parent, gguf_file=smollm_file.name)
     with torch.device("meta"):
         model = LlamaForCausalLM(config)
@@ -45,7 +45,7 @@ def test_its_weights_are_those_of_transformers(smollm: Found, smollm_file: Path)
         assert torch.equal(smollm.weights.read(name), theirs[name]), name
 
 
-def test_its_settings_are_those_of_transformers(smollm: Found, smollm_file: Path) -> None:
+def test_its_settings_are_those_of_transformers(smollm: ExternalModel, smollm_file: Path) -> None:
     theirs = AutoConfig.from_pretrained(smollm_file.parent, gguf_file=smollm_file.name).to_dict()
     apart = {"architectures", "rope_theta", "rope_scaling", "rms_norm_eps"}
     assert {key: one for key, one in smollm.config.items() if key not in apart} == {
@@ -55,8 +55,8 @@ def test_its_settings_are_those_of_transformers(smollm: Found, smollm_file: Path
     assert smollm.config["rope_theta"] == theirs["rope_parameters"]["rope_theta"]
 
 
-def test_it_knows_the_capital_of_france(smollm: Found) -> None:
+def test_it_knows_the_capital_of_france(smollm: ExternalModel) -> None:
     model = LlamaForCausalLM(LlamaForCausalLM.config_class(**smollm.config)).eval()
     model.load_state_dict({name: smollm.weights.read(name) for name in smollm.weights.shapes}, strict=False)
-    ids = torch.tensor([smollm.tokenizer.encode("The capital of France is")])
-    assert smollm.tokenizer.token(int(model(ids).logits[0, -1].argmax())) == " Paris"
+    ids = torch.tensor([smollm.tokens.tokenizer.encode("The capital of France is")])
+    assert smollm.tokens.tokenizer.token(int(model(ids).logits[0, -1].argmax())) == " Paris"

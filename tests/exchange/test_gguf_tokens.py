@@ -28,7 +28,7 @@ LLAMA3 = (
 
 def written(tmp_path: Path, tokens: Values, kind: str = "llama", **changed: Any) -> Tokenizer:
     write(tmp_path / "tiny.gguf", tiny(kind), tokens | changed)
-    return read_gguf(tmp_path / "tiny.gguf").tokenizer
+    return read_gguf(tmp_path / "tiny.gguf").tokens.tokenizer
 
 
 def theirs(folder: Path) -> PreTrainedTokenizerBase:
@@ -163,9 +163,12 @@ def test_a_chat_template_comes_along_and_its_names_of_tokens(tmp_path: Path) -> 
     said = {"tokenizer.chat_template": "{{ messages }}"}
     write(tmp_path / "tiny.gguf", tiny(), byte_pairs(), values=said)
     found = read_gguf(tmp_path / "tiny.gguf")
-    assert found.chat_template == "{{ messages }}"
-    assert found.tokenizer.start is None
-    assert found.specials == {"bos_token": "<|im_start|>", "eos_token": "<|end|>"}  # though no text begins with the one
+    assert found.tokens.chat_template == "{{ messages }}"
+    assert found.tokens.tokenizer.start is None
+    assert found.tokens.specials == {
+        "bos_token": "<|im_start|>",
+        "eos_token": "<|end|>",
+    }  # though no text begins with the one
 
 
 def test_a_chat_goes_out_as_it_came_in(tmp_path: Path) -> None:

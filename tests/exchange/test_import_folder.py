@@ -18,8 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import glassformer as gf
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.exchange import source
-from glassformer.exchange.huggingface import hub
-from glassformer.exchange.importing import import_found
+from glassformer.exchange.huggingface.importing import import_external
 from glassformer.exchange.source import find
 from helpers.twins import VOCAB, save_tokens, save_twin
 
@@ -51,7 +50,7 @@ def copy(folder: Path, tmp_path: Path) -> Path:
 
 
 def take(path: Path) -> Any:
-    return import_found(find(str(path)))
+    return import_external(find(str(path)))
 
 
 def change(path: Path, **changes: Any) -> None:
@@ -224,8 +223,8 @@ def test_a_name_that_is_no_file_is_asked_of_the_hub(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", one_file)
     assert find("someone/a-model").name == "someone/a-model"
-    assert asked == {"name": "someone/a-model", "patterns": hub.PATTERNS, "others": hub.OTHERS}
-    assert not {"*.bin", "*.py", "*.pt", "*", "*.gguf"} & set(hub.PATTERNS)
+    assert asked == {"name": "someone/a-model", "patterns": source.HUB_FILES, "others": source.OTHER_MODELS}
+    assert not {"*.bin", "*.py", "*.pt", "*", "*.gguf"} & set(source.HUB_FILES)
     with pytest.raises(GlassformerError, match=r"no config.json on the hub.*name one: someone/many-files/FILE"):
         find("someone/many-files")
     with pytest.raises(GlassformerError, match=r"Q4.gguf is no GGUF file"):

@@ -14,9 +14,10 @@ import glassformer as gf
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.sections import TokenizerSettings
 from glassformer.decoding.translate import GREEDY
+from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.architecture import Unsupported
-from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
-from glassformer.exchange.huggingface.registry import written
+from glassformer.exchange.huggingface.export import export_huggingface
+from glassformer.exchange.huggingface.registry import their_config
 from glassformer.families.translate import translate_texts
 from glassformer.families.translation import LoadedTranslator
 from glassformer.models.build import build_seq2seq
@@ -54,7 +55,7 @@ def ours(**settings: Any) -> tuple[Config, Tokenizer, Any]:
 )
 def test_our_translator_goes_out(settings: dict[str, Any], tmp_path: Path) -> None:
     config, tokenizer, model = ours(**settings)
-    export_huggingface(Exported(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
+    export_huggingface(ExportedRun(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
     back = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
     cut = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert type(back).__name__ == (
@@ -87,7 +88,7 @@ def test_our_translator_goes_out(settings: dict[str, Any], tmp_path: Path) -> No
 def test_what_marian_is_not_is_named(settings: dict[str, Any], says: str) -> None:
     config = resolve({}, {**CLASSIC, **settings}, strict=False)
     with pytest.raises(Unsupported, match=f"Marian has no .*{says}.*--to onnx"):
-        written(config, 311)
+        their_config(config, 311)
 
 
 @pytest.fixture(scope="module")

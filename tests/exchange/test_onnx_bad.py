@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from glassformer.bricks.norm import LayerNorm
 from glassformer.config.errors import GlassformerError, Misuse, RunError
 from glassformer.config.presets import TEXT
-from glassformer.exchange.export_folder import check_empty, filling
+from glassformer.exchange.exporting import check_empty, fill_folder
 from glassformer.exchange.onnx import graph as onnx_graph
 from glassformer.exchange.onnx import twins as onnx_twins
 from glassformer.exchange.onnx.export import FILES
-from glassformer.exchange.onnx.parts import Exported
+from glassformer.exchange.onnx.parts import OnnxModel
 from helpers.exported import LETTERS, export, reader, writer
 from helpers.support import tokens
 
@@ -85,7 +85,7 @@ def test_overwriting_takes_what_an_export_left_and_nothing_else(tmp_path: Path) 
     out.mkdir()
     for name in ("notes.txt", "encoder.onnx", "README.md"):
         (out / name).write_text("old")
-    with filling(out, overwrite=True, owned=FILES) as place:
+    with fill_folder(out, overwrite=True, owned=FILES) as place:
         (place / "README.md").write_text("new")
         (place / "model.onnx").write_text("new")
         assert (out / "README.md").read_text() == "old"
@@ -98,7 +98,7 @@ def test_what_breaks_off_leaves_the_old_as_it_was(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "model.onnx").write_text("old")
-    with contextlib.suppress(KeyError), filling(out, overwrite=True, owned=FILES) as place:
+    with contextlib.suppress(KeyError), fill_folder(out, overwrite=True, owned=FILES) as place:
         (place / "model.onnx").write_text("new")
         raise KeyError
     assert (out / "model.onnx").read_text() == "old"
@@ -112,11 +112,11 @@ def test_weights_too_large_for_one_file_lie_beside_it(tmp_path: Path, monkeypatc
     assert "model.onnx.data" in {file.name for file in files}
     ids = tokens(2, 3, vocab=LETTERS.vocab_size)
     (tmp_path / "out").rename(tmp_path / "elsewhere")
-    found = Exported(tmp_path / "elsewhere")(ids, None)
+    found = OnnxModel(tmp_path / "elsewhere")(ids, None)
     torch.testing.assert_close(found, what["model"](ids).detach())
     (tmp_path / "elsewhere" / "model.onnx.data").unlink()
     with pytest.raises(Misuse, match=r"model\.onnx cannot be opened by onnxruntime"):
-        Exported(tmp_path / "elsewhere")
+        OnnxModel(tmp_path / "elsewhere")
 
 
 def test_a_run_in_training_and_in_another_precision(tmp_path: Path) -> None:

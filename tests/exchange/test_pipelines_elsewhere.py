@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
 from glassformer.config.errors import DataError
-from glassformer.text.outside import CLOSE, OPEN
+from glassformer.text.external_pipeline import CLOSE, OPEN
 from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import Tokenizer
 from helpers.nasty import NASTY

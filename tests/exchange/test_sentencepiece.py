@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from transformers import MarianTokenizer
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.tokens.reader import Tokens, read_tokens
+from glassformer.exchange.external_model import ExternalTokens
+from glassformer.exchange.tokens.reader import read_tokens
 from glassformer.text.sentencepiece import pipeline, read_pieces
 from glassformer.text.stream import Stream
 from helpers.nasty import NASTY
@@ -60,7 +61,7 @@ def config_of(folder: Path) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def tokens(folder: Path) -> Tokens:
+def tokens(folder: Path) -> ExternalTokens:
     return read_tokens(folder, config_of(folder))
 
 
@@ -88,7 +89,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_the_ids_are_those_of_marians_own_tokenizer(side: str, tokens: Tokens, theirs: MarianTokenizer) -> None:
+def test_the_ids_are_those_of_marians_own_tokenizer(side: str, tokens: ExternalTokens, theirs: MarianTokenizer) -> None:
     ours = tokens.tokenizer if side == "source" else tokens.target_tokenizer
     assert ours is not None
     for text in TEXTS:
@@ -97,7 +98,7 @@ def test_the_ids_are_those_of_marians_own_tokenizer(side: str, tokens: Tokens, t
         assert ours.encode(text) == expected, text
 
 
-def test_source_and_target_are_cut_differently_with_the_same_ids(tokens: Tokens) -> None:
+def test_source_and_target_are_cut_differently_with_the_same_ids(tokens: ExternalTokens) -> None:
     target = tokens.target_tokenizer
     assert target is not None
     both = tokens.tokenizer.encode("Füchse foxes"), target.encode("Füchse foxes")
@@ -106,7 +107,7 @@ def test_source_and_target_are_cut_differently_with_the_same_ids(tokens: Tokens)
         assert tokens.tokenizer.token(id) == target.token(id)
 
 
-def test_what_is_written_is_read_with_the_targets(tokens: Tokens, theirs: MarianTokenizer) -> None:
+def test_what_is_written_is_read_with_the_targets(tokens: ExternalTokens, theirs: MarianTokenizer) -> None:
     target = tokens.target_tokenizer
     assert target is not None
     for text in (GERMAN, "Füchse über Hühner", "foxes, 日本 Ja"):
@@ -116,7 +117,7 @@ def test_what_is_written_is_read_with_the_targets(tokens: Tokens, theirs: Marian
         assert "".join([*map(stream.push, ids), stream.end()]) == target.decode(ids)
 
 
-def test_what_is_for_what(tokens: Tokens, folder: Path) -> None:
+def test_what_is_for_what(tokens: ExternalTokens, folder: Path) -> None:
     pad = config_of(folder)["pad_token_id"]
     for tokenizer in (tokens.tokenizer, tokens.target_tokenizer):
         assert tokenizer is not None

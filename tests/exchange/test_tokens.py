@@ -228,7 +228,7 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path) -> 
     os.symlink("vocab.txt", folder / "merges.txt")
     files = TokenFiles(folder)
     assert files.text("chat_template.jinja") is None
-    assert {file.name for file in files.kept()} == {"vocab.txt", "merges.txt"}
+    assert {file.name for file in files.originals()} == {"vocab.txt", "merges.txt"}
     cached = tmp_path / "models--x" / "snapshots" / "1"
     cached.mkdir(parents=True)
     write(tmp_path / "models--x" / "blobs", abc="kept")

@@ -11,13 +11,15 @@ from torch import nn
 import glassformer as gf
 from glassformer.config.encoders import ENCODERS, model_name
 from glassformer.config.presets import TEXT
+from glassformer.config.resolve import Config
 from glassformer.data.features.build import read_features
+from glassformer.families.base import Processor
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.language import LoadedLanguageModel
 from glassformer.models.reader import BagReader
+from glassformer.pipeline import training as train_verb
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers, Classes
-from glassformer.verbs import train as train_verb
 from glassformer.verbs.train import Trained, train
 from helpers.loading import TEXTS, loaded
 from helpers.running import identical, labelled, losses_of, tensors_of
@@ -40,8 +42,8 @@ class Kept:
         self.answers: Answers | None = None
         build = train_verb.build_model
 
-        def keep(*args: Any, **more: Any) -> nn.Module:
-            self.model, self.answers = build(*args, **more), more["answers"]
+        def keep(config: Config, processor: Processor, own: Any) -> nn.Module:
+            self.model, self.answers = build(config, processor, own), processor.answers
             return self.model
 
         monkeypatch.setattr(train_verb, "build_model", keep)

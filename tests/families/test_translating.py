@@ -15,12 +15,12 @@ from glassformer.config.errors import DataError, Misuse, SettingError
 from glassformer.decoding import translate as translate_room
 from glassformer.families.translate import source_ids
 from glassformer.families.translation import LoadedTranslator
+from glassformer.pipeline import training as train_verb
 from glassformer.rendering.panels import Heads
 from glassformer.rendering.view import View, Views
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Event, Noted, Sampled, Validated
-from glassformer.verbs import train as train_verb
 from glassformer.verbs.look import look
 from glassformer.verbs.train import Trained, train
 from helpers.running import identical, log_of, tensors_of

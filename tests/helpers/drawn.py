@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from glassformer.rendering.drawing import draw
+from glassformer.rendering.drawing.picture import draw
 from glassformer.rendering.panels import (
     Frames,
     Gallery,
@@ -24,7 +24,6 @@ from glassformer.rendering.panels import (
     Tokens,
     Words,
 )
-from glassformer.rendering.view import View
 from helpers.support import softmax
 
 SENTENCE = ["<start>", " the", " old", " cat", " sat", " on", " extraordinary", " mats"]
@@ -83,7 +82,7 @@ def every_kind() -> dict[str, Panel]:
 
 
 def drawn(*panels: Panel, title: str = "a title", note: str = "") -> Figure:
-    figure = draw(View(title, panels, note))
+    figure = draw(panels, title=title, note=note)
     figure.canvas.draw()
     return figure
 

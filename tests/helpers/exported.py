@@ -12,6 +12,7 @@ from glassformer.data.features.build import MixedFeatures, TextFeatures
 from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.inputs import Features
 from glassformer.data.features.tables import CategoryColumn, NumberColumn, TableFeatures
+from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.onnx.export import export_onnx
 from glassformer.models.build import build_language_model, build_masked_model, build_reader, build_seq2seq
 from glassformer.models.reader import BagReader
@@ -91,4 +92,4 @@ def _what(model: nn.Module, config: Config, tokenizer: Tokenizer | None, **more:
 
 
 def export(what: dict[str, Any], folder: Path, **more: Any) -> list[Path]:
-    return export_onnx(**what, folder=folder, **more)
+    return export_onnx(ExportedRun(**what), folder, **more)

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 import glassformer as gf
-from glassformer.trials.tuning import one
-from glassformer.trials.tuning.kept import where_kept
-from glassformer.trials.tuning.optional import optuna
-from glassformer.trials.tuning.result import Tuned
+from glassformer.trials.tuning import objective
+from glassformer.trials.tuning.result import TuneResult
+from glassformer.trials.tuning.storage import JournalFileBackend, JournalStorage, optuna
 from glassformer.verbs.train import Trained
 
 DATA = "opinions:rows=120"
@@ -21,7 +20,7 @@ SPACE = {
 }
 
 
-def search(out: Path, trials: int, **more: Any) -> Tuned:
+def search(out: Path, trials: int, **more: Any) -> TuneResult:
     return gf.tune(DATA, out=out, trials=trials, **{"space": SPACE, "final": False, **QUICK, **more})
 
 
@@ -30,7 +29,7 @@ class Pretended:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **scores: Any) -> None:
         self.told: list[dict[str, Any]] = []
-        monkeypatch.setattr(one, "train", self)
+        monkeypatch.setattr(objective, "train", self)
 
     def __call__(self, *, out: Path, listen: Any, **settings: Any) -> Trained:
         self.told.append(settings)
@@ -46,6 +45,5 @@ class Pretended:
 
 
 def study_of(out: Path) -> "optuna.Study":
-    storage = where_kept(None, out)
-    name = optuna.get_all_study_names(storage)[0]
-    return optuna.load_study(study_name=name, storage=storage)
+    """The only study in a search's folder."""
+    return optuna.load_study(study_name=None, storage=JournalStorage(JournalFileBackend(str(out / "study.log"))))

@@ -63,6 +63,6 @@ def read_csv(text: str, delimiter: str = ",") -> list[dict[str, str]]:
 def examples_of_lengths(lengths: Sequence[int], answers: Sequence[Any] | None = None, vocab: int = 13) -> Examples:
     """Texts of random tokens. 0 is padding and stands in no text."""
     random = np.random.default_rng(0)
-    tokens = Sequences.joined([random.integers(1, vocab, length).astype(np.int32) for length in lengths], pad=0)
+    tokens = Sequences.concatenate([random.integers(1, vocab, length).astype(np.int32) for length in lengths], pad=0)
     given = np.arange(len(lengths)) % 2 if answers is None else np.array(answers)
     return Examples(tokens, given, [f"text {row}" for row in range(len(lengths))], cut=0, unknown=0)

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import TrainingSettings
-from glassformer.inspection.numbers.training import OPTIMISERS, training_step
-from glassformer.inspection.numbers.update import layer_of
+from glassformer.inspection.numbers.training import OPTIMISERS, layer_of, training_step
 from glassformer.models.build import build_language_model, build_reader, parameter_count
 from glassformer.rendering.panels import Table, Words
 from glassformer.rendering.view import View

@@ -12,6 +12,7 @@ from torch import nn
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import flatten, resolve
+from glassformer.config.units import count, duration, size
 from glassformer.experiments.alike import alike
 from glassformer.experiments.plan import MODELS
 from glassformer.models.build import build_language_model, build_masked_model, learned_count, parameter_count
@@ -23,7 +24,6 @@ from glassformer.planning.parts import parameters_by_part, tied
 from glassformer.planning.room import Room, _allowed, fit, room_of
 from glassformer.planning.setup import BATCHES, from_data
 from glassformer.planning.step import BACKWARD, FORWARD, UPDATE, Needs, Where, pretending, products
-from glassformer.planning.units import count, duration, size
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.plan import plan
 from helpers.running import move_clock
@@ -269,9 +269,9 @@ def test_a_model_of_ones_own_is_refused() -> None:
         (size, 1000, "1.0 KiB"),
         (size, 3 * 2**20, "3.0 MiB"),
         (size, 1234 * 2**30, "1,234 GiB"),
-        (duration, 0.0123, "12.3 ms"),
-        (duration, 119, "119 seconds"),
-        (duration, 150, "2.5 minutes"),
+        (duration, 0.0123, "12 ms"),
+        (duration, 119, "119 s"),
+        (duration, 150, "2.5 min"),
         (duration, 86400 * 3.5, "3.5 days"),
         (count, 124_439_808, "124,439,808"),
         (count, 70_553_706_496, "70.6 billion"),

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from glassformer.rendering import drawing
 from glassformer.rendering.confusion import draw_confusion
+from glassformer.rendering.drawing import picture
 from helpers.drawn import outside, overlapping, said_in
 
 
@@ -19,7 +19,7 @@ def names_of(axes: Axes) -> tuple[list[str], list[str]]:
 
 def confused(monkeypatch: pytest.MonkeyPatch, labels: list[str], matrix: np.ndarray) -> Figure:
     kept: list[Figure] = []
-    monkeypatch.setattr(drawing, "save", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(picture, "save", lambda figure, path: kept.append(figure))
     draw_confusion(labels, matrix.tolist(), path=Path("picture.png"), title="runs/a")
     kept[0].canvas.draw()
     return kept[0]

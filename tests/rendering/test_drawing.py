@@ -10,8 +10,7 @@ from matplotlib.image import imread
 
 from glassformer.config.errors import Misuse, RunError
 from glassformer.rendering import panels
-from glassformer.rendering.drawing import draw, save
-from glassformer.rendering.drawing.picture import DRAWERS
+from glassformer.rendering.drawing.picture import DRAWERS, draw, save
 from glassformer.rendering.drawing.sheet import Block, beside, rows_of, stack
 from glassformer.rendering.panels import Frames, Gallery, Grid, Lines, Panel, Points, Table, Tokens, Words
 from glassformer.rendering.view import View
@@ -137,7 +136,7 @@ def test_long_titles_and_notes_are_wrapped() -> None:
 
 def test_too_high_for_a_picture() -> None:
     with pytest.raises(Misuse, match=r"'many rows' would be a picture 2\d\d inches high \(200 at most\): write .html"):
-        draw(View("many rows", [Table(columns=["a"], rows=[[place] for place in range(800)])]))
+        draw([Table(columns=["a"], rows=[[place] for place in range(800)])], title="many rows")
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

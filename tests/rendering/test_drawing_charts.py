@@ -10,8 +10,8 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from glassformer.rendering import drawing
 from glassformer.rendering.curves import draw_curves, smoothed
+from glassformer.rendering.drawing import picture
 from glassformer.rendering.drawing.charts import short_number, spread
 from glassformer.rendering.drawing.colours import BLUE, ORANGE
 from glassformer.rendering.panels import Line, Lines, Points
@@ -202,7 +202,7 @@ def test_names_spread_within_their_room() -> None:
 
 def curves_of(monkeypatch: pytest.MonkeyPatch, metrics: list[dict[str, Any]], **more: Any) -> Figure:
     kept: list[Figure] = []
-    monkeypatch.setattr(drawing, "save", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(picture, "save", lambda figure, path: kept.append(figure))
     draw_curves(metrics, Path("curves.png"), title="runs/$a$", unit="nats", **more)
     kept[0].canvas.draw()
     return kept[0]

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Browser
 
-from glassformer.rendering.page import page
 from glassformer.rendering.panels import Grid, Guesses, Heads, Line, Lines, Panel, Patches, Points, Tokens
 from glassformer.rendering.view import View
 from helpers.browser import opened, settle
@@ -144,7 +143,7 @@ def font(letters: str) -> str:
 
 def written(shot: Shot) -> str:
     """The page, with letters that it brings along: those of the machine are as wide as they like."""
-    text = page([View("A view", shot.panels)], title="A view")
+    text = View("A view", shot.panels).page()
     face = f"@font-face {{ font-family: Own; src: url(data:font/ttf;base64,{font(shot.letters)}) }}"
     own = [
         ("img-src data:", "img-src data:; font-src data:"),

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Browser
 
-from glassformer.rendering.page import page
 from glassformer.rendering.panels import Guesses, Heads, Table, Tokens, Words
-from glassformer.rendering.view import View
+from glassformer.rendering.view import View, Views
 from helpers.browser import Open, as_table, colour, darkness, find, opened, pixels, read_after_click, settle
 from helpers.every_panel import COLUMNS, PANELS, rows_of_one
 
@@ -42,7 +41,7 @@ def test_paper_is_light_whole_and_without_controls(browser: Browser, tmp_path: P
     many = [f"t{i}" for i in range(90)]
     large = Heads(weights=rows_of_one(1, 2, 90, 90), rows=many, columns=many)
     views = [View("One", [*PANELS.values()]), View("Two", [wide, large])]
-    with opened(browser, page(views, title="Both"), tmp_path, width=680) as there:
+    with opened(browser, Views("Both", views).page(), tmp_path, width=680) as there:
         there.emulate_media(color_scheme="dark")
         settle(there)
         assert there.locator(".view").nth(1).is_hidden()
@@ -89,7 +88,7 @@ def test_a_printer_that_is_told_of_twice_draws_once_and_in_light(show: Open) -> 
 
 def test_all_views_come_out_of_the_printer(browser: Browser, tmp_path: Path) -> None:
     views = [View(f"View {i}", [PANELS["heads"]]) for i in range(5)]
-    with opened(browser, page(views, title="Five"), tmp_path) as there:
+    with opened(browser, Views("Five", views).page(), tmp_path) as there:
         printed = there.pdf(format="A4")
         assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 5
 
@@ -100,7 +99,7 @@ def test_a_phone_never_scrolls_sideways(browser: Browser, tmp_path: Path) -> Non
     large = Heads(weights=rows_of_one(1, 2, 60, 60), rows=many, columns=many)
     table = Table(columns=[f"column {i}" for i in range(20)], rows=[list(range(20))])
     views = [View("All of them", [*PANELS.values(), long, table]), View("Large", [large, large])]
-    with opened(browser, page(views, title="A rather long title for a phone"), tmp_path, width=360) as there:
+    with opened(browser, Views("A rather long title for a phone", views).page(), tmp_path, width=360) as there:
         for tab in there.get_by_role("tab").all():
             tab.click()
             settle(there)
@@ -111,7 +110,7 @@ def test_a_phone_never_scrolls_sideways(browser: Browser, tmp_path: Path) -> Non
 
 def test_views_are_tabs(browser: Browser, tmp_path: Path) -> None:
     views = [View("One", [PANELS["words"]], note="first"), View("Two", [PANELS["heads"]]), View("Three", [])]
-    with opened(browser, page(views, title="Three views"), tmp_path) as there:
+    with opened(browser, Views("Three views", views).page(), tmp_path) as there:
         tabs = there.get_by_role("tab")
         assert tabs.all_inner_texts() == ["One", "Two", "Three"]
         assert there.locator("h2:visible").all_inner_texts() == ["One"]

@@ -15,7 +15,7 @@ from glassformer.text import words as words_module
 from glassformer.text.pieces import PIECE
 from glassformer.text.pipelines import WORD
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.words import Remembered, count_words
+from glassformer.text.words import TextCache, count_words
 
 TEXTS = [
     "The fox isn't here, the Fox said.",
@@ -80,7 +80,7 @@ def test_counts_are_those_of_whole_texts(lowercase: bool) -> None:
     texts = [*TEXTS, *NEW] * 3
     expected = counted(texts, lowercase=lowercase)
     assert count_words(iter(texts), pipeline(lowercase=lowercase)) == expected
-    assert count_words(Remembered(texts), pipeline(lowercase=lowercase)) == expected
+    assert count_words(TextCache(texts), pipeline(lowercase=lowercase)) == expected
 
 
 @given(any_texts, st.booleans())

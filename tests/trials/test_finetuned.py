@@ -19,7 +19,7 @@ from glassformer.trials.running.execution import run_cell
 from glassformer.trials.running.finetuned import short_names
 from glassformer.trials.running.folder import id_of
 from glassformer.trials.running.question import CompareOptions, Question, ask
-from glassformer.trials.tuning.search import Search, differs, plan_search
+from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.verbs.plan import plan
 from helpers.beginnings import BODY, quick, write_data
 
@@ -121,7 +121,7 @@ def test_short_names_and_what_cannot_be(data: dict[str, str], writer: Path) -> N
 
 def test_a_search_leaves_the_body_alone(data: dict[str, str], writer: Path) -> None:
     settings = {"model.from_run": str(writer)}
-    search = plan_search(data["labels"], [], settings, config=None, space=None, seeds=1, prune=True, say=print)
+    search = plan_search(data["labels"], [], settings)
     searched = {dimension.key for dimension in search.spaces["transformer"]}
     assert {"training.lr", "training.layer_decay", "model.dropout", "model.pool"} <= searched
     assert searched.isdisjoint({"model.width", "model.layers", "model.heads", "tokenizer.min_count"})
@@ -133,13 +133,13 @@ def test_other_weights_are_another_search(data: dict[str, str], writer: Path, tm
 
     def planned(run: Path, **more: Any) -> Search:
         settings = {"model.from_run": str(run), **more}
-        return plan_search(data["labels"], [], settings, config=None, space=None, seeds=1, prune=True, say=print)
+        return plan_search(data["labels"], [], settings)
 
     moved = shutil.copytree(writer, tmp_path / "writer")
     first = planned(writer).identity()
     assert planned(moved).identity() == first
     quick(data["text"], out=moved, overwrite=True, seed=5, **BODY, **{"tokenizer.kind": "char"})
-    assert "--model.from_run was a run with weights" in str(differs(planned(moved).identity(), first))
+    assert "--model.from_run was a run with weights" in str(planned(moved).difference(first))
     alone = planned(writer, **{"training.last_blocks": 0})
     assert "model.dropout" not in {dimension.key for dimension in alone.spaces["transformer"]}
 

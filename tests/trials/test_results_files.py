@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.config.units import duration
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.rounding import (
     amount,
     decimals_of,
-    duration,
     from_to,
     memory,
     rounded,

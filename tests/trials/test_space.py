@@ -10,12 +10,11 @@ from glassformer.config.encoders import DECODERS, ENCODERS
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT, TRANSLATION
 from glassformer.config.resolve import Config, keys, resolve, with_epochs
-from glassformer.trials.tuning.kept import start_of
-from glassformer.trials.tuning.one import settings_of
-from glassformer.trials.tuning.optional import optuna
+from glassformer.trials.tuning.objective import settings_of
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.space import Dimension, plain, read_space, sample
 from glassformer.trials.tuning.space_defaults import default_space
+from glassformer.trials.tuning.storage import optuna
 
 DRAWS = 50
 CASES = [
@@ -56,7 +55,7 @@ def test_every_draw_is_a_configuration(task: str, kind: str, encoder: str) -> No
         made = resolve({}, {**given, **settings})  # strict: a setting that does nothing is an error
         assert made.model.encoder == encoder
     assert len({str(settings) for settings in draws}) > DRAWS // 2
-    assert start_of(encoder, search) is not None, "the settings as they start are in the space"
+    assert search.start_of(encoder) is not None, "the settings as they start are in the space"
 
 
 def test_given_settings_are_not_searched() -> None:

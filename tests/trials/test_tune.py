@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 import glassformer as gf
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.run import Run
 from glassformer.tasks.classification import Classification
-from glassformer.trials.tuning.kept import open_study, say_network
-from glassformer.trials.tuning.result import Tuned
-from glassformer.trials.tuning.search import Search
+from glassformer.trials.tuning.result import TuneResult
+from glassformer.trials.tuning.search import Search, plan_search
+from glassformer.trials.tuning.storage import open_study, optuna
 from glassformer.verbs.train import train
-from helpers.searching import DATA, QUICK, SPACE, Pretended, search
+from helpers.searching import DATA, QUICK, SPACE, Pretended, search, study_of
 from helpers.tables import opinions, write_table
 
 
@@ -26,56 +26,59 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
+def five(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
     """Five trials at one go."""
     return search(tmp_path_factory.mktemp("whole") / "search", 5)
 
 
-def test_the_first_trial_is_what_train_would_do(found: Tuned, tmp_path: Path) -> None:
-    first = found.trials[0]
-    assert found.start == first
+def test_the_first_trial_is_what_train_would_do(five: TuneResult, tmp_path: Path) -> None:
+    first = five.trials[0]
+    assert five.start == first
     plain = train(DATA, out=tmp_path / "plain", draft=True, **QUICK)
     assert first.value == plain.validation["accuracy"]
-    assert found.best.value == max(trial.value for trial in found.trials if trial.value is not None)
-    assert found.best.value >= first.value
+    assert five.best.value == max(trial.value for trial in five.trials if trial.value is not None)
+    assert five.best.value >= first.value
 
 
-def test_what_it_leaves(found: Tuned) -> None:
-    out = Path(found.out)
-    assert [trial.number for trial in found.trials] == [0, 1, 2, 3, 4]
-    assert [path.name for path in (out / "trials").iterdir()] == [str(found.best.number)]
+def test_what_it_leaves(five: TuneResult) -> None:
+    out = Path(five.out)
+    assert [trial.number for trial in five.trials] == [0, 1, 2, 3, 4]
+    assert [path.name for path in (out / "trials").iterdir()] == [str(five.best.number)]
     assert not (out / "best").exists()
-    assert found.run is None
-    card = Run.open(out / "trials" / str(found.best.number)).card()
-    assert card["validation"]["accuracy"] == found.best.value
+    assert five.run is None
+    card = Run.open(out / "trials" / str(five.best.number)).card()
+    assert card["validation"]["accuracy"] == five.best.value
     assert "test" not in card
     numbers = json.loads((out / "tune.json").read_text())
-    assert numbers["best"]["settings"] == found.best.settings
+    assert numbers["best"]["settings"] == five.best.settings
     assert len(numbers["trials"]) == 5
+    assert (five.words, five.mattered) == (five.summary, five.importance)  # by their old names
+    assert (numbers["words"], numbers["mattered"]) == (five.summary, five.importance)
+    assert [trial["words"] for trial in numbers["trials"]] == [trial.summary for trial in five.trials]
     assert "training.lr" in (out / "tune.html").read_text()
-    assert "The best of 5 validation scores is optimistic" in found.words
-    found.view().save(out.parent / "tune.svg")
-    assert {panel.title for panel in found.view().panels} >= {"The best settings", "Trials", "Score by trial"}
+    assert "The best of 5 validation scores is optimistic" in five.summary
+    five.view().save(out.parent / "tune.svg")
+    assert {panel.title for panel in five.view().panels} >= {"The best settings", "Trials", "Score by trial"}
 
 
-def test_the_recipe_trains_the_same_model(found: Tuned, tmp_path: Path) -> None:
-    again = train(DATA, config=found.recipe, out=tmp_path / "again", draft=True)
-    assert again.validation["accuracy"] == found.best.value
-    assert again.validation == Run.open(Path(found.out) / "trials" / str(found.best.number)).card()["validation"]
-    recipe = yaml.safe_load(Path(found.recipe).read_text())
+def test_the_recipe_trains_the_same_model(five: TuneResult, tmp_path: Path) -> None:
+    again = train(DATA, config=five.recipe, out=tmp_path / "again", draft=True)
+    assert again.validation["accuracy"] == five.best.value
+    assert again.validation == Run.open(Path(five.out) / "trials" / str(five.best.number)).card()["validation"]
+    recipe = yaml.safe_load(Path(five.recipe).read_text())
     assert recipe["model"]["encoder"] == "average"
     assert recipe["training"]["steps"] == 3
-    assert recipe["training"]["lr"] == found.best.settings["training.lr"]
-    train(config=found.recipe, out=tmp_path / "alone", draft=True)  # it says where the data is, too
+    assert recipe["training"]["lr"] == five.best.settings["training.lr"]
+    train(config=five.recipe, out=tmp_path / "alone", draft=True)  # it says where the data is, too
 
 
-def test_a_search_goes_on_where_it_stopped(found: Tuned, tmp_path: Path) -> None:
+def test_a_search_goes_on_where_it_stopped(five: TuneResult, tmp_path: Path) -> None:
     said: list[str] = []
     search(tmp_path / "search", 2)
     again = search(tmp_path / "search", 5, say=said.append)
     assert any("2 trials so far" in line for line in said)
-    assert [trial.settings for trial in again.trials] == [trial.settings for trial in found.trials]
-    assert [trial.value for trial in again.trials] == [trial.value for trial in found.trials]
+    assert [trial.settings for trial in again.trials] == [trial.settings for trial in five.trials]
+    assert [trial.value for trial in again.trials] == [trial.value for trial in five.trials]
     said.clear()
     search(tmp_path / "search", 5, say=said.append)
     assert not any(line.startswith("trial ") for line in said)
@@ -91,11 +94,11 @@ def test_the_same_command_finds_its_folder(tmp_path: Path, monkeypatch: pytest.M
     assert other.out == "runs/tune-opinions-average-2"
 
 
-def test_another_search_in_the_same_place_is_refused(found: Tuned) -> None:
+def test_another_search_in_the_same_place_is_refused(five: TuneResult) -> None:
     with pytest.raises(Misuse, match=r"holds another search: --training.steps was 3, and now is 4; name another --out"):
-        search(Path(found.out), 5, steps=4)
+        search(Path(five.out), 5, steps=4)
     with pytest.raises(Misuse, match=r"was another one: --training.steps was 3, and now is 4"):
-        search(Path(found.out).parent / "other", 5, steps=4, storage=Path(found.out) / "study.db")
+        search(Path(five.out).parent / "other", 5, steps=4, storage=Path(five.out) / "study.log")
 
 
 def test_the_test_part_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +118,7 @@ def test_the_test_part_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     card = Run.open(tuned.run).card()
     assert card["test"] == tuned.test
     assert card["validation"]["accuracy"] == tuned.best.value
-    assert f"Test: accuracy {card['test']['accuracy']:.4f}" in tuned.words
+    assert f"Test: accuracy {card['test']['accuracy']:.4f}" in tuned.summary
     again = search(tmp_path / "search", 3, final=True, **held)
     assert looked.count("test") == 1
     assert (again.test, again.looks) == (tuned.test, 1)
@@ -134,22 +137,35 @@ def test_models_are_chosen_among(tmp_path: Path) -> None:
     train(DATA, config=tuned.recipe, out=tmp_path / "again", draft=True)
 
 
+def test_a_space_for_several_models(tmp_path: Path) -> None:
+    """Short names and sections too; what one of them has no use for is searched for the other."""
+    space = {"lr": [0.01, 0.1], "model": {"kernel": [2, 3], "dropout": [0.0, 0.5]}}
+    plan = plan_search(DATA, ["bag", "cnn"], {"steps": 2}, space=space)
+    searched = {model: [dimension.key for dimension in dimensions] for model, dimensions in plan.spaces.items()}
+    assert searched == {
+        "bag": ["training.lr", "model.dropout"],
+        "cnn": ["training.lr", "model.kernel", "model.dropout"],
+    }
+    with pytest.raises(SettingError, match=r"space: model.window is given, or used by none of bag, cnn"):
+        plan_search(DATA, ["bag", "cnn"], {"steps": 2}, space={**space, "model.window": [3, 5]})
+
+
 def test_a_score_is_the_mean_over_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretended = Pretended(monkeypatch)
     tuned = search(tmp_path / "search", 2, seeds=3, seed=5)
     assert [told["training.seed"] for told in pretended.told] == [5, 6, 7, 5, 6, 7]
     assert tuned.trials[0].value == pytest.approx(1 - abs(2e-3 * 2 - 0.01) + 0.006)
-    assert "mean over 3 seeds" in tuned.words
+    assert "mean over 3 seeds" in tuned.summary
 
 
-def test_which_settings_mattered(found: Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_settings_mattered(five: TuneResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Pretended(monkeypatch)
     tuned = search(tmp_path / "search", 20)
-    shares = tuned.mattered
+    shares = tuned.importance
     assert next(iter(shares)) == "training.lr"
     assert shares["training.lr"] > 0.6
     assert sum(shares.values()) == pytest.approx(1)
-    assert found.mattered == {}  # of five trials nothing can be said
+    assert five.importance == {}  # of five trials nothing can be said
 
 
 def test_nothing_is_trained_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +195,7 @@ def test_hopeless_trials_are_stopped_early(tmp_path: Path) -> None:
     assert early
     assert all("worse than half of the others at validation" in trial.why for trial in early)
     assert all(trial.value < tuned.best.value for trial in early)
-    assert f"{len(early)} of them stopped early" in tuned.words
+    assert f"{len(early)} of them stopped early" in tuned.summary
     assert tuned.trials[0].state == "complete"
 
 
@@ -195,18 +211,48 @@ def test_minutes_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(tuned.trials) == 1  # the first is not cut short
 
 
-@pytest.mark.parametrize("name", ["shared.db", "shared.log"])
-def test_where_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "journal"),
+    [("shared.log", "shared.log"), ("shared.db", "shared.db.log"), ("sqlite:///{}/shared.db", "shared.db.log")],
+)
+def test_where_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, journal: str) -> None:
     """Two folders, as on two machines, and one study."""
     Pretended(monkeypatch)
-    first = search(tmp_path / "here", 2, storage=tmp_path / name, study="mine")
-    second = search(tmp_path / "there", 4, storage=tmp_path / name, study="mine")
+    storage = name.format(tmp_path) if "://" in name else tmp_path / name
+    first = search(tmp_path / "here", 2, storage=storage, study="mine")
+    second = search(tmp_path / "there", 4, storage=storage, study="mine")
     assert (len(first.trials), len(second.trials)) == (2, 4)
-    assert (tmp_path / name).is_file()
-    assert not (tmp_path / "here" / "study.db").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"here", "there", journal}
+    assert not (tmp_path / "here" / "study.log").exists()
 
 
-def test_storages_that_cannot_be(tmp_path: Path, found: Tuned) -> None:
+def as_written_before(out: Path) -> None:
+    """A search's journal becomes the SQLite file that earlier versions kept, with another study beside it."""
+    old = optuna.storages.RDBStorage(f"sqlite:///{out}/study.db")
+    optuna.create_study(storage=old, study_name="another")
+    study = study_of(out)
+    optuna.copy_study(from_study_name=study.study_name, from_storage=study._storage, to_storage=old)
+    old.remove_session()
+    old.engine.dispose()
+    (out / "study.log").unlink()
+
+
+def test_an_sqlite_file_written_before_goes_on(five: TuneResult, tmp_path: Path) -> None:
+    search(tmp_path / "search", 2)
+    as_written_before(tmp_path / "search")
+    before = (tmp_path / "search" / "study.db").read_bytes()
+    again = search(tmp_path / "search", 4)
+    assert [trial.settings for trial in again.trials] == [trial.settings for trial in five.trials[:4]]
+    assert [trial.value for trial in again.trials] == [trial.value for trial in five.trials[:4]]
+    assert len(search(tmp_path / "search", 5).trials) == 5  # the file is copied once
+    assert (tmp_path / "search" / "study.db").read_bytes() == before
+    left = {path.name for path in (tmp_path / "search").iterdir() if path.name.startswith("study")}
+    assert left == {"study.db", "study.db.log"}
+    with pytest.raises(Misuse, match=r"was another one: --training.steps was 3, and now is 4"):
+        search(tmp_path / "other", 5, steps=4, storage=tmp_path / "search" / "study.db")
+
+
+def test_storages_that_cannot_be(tmp_path: Path, five: TuneResult) -> None:
     with pytest.raises(Misuse, match=r"--storage trials.txt: a file ends in .db \(SQLite\) or .log"):
         search(tmp_path / "a", 1, storage="trials.txt")
     with pytest.raises(Misuse, match="cannot be used"):
@@ -222,26 +268,16 @@ def test_a_password_is_not_said(tmp_path: Path) -> None:
     assert "secret" not in str(error.value)
 
 
-def test_network_disks_are_warned_of(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text(f"root / ext4 rw 0 0\nserver {tmp_path}/net nfs4 rw 0 0\n")
-    said: list[str] = []
-    say_network(f"sqlite:///{tmp_path}/here/a.db", said.append, mounts)
-    assert said == []
-    say_network(f"sqlite:///{tmp_path}/net/a.db", said.append, mounts)
-    assert "on a network disk (nfs4)" in said[0]
-
-
-def test_a_search_is_the_same_in_another_process(found: Tuned, tmp_path: Path) -> None:
+def test_a_search_is_the_same_in_another_process(five: TuneResult, tmp_path: Path) -> None:
     plan = Search(
         task="classification",
         settings={"data.path": "/here/a.csv", "training.steps": 3},
-        spaces={"bag": list(found.space)},
+        spaces={"bag": list(five.space)},
         starts={"bag": {"training.lr": 0.01, "model.dropout": 0.5, "model.pool": "mean"}},
     )
     again = Search.from_dict(json.loads(json.dumps(plan.to_dict())))
     assert again == plan
-    with open_study(f"sqlite:///{tmp_path}/a.db", "x", plan), open_study(f"sqlite:///{tmp_path}/a.db", "x", again):
+    with open_study(f"{tmp_path}/a.log", "x", plan), open_study(f"{tmp_path}/a.log", "x", again):
         pass
 
 
@@ -295,11 +331,11 @@ def test_a_score_over_folds(tmp_path: Path) -> None:
         for fold in (0, 1)
     ]  # fmt: skip
     assert tuned.best.value == pytest.approx(sum(alone) / 2)
-    assert "mean over 2 folds" in tuned.words
+    assert "mean over 2 folds" in tuned.summary
     assert "fold" not in Path(tuned.recipe).read_text()
-    assert tuned.words.startswith("1 trial. ")
-    assert "optimistic" not in f"{tuned.words} {Path(tuned.recipe).read_text()}"  # of one score nothing was chosen
-    assert repr(tuned).startswith(tuned.words)
+    assert tuned.summary.startswith("1 trial. ")
+    assert "optimistic" not in f"{tuned.summary} {Path(tuned.recipe).read_text()}"  # of one score nothing was chosen
+    assert repr(tuned).startswith(tuned.summary)
     assert len(repr(tuned)) < 600
     with pytest.raises(Misuse, match="--seeds and --folds: each fold is trained once, give one of them"):
         gf.tune("opinions:rows=120", model="bag", folds=2, seeds=2, out=tmp_path / "u")

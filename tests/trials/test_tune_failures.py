@@ -7,11 +7,11 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import DataError, RunError, SettingError, TrainingFailed
-from glassformer.trials.tuning import one
-from glassformer.trials.tuning.optional import optuna
+from glassformer.trials.tuning import objective
+from glassformer.trials.tuning.heartbeat import give_up
 from glassformer.trials.tuning.search import Search
-from glassformer.trials.tuning.tried import tried
-from glassformer.trials.tuning.work import _give_up
+from glassformer.trials.tuning.storage import optuna
+from glassformer.trials.tuning.trial_record import record_of
 from helpers.running import StopAfter
 from helpers.searching import DATA, Pretended, search, study_of
 
@@ -55,7 +55,7 @@ def test_what_would_fail_every_time_is_said_at_once(tmp_path: Path, monkeypatch:
 
 
 def test_ctrl_c_gives_the_trial_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(one.Watch):
+    class Interrupted(objective.Watch):
         stopper = StopAfter(2)
 
         def __call__(self, event: Any) -> None:
@@ -64,7 +64,7 @@ def test_ctrl_c_gives_the_trial_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 self.stopper(event)
 
     with monkeypatch.context() as patch:
-        patch.setattr(one, "Watch", Interrupted)
+        patch.setattr(objective, "Watch", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             search(tmp_path / "search", 3)
     tuned = search(tmp_path / "search", 3)
@@ -83,7 +83,7 @@ def test_a_trial_that_others_took_for_lost_does_not_end_the_search(
         def score(self, settings: dict[str, Any]) -> float:
             if len(self.told) == 2:
                 study = study_of(tmp_path / "search")
-                assert _give_up(study, 1, again=True)
+                assert give_up(study, 1, retry=True)
             return super().score(settings)
 
     Slept(monkeypatch)
@@ -99,7 +99,7 @@ def test_where_a_model_starts_is_tried_though_the_time_was_up(tmp_path: Path, mo
     class Late(Pretended):
         def score(self, settings: dict[str, Any]) -> float:
             if len(self.told) == 2:
-                raise one.Stopped
+                raise objective.Stopped
             return 0.5
 
     Late(monkeypatch)
@@ -111,6 +111,6 @@ def test_where_a_model_starts_is_tried_though_the_time_was_up(tmp_path: Path, mo
 
 
 def test_a_trial_stopped_early_has_the_score_it_had_last() -> None:
-    begun = optuna.trial.create_trial(state=optuna.trial.TrialState.PRUNED, intermediate_values={3: 0.3, 1: 0.1})
+    pruned = optuna.trial.create_trial(state=optuna.trial.TrialState.PRUNED, intermediate_values={3: 0.3, 1: 0.1})
     plan = Search(task="classification", settings={}, spaces={"average": []}, starts={})
-    assert tried(begun, plan).value == 0.3
+    assert record_of(pruned, plan).value == 0.3

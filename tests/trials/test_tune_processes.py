@@ -13,24 +13,24 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import RunError
-from glassformer.config.say import silent
 from glassformer.runs.files import write_json
-from glassformer.trials.tuning import jobs as processes
-from glassformer.trials.tuning.kept import open_study, where_kept
-from glassformer.trials.tuning.one import PROCESS, is_gone, this_process
-from glassformer.trials.tuning.optional import optuna
+from glassformer.trials.tuning import worker
+from glassformer.trials.tuning.heartbeat import PROCESS, counted, is_gone, retry_lost, this_process
 from glassformer.trials.tuning.search import Search, plan_search
-from glassformer.trials.tuning.work import counted, take_back_lost
+from glassformer.trials.tuning.storage import open_study, optuna, storage_of
 from helpers.running import begin, finish, wait_for
+from helpers.searching import DATA, study_of
 
-DATA = "opinions:rows=120"
 HOW: dict[str, Any] = {"model": "average", "training.batch_size": 8, "model.width": 8}
 SPACE = {"training.lr": {"low": 1e-4, "high": 1e-1, "log": True}, "model.dropout": {"low": 0.0, "high": 0.6}}
 NAME = "opinions-average"
 
 
-def study_in(out: Path) -> "optuna.Study":
-    return optuna.load_study(study_name=NAME, storage=where_kept(None, out))
+def write_orders(folder: Path, search: Search) -> str:
+    """What a process is told: one trial of a search, in a file."""
+    orders = {"where": storage_of(None, folder), "name": NAME, "trials": 1, "until": None}
+    write_json(folder / "orders.json", {**orders, "folder": str(folder / "trials"), "search": search.to_dict()})
+    return str(folder / "orders.json")
 
 
 def test_two_processes_share_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_two_processes_share_the_trials(tmp_path: Path, monkeypatch: pytest.Monk
     tuned = gf.tune(DATA, out=out, trials=4, jobs=2, space=SPACE, final=False, steps=60, say=said.append, **HOW)
     assert [trial.state for trial in tuned.trials] == ["complete"] * 4
     assert len([line for line in said if line.startswith("trial ")]) == 4
-    workers = {trial.user_attrs[PROCESS][1] for trial in study_in(out).trials if PROCESS in trial.user_attrs}
+    workers = {trial.user_attrs[PROCESS][1] for trial in study_of(out).trials if PROCESS in trial.user_attrs}
     assert len(workers) == 2
     assert os.getpid() not in workers
     rates = [trial.settings["training.lr"] for trial in tuned.trials]
@@ -49,10 +49,9 @@ def test_two_processes_share_the_trials(tmp_path: Path, monkeypatch: pytest.Monk
     assert {path.name for path in out.iterdir() if path.name.startswith(".")} == set()  # orders and logs are gone
 
 
-def test_a_trial_that_waits_is_taken_by_one_process_only(tmp_path: Path) -> None:
-    """Many ask at once: SQLite's driver alone would let two read that it waits, and both take it."""
-    where = where_kept(None, tmp_path)
-    search = plan_search(DATA, ["average"], {"steps": 3}, config=None, space=SPACE, seeds=1, prune=True, say=silent)
+def test_a_trial_that_waits_is_taken_once(tmp_path: Path) -> None:
+    """Many ask at once, each with the file opened for itself: two may read that it waits, but one gets it."""
+    where, search = storage_of(None, tmp_path), plan_search(DATA, ["average"], {"steps": 3}, space=SPACE)
     with open_study(where, NAME, search) as study:
         for _ in range(40):
             study.enqueue_trial({})
@@ -67,33 +66,26 @@ def test_a_trial_that_waits_is_taken_by_one_process_only(tmp_path: Path) -> None
 
 
 def test_an_error_in_a_process_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(orders: Path, job: int, jobs: int, log: Path, search: Search) -> "subprocess.Popen[bytes]":
+    def failing(orders: Path, job: int, log: Path, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
         with log.open("wb") as errors:
             code = "import sys; print('glassformer: nothing is held out', file=sys.stderr); sys.exit(2)"
             return subprocess.Popen([sys.executable, "-c", code], stderr=errors)
 
-    monkeypatch.setattr(processes, "_begin", failing)
+    monkeypatch.setattr(worker, "_start", failing)
     with pytest.raises(RunError, match=r"^nothing is held out$"):
         gf.tune(DATA, out=tmp_path / "search", trials=2, jobs=2, space=SPACE, steps=3, **HOW)
 
 
 def test_a_process_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    search = plan_search(DATA, ["average"], {"data.validation_fraction": 0.0}, config=None, space=SPACE, seeds=1,
-                         prune=True, say=silent)  # fmt: skip
-    orders = {"where": where_kept(None, tmp_path), "name": NAME, "trials": 1, "until": None}
-    path = tmp_path / "orders.json"
-    write_json(path, {**orders, "folder": str(tmp_path / "trials"), "search": search.to_dict()})
-    assert processes.main([str(path), "0", str(os.getppid())]) == 2
+    search = plan_search(DATA, ["average"], {"data.validation_fraction": 0.0}, space=SPACE)
+    assert worker.main([write_orders(tmp_path, search), "0", str(os.getppid())]) == 2
     assert capsys.readouterr().err.startswith("glassformer: nothing is held out")
 
 
 def test_a_process_stops_when_its_parent_is_gone(tmp_path: Path) -> None:
-    search = plan_search(DATA, ["average"], {"steps": 3}, config=None, space=SPACE, seeds=1, prune=True, say=silent)
-    orders = {"where": where_kept(None, tmp_path), "name": NAME, "trials": 1, "until": None}
-    path = tmp_path / "orders.json"
-    write_json(path, {**orders, "folder": str(tmp_path / "trials"), "search": search.to_dict()})
-    assert processes.main([str(path), "0", "1234567"]) == 0
-    assert study_in(tmp_path).trials[0].state == optuna.trial.TrialState.WAITING
+    search = plan_search(DATA, ["average"], {"steps": 3}, space=SPACE)
+    assert worker.main([write_orders(tmp_path, search), "0", "1234567"]) == 0
+    assert study_of(tmp_path).trials[0].state == optuna.trial.TrialState.WAITING
 
 
 def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
@@ -106,10 +98,10 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     wait_for(lambda: (out / "trials" / "0" / "metrics.jsonl").exists(), process)
     process.send_signal(signal.SIGKILL)
     finish(process)
-    study = study_in(out)
+    study = study_of(out)
     assert study.trials[0].state == optuna.trial.TrialState.RUNNING
     said: list[str] = []
-    take_back_lost(study, said.append)
+    retry_lost(study, said.append)
     assert said == ["trial 0: its process is gone, so it is tried again"]
     lost, again = study.trials
     assert lost.state == optuna.trial.TrialState.FAIL
@@ -117,7 +109,7 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     assert again.system_attrs["fixed_params"] == lost.params != {}
     assert again.user_attrs["start"] == "average"
     assert counted(study) == []  # it does not count, and another takes its place
-    take_back_lost(study, said.append)
+    retry_lost(study, said.append)
     assert len(study.trials) == 2
 
 

@@ -8,15 +8,15 @@ from torch import nn
 
 from glassformer.checks.result import DoesNotApply, Found
 from glassformer.checks.subject import Subject, apart
-from glassformer.exchange.huggingface.exporting import is_huggingface, read_back
-from glassformer.exchange.onnx.parts import Exported, is_exported
+from glassformer.exchange.huggingface.export import is_huggingface, read_back
+from glassformer.exchange.onnx.parts import OnnxModel, is_onnx
 from glassformer.tasks.answers import Answers
 
 EXPORT = "export"
 """Where in a run's folder it would be."""
 
 READERS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Answers | None], nn.Module]]] = {
-    "onnxruntime": (is_exported, lambda folder, answers: Exported(folder)),
+    "onnxruntime": (is_onnx, lambda folder, answers: OnnxModel(folder)),
     "what was imported again": (is_huggingface, read_back),
 }
 """By what computes it: whether a folder holds such an export, and the model in it, called as the run's own."""

@@ -12,7 +12,7 @@ from glassformer.config.resolve import SECTIONS
 
 if TYPE_CHECKING:
     from glassformer.config.resolve import Config
-    from glassformer.data.check.pairs import CheckedPairs
+    from glassformer.data.check.pairs import PairCheck
     from glassformer.data.io.pictures import Pictures
     from glassformer.data.io.table import Table
 
@@ -116,14 +116,14 @@ def check(words: list[str]) -> int:
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, say, table
-    from glassformer.data.check.pairs import CheckedPairs
+    from glassformer.data.check.pairs import PairCheck
     from glassformer.verbs.data import check as check_data
 
     checked = check_data(*_settled(options), say)
     if options.json:
         print_json(checked.to_dict())
         return 0
-    if isinstance(checked, CheckedPairs):
+    if isinstance(checked, PairCheck):
         _show_pairs(checked)
         return 0
     if checked.words is None:
@@ -151,7 +151,7 @@ def check(words: list[str]) -> int:
     return 0
 
 
-def _show_pairs(checked: "CheckedPairs") -> None:
+def _show_pairs(checked: "PairCheck") -> None:
     from glassformer.cli.show import results, table
 
     results.print(f"{checked.rows:,} pairs, {checked.empty_sources:,} without source, {checked.empty_targets:,} "

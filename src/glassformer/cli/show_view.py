@@ -1,15 +1,18 @@
 """Views in a terminal: what fits there, as text; pictures are for files."""
 
+from collections.abc import Callable
+from typing import Any
+
 from rich.text import Text
 
 from glassformer.cli.show import printable, results, table, visible
-from glassformer.rendering.panels import Guesses, Panel, Table, Tokens, Words
+from glassformer.rendering.panels import Cell, Guesses, Panel, Table, Tokens
 from glassformer.rendering.view import View, Views
-from glassformer.text.shown import visible as signs
+from glassformer.text.display import visible as signs
 
 MOST_ROWS = 24
 STRONG = 0.35
-"""Of the largest value: from there on a token is bold."""
+"""The share of the largest value from which on a token is bold."""
 
 
 def show_view(seen: View | Views) -> None:
@@ -24,20 +27,11 @@ def show_view(seen: View | Views) -> None:
 
 
 def _show(panel: Panel) -> None:
-    shown: object = None
-    if isinstance(panel, Table):
-        shown = _table(panel)
-    elif isinstance(panel, Tokens):
-        shown = _tokens(panel)
-    elif isinstance(panel, Words):
-        shown = Text(printable(panel.text))
-    elif isinstance(panel, Guesses):
-        shown = _last_guesses(panel)
-    if shown is None:
+    if panel.kind not in PRINTERS:
         return
     if panel.title:
         results.print(Text(f"\n{panel.title}", style="italic"))
-    results.print(shown)
+    results.print(PRINTERS[panel.kind](panel))
     if panel.note:
         results.print(Text(printable(panel.note), style="dim"))
 
@@ -51,14 +45,14 @@ def _table(panel: Table) -> object:
     return made
 
 
-def _cell(value: str | float | int | None) -> Text:
+def _cell(value: Cell) -> Text:
     if isinstance(value, float):
         return Text(f"{value:.4g}")
     return Text("" if value is None else f"{value:,}" if isinstance(value, int) else visible(printable(value)))
 
 
 def _tokens(panel: Tokens) -> Text:
-    """A row of values each; the strongest tokens bold, below 0 another colour."""
+    """The tokens for each row of values; the strongest bold, below 0 in another colour."""
     out = Text()
     for name, values in zip(panel.names, panel.values, strict=True):
         largest = max((abs(float(value)) for value in values if value == value), default=0.0) or 1.0
@@ -84,3 +78,12 @@ def _last_guesses(panel: Guesses) -> object:
 
 def _sign(token: str) -> str:
     return signs(printable(token))
+
+
+PRINTERS: dict[str, Callable[[Any], object]] = {
+    "table": _table,
+    "tokens": _tokens,
+    "words": lambda panel: Text(printable(panel.text)),
+    "guesses": _last_guesses,
+}
+"""What makes text of a panel, by its kind; other kinds are for pages and pictures."""

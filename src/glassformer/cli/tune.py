@@ -32,9 +32,9 @@ def parser() -> Parser:
     own.add_argument(
         "--show-space", action="store_true", help="print what would be searched, as YAML to edit, and stop"
     )
-    own.add_argument("--storage", metavar="FILE", help="where trials are kept: an SQLite file (.db), a journal (.log, "
-                      "also for network disks) or a database's URL; several machines may share it (default "
-                      "OUT/study.db)")  # fmt: skip
+    own.add_argument("--storage", metavar="FILE", help="where trials are kept: a journal (.log, also on network disks) "
+                      "or a database's URL; several machines may share it; what an SQLite file (.db) holds is copied "
+                      "into a journal beside it (default OUT/study.log)")  # fmt: skip
     own.add_argument("--study", metavar="NAME", help="of the search in its storage (default <data>-<model>)")
     own.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at once on this machine (default 1)")
     own.add_argument("--seeds", type=int, metavar="N", help="a trial's score is the mean of so many "
@@ -90,8 +90,8 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json(tuned.to_dict())
     else:
-        results.print(tuned.words)
-        for name, share in list(tuned.mattered.items())[:5]:
+        results.print(tuned.summary)
+        for name, share in list(tuned.importance.items())[:5]:
             results.print(f"  {share:4.0%}  {name}")
         results.print(f"{tuned.recipe}")
     say(f"all trials, and which settings mattered: {tuned.out}/tune.html")

@@ -14,6 +14,15 @@ PACKED = (LANGUAGE_MODEL, MASKED)
 LABELLING = (CLASSIFICATION, MULTILABEL, REGRESSION)
 """The tasks that say something of a whole example."""
 
+CLASS, LABEL_SET, NUMBER = "class", "label-set", "number"
+"""What a label is: one of some classes, several labels at once, or a number."""
+ANY_LABEL = "any"
+"""Whichever of these the labels look like; or none, where there are none."""
+LABEL_KINDS = {CLASSIFICATION: CLASS, MULTILABEL: LABEL_SET, REGRESSION: NUMBER}
+"""The labels that a task learns; a task that is not here learns without any."""
+TASK_OF_LABELS: dict[str | None, str] = {None: LANGUAGE_MODEL, **{kind: task for task, kind in LABEL_KINDS.items()}}
+"""The task that the labels of a table suggest, or their absence."""
+
 OWN_TASKS: dict[str, str] = {}
 """Tasks of one's own, and the task of ours whose settings each has."""
 
@@ -108,6 +117,11 @@ FEWEST_EPOCHS, MOST_EPOCHS = 2, 10
 """How often to go through labelled data where nobody says."""
 MOST_EPOCHS_OF_NUMBERS = 200
 """The same for tables and images, of which few are often all there are."""
+
+
+def label_kind_of(task: str | None) -> str | None:
+    """The labels that a task learns, None where it learns without; as long as the task is open, any."""
+    return ANY_LABEL if task is None else LABEL_KINDS.get(settings_task(task))
 
 
 def style_of(name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.uint64]
 
 ROUNDS = 8
-"""Of the Feistel network. Four look random for large sizes; small ones, of a few bits, need more."""
+"""Rounds of the Feistel network. Four look random for large sizes; small ones, of a few bits, need more."""
 
 
 def mix(values: Numbers, key: Numbers) -> Numbers:
@@ -23,7 +23,7 @@ def number(value: int) -> Numbers:
     return np.array([value % 2**64], dtype=np.uint64)
 
 
-def permuted(positions: Numbers, size: int, key: Numbers) -> Numbers:
+def permute(positions: Numbers, size: int, key: Numbers) -> Numbers:
     """Where each position goes in a pseudo-random permutation of 0 … size − 1; the key says which permutation.
 
     No table is held, so that a billion positions cost nothing. A Feistel network permutes all numbers of as many bits

@@ -1,131 +1,103 @@
-"""Which windows or texts make up batch k: a function of the seed and k alone, so that resuming needs no state."""
+"""Which texts or pairs make up batch k: a function of the seed and k alone, so that resuming needs no state."""
 
 import bisect
 import itertools
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.data.mixing import Numbers, mix, number, permuted
+from glassformer.data.mixing import Numbers, mix, number, permute
 
 Rows = NDArray[np.int64]
 """The numbers of texts or pairs."""
 
 
-class WindowOrder:
-    """Windows of context + 1 tokens in random order, epoch after epoch.
-
-    A window's inputs are its first `context` tokens, its targets the last `context`: neighbours share one token, so
-    that each token is predicted once. Every epoch has its own order and lays its windows out from its own first token,
-    so that no token always stands at a window's beginning. What lies before the first window and after the last one is
-    left out of that epoch; the number of windows is the same in each.
-    """
-
-    def __init__(self, length: int, context: int, batch_size: int, seed: int) -> None:
-        if length < context + 1:
-            raise DataError(
-                f"context {context} needs at least {context + 1} tokens, but the training part has {length}: "
-                "lower --model.context"
-            )
-        self.context = context
-        self.batch_size = batch_size
-        self.windows = max(1, (length - context) // context)
-        """Windows in an epoch: as many as fit wherever in the first `context` tokens they begin."""
-        self._shifts = length - self.windows * context
-        """Tokens at which an epoch's first window may begin."""
-        self._seed = mix(number(seed), number(0))
-
-    @property
-    def steps_per_epoch(self) -> float:
-        return self.windows / self.batch_size
-
-    def starts(self, step: int) -> NDArray[np.int64]:
-        """The first tokens of the windows of one batch; a batch may end one epoch and begin the next."""
-        places = np.arange(self.batch_size, dtype=np.int64) + step * self.batch_size
-        epoch, place = np.divmod(places, self.windows)
-        key = mix(epoch.astype(np.uint64), self._seed)
-        window = permuted(place.astype(np.uint64), self.windows, key).astype(np.int64)
-        shift = (mix(key, number(1)) % np.uint64(self._shifts)).astype(np.int64)
-        return shift + window * self.context
-
-
 TOKENS_AT_ONCE = 2**14
-"""In a batch of which nothing is learned, padding among them."""
+"""Tokens in a batch of which nothing is learned, padding among them."""
 
 SORTED_TOGETHER = 64
 """Batches whose texts are sorted by length together: enough for little padding, few enough that chance still rules."""
 
 
-class LengthOrder:
-    """Texts in random order, epoch after epoch, those of like length together; each once an epoch.
+class EpochOrder(ABC):
+    """Rows in random order, epoch after epoch, those of like length together; each once an epoch.
 
-    The texts of an epoch are shuffled, sorted by length within stretches of a few dozen batches, cut into batches, and
-    these are shuffled again. One batch of an epoch may be smaller than the others.
+    The rows of an epoch are shuffled, sorted by length within stretches of a few dozen batches, cut into batches, and
+    these are shuffled again.
     """
 
-    def __init__(self, lengths: NDArray[np.int64], batch_size: int, seed: int) -> None:
-        self._lengths = lengths
-        self._batch_size = batch_size
-        self._seed = mix(number(seed), number(2))
-        self.steps_per_epoch = math.ceil(len(lengths) / batch_size)
+    def __init__(self, size: int, stretch: int, seed: Numbers) -> None:
+        self._size = size
+        self._stretch = stretch
+        """Rows that are sorted together."""
+        self._seed = seed
         self._epoch, self._batches = -1, list[Rows]()
 
+    @abstractmethod
     def rows(self, step: int) -> Rows:
-        """The texts of one batch."""
-        epoch, place = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            self._epoch, self._batches = epoch, self._of_epoch(epoch)
-        return self._batches[place]
+        """The rows of one batch."""
 
-    def _of_epoch(self, epoch: int) -> list[Rows]:
-        stretch = SORTED_TOGETHER * self._batch_size
-        return _in_batches(len(self._lengths), mix(number(epoch), self._seed), stretch, self._cut)
+    @abstractmethod
+    def _cut(self, some: Rows) -> list[Rows]:
+        """A stretch, sorted and cut into batches."""
+
+    def _batches_of(self, epoch: int) -> list[Rows]:
+        """All batches of an epoch; the last one that was asked for is kept."""
+        if epoch != self._epoch:
+            key = mix(number(epoch), self._seed)
+            shuffled = _shuffle(self._size, key)
+            firsts = range(0, self._size, self._stretch)
+            batches = [batch for first in firsts for batch in self._cut(shuffled[first : first + self._stretch])]
+            self._batches = [batches[place] for place in _shuffle(len(batches), mix(key, number(1)))]
+            self._epoch = epoch
+        return self._batches
+
+
+class LengthOrder(EpochOrder):
+    """Texts, so many a batch. One batch of an epoch may be smaller than the others."""
+
+    def __init__(self, lengths: NDArray[np.int64], batch_size: int, seed: int) -> None:
+        super().__init__(len(lengths), SORTED_TOGETHER * batch_size, mix(number(seed), number(2)))
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self.steps_per_epoch = math.ceil(len(lengths) / batch_size)
+
+    def rows(self, step: int) -> Rows:
+        epoch, place = divmod(step, self.steps_per_epoch)
+        return self._batches_of(epoch)[place]
 
     def _cut(self, some: Rows) -> list[Rows]:
         some = some[np.argsort(self._lengths[some], kind="stable")]
         return [some[at : at + self._batch_size] for at in range(0, len(some), self._batch_size)]
 
 
-class TokenOrder:
-    """Pairs of texts in random order, epoch after epoch, those of like lengths together; each once an epoch.
+class TokenOrder(EpochOrder):
+    """Pairs of texts, as many a batch as make `batch_tokens` tokens, padding among them.
 
-    A batch has as many pairs as make `batch_tokens` tokens, padding among them; a pair that is longer is a batch of its
-    own. The pairs of an epoch are shuffled, sorted by length within stretches of a few dozen batches, cut into batches,
-    and these are shuffled again. Epochs may differ by some batches.
+    A pair that is longer is a batch of its own. Epochs may differ by some batches.
     """
 
     def __init__(self, sources: NDArray[np.int64], targets: NDArray[np.int64], batch_tokens: int, seed: int) -> None:
         if not len(sources):
             raise DataError("the training part has no pair to learn from")
+        stretch = math.ceil(SORTED_TOGETHER * batch_tokens / max(1.0, float((sources + targets).mean())))
+        super().__init__(len(sources), stretch, mix(number(seed), number(3)))
         self._sources = sources
         self._targets = targets
         self._batch_tokens = batch_tokens
-        self._stretch = math.ceil(SORTED_TOGETHER * batch_tokens / max(1.0, float((sources + targets).mean())))
-        self._seed = mix(number(seed), number(3))
-        self._epoch, self._batches = 0, self._of_epoch(0)
-        self._ends = [len(self._batches)]
+        self.steps_per_epoch = len(self._batches_of(0))
+        """Steps of the first epoch."""
+        self._ends = [self.steps_per_epoch]
         """The step after the last one of each epoch, as far as they were asked for."""
-        self.steps_per_epoch = len(self._batches)
-        """Of the first epoch."""
 
     def rows(self, step: int) -> Rows:
-        """The pairs of one batch."""
         while step >= self._ends[-1]:
-            self._begin(len(self._ends))
-            self._ends.append(self._ends[-1] + len(self._batches))
+            self._ends.append(self._ends[-1] + len(self._batches_of(len(self._ends))))
         epoch = bisect.bisect_right(self._ends, step)
-        self._begin(epoch)
-        return self._batches[step - (self._ends[epoch - 1] if epoch else 0)]
-
-    def _begin(self, epoch: int) -> None:
-        if epoch != self._epoch:
-            self._epoch, self._batches = epoch, self._of_epoch(epoch)
-
-    def _of_epoch(self, epoch: int) -> list[Rows]:
-        return _in_batches(len(self._sources), mix(number(epoch), self._seed), self._stretch, self._cut)
+        return self._batches_of(epoch)[step - (self._ends[epoch - 1] if epoch else 0)]
 
     def _cut(self, some: Rows) -> list[Rows]:
         some = some[by_lengths(self._sources[some], self._targets[some])]
@@ -154,12 +126,5 @@ def token_borders(most: int, sources: NDArray[np.int64], targets: NDArray[np.int
     return [*borders, len(sources)] if len(sources) else borders
 
 
-def _in_batches(size: int, key: Numbers, stretch: int, cut: Callable[[Rows], list[Rows]]) -> list[Rows]:
-    """One epoch: rows are shuffled, each stretch of so many is sorted and cut, and the batches are shuffled again."""
-    shuffled = _shuffled(size, key)
-    batches = [batch for first in range(0, size, stretch) for batch in cut(shuffled[first : first + stretch])]
-    return [batches[place] for place in _shuffled(len(batches), mix(key, number(1)))]
-
-
-def _shuffled(size: int, key: Numbers) -> Rows:
-    return permuted(np.arange(size, dtype=np.uint64), size, key).astype(np.int64)
+def _shuffle(size: int, key: Numbers) -> Rows:
+    return permute(np.arange(size, dtype=np.uint64), size, key).astype(np.int64)

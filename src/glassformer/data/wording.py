@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 EXAMPLES = 5
-"""Of what is found, so many are shown at most."""
+"""Examples that are shown of what is found, at most."""
 
 NAMES = 12
-"""So many names of columns are."""
+"""Names of columns that are shown, at most."""
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

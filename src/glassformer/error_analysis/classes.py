@@ -12,7 +12,7 @@ from glassformer.error_analysis.finding import Found, Rows, percent, some, span
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Gallery, Panel, Table, Words
 from glassformer.statistics.intervals import share_interval
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 LABELS = "labels"
 """What is true of an example, where that may be several labels."""

@@ -34,7 +34,7 @@ from glassformer.families.requests import EvaluateOptions
 from glassformer.rendering.curves import Records
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes, Scale
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
 STRETCH = 64
@@ -91,7 +91,7 @@ def _same_part(one: EvaluatedPart, second: Loaded, asked: EvaluateOptions) -> Pa
         return part  # its texts had another name where the second run learned
     assert isinstance(again, Labelled)
     lines = set(part.lines)
-    return again.some(part.name, [row for row, line in enumerate(again.lines) if line in lines])
+    return again.select(part.name, [row for row, line in enumerate(again.lines) if line in lines])
 
 
 def _read_alike(first: Loaded, second: Loaded, part: Labelled) -> bool:

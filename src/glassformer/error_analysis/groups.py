@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from glassformer.config.arrays import Array
 from glassformer.error_analysis.finding import CHANCE, Found, Rows, ends, percent, some, span
 from glassformer.rendering.panels import Table
+from glassformer.statistics.distributions import t_tail
 from glassformer.statistics.intervals import weighted_mean_interval
-from glassformer.statistics.over import over_represented
+from glassformer.statistics.overrepresentation import over_represented
 from glassformer.statistics.paired import ROUNDING
-from glassformer.statistics.student import t_tail
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MOST_VALUES = 12
 """Of a category column; the most frequent ones."""

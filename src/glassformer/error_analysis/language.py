@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
-from glassformer.data.packing.segments import segments_of
 from glassformer.data.packing.shards import Ids, how_often
 from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.windows import segments_of
 from glassformer.error_analysis.classes import worst
 from glassformer.error_analysis.finding import Found
 from glassformer.error_analysis.tokens import Asked, by_document, by_kind, by_place, by_token, surprising_passages
@@ -18,7 +18,7 @@ from glassformer.models.language_model import LanguageModel
 from glassformer.rendering.curves import Records
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import answers
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
 PASSAGES = 3

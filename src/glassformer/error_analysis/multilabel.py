@@ -7,7 +7,7 @@ from glassformer.error_analysis.finding import Rows
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.statistics.intervals import Interval, share_interval
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 
 def wrong_sets(records: Records, noun: str) -> Panel:

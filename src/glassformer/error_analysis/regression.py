@@ -10,7 +10,7 @@ from glassformer.error_analysis.groups import Group, apart, means
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Points, Table
 from glassformer.statistics.intervals import mean_interval, weighted_mean_interval
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MOST_POINTS = 800
 """Of a picture; of more, some at even distances."""

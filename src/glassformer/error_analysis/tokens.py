@@ -13,7 +13,7 @@ from glassformer.error_analysis.classes import MOST_ERRORS
 from glassformer.error_analysis.finding import Found, Rows, ends, percent, some
 from glassformer.rendering.panels import Line, Lines, Panel, Table, Tokens
 from glassformer.statistics.intervals import weighted_mean_interval
-from glassformer.text.shown import visible
+from glassformer.text.display import visible
 
 MOST_SURPRISING = 96
 """Tokens of a passage."""

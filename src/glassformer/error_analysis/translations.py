@@ -15,7 +15,7 @@ from glassformer.error_analysis.words import lengths_of
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MOST_SCORED = 500
 """Translations whose chrF is taken one by one for a report."""

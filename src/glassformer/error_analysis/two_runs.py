@@ -12,7 +12,7 @@ from glassformer.error_analysis.finding import CHANCE, Found, Rows, capital, per
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.statistics.paired import difference, mcnemar
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 Names = tuple[str, str]
 """Of the two runs."""

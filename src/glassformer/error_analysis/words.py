@@ -12,8 +12,8 @@ from glassformer.config.arrays import Array
 from glassformer.error_analysis.finding import CHANCE, Found, Rows, percent
 from glassformer.error_analysis.groups import apart, error_rates, quarters
 from glassformer.rendering.panels import Table, Words
-from glassformer.statistics.over import over_represented
-from glassformer.text.shown import cut
+from glassformer.statistics.overrepresentation import over_represented
+from glassformer.text.display import cut
 
 WORD = re.compile(r"\w+(?:['’]\w+)*")
 LEAST = 5

@@ -18,16 +18,35 @@ class Weights(ABC):
 
     @property
     def kind(self) -> str:
-        """What most of the numbers are written as, where that is known."""
-        return ""
+        """What most of the tensors are written as."""
+        kinds = [self.kind_of(name) for name in self.shapes]
+        return max(sorted(set(kinds)), key=kinds.count, default="")
+
+    @abstractmethod
+    def kind_of(self, name: str) -> str:
+        """What the numbers of a tensor are written as."""
 
     @abstractmethod
     def read(self, name: str) -> Tensor:
-        """One of them, in single precision."""
+        """The tensor of this name, in single precision."""
 
 
 @dataclass(frozen=True)
-class Found:
+class ExternalTokens:
+    """What another house says of its tokens."""
+
+    tokenizer: Tokenizer
+    target_tokenizer: Tokenizer | None = None
+    """The targets' own, where they are cut in another way than the sources."""
+    chat_template: str | None = None
+    specials: dict[str, str] = field(default_factory=dict)
+    """Special tokens by the names that a chat template has for them: `bos_token`, `eos_token` …"""
+    files: tuple[Path, ...] = ()
+    """Files to be kept beside them in the run and given back, as they came, by an export."""
+
+
+@dataclass(frozen=True)
+class ExternalModel:
     """All that an import needs. Whatever the format, `config` and the names of the weights are Hugging Face's."""
 
     name: str
@@ -36,13 +55,6 @@ class Found:
     """`huggingface` or `gguf`."""
     config: dict[str, Any]
     weights: Weights
-    tokenizer: Tokenizer
-    target_tokenizer: Tokenizer | None = None
-    """That of the targets, where they are cut in another way than the sources."""
-    chat_template: str | None = None
+    tokens: ExternalTokens
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings, by dotted key, that follow from other files than config.json (how a text's vectors are pooled)."""
-    files: tuple[Path, ...] = ()
-    """Files about the tokens, to be kept beside them in the run and given back, as they came, by an export."""
-    specials: dict[str, str] = field(default_factory=dict)
-    """Special tokens by the names that a chat template has for them: `bos_token`, `eos_token` …"""

@@ -1,19 +1,26 @@
 """What SOURCE may be: a Hugging Face folder, a GGUF file or a folder with one, or a name on the hub."""
 
+import re
 from pathlib import Path
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import DataError, Misuse
 from glassformer.config.say import Say, silent
-from glassformer.exchange.external_model import Found
+from glassformer.data.datasets.hub_refusals import quiet_hub, refusal
+from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.reader import read_gguf
 from glassformer.exchange.huggingface.folder import CONFIG, read_folder
-from glassformer.exchange.huggingface.hub import fetch, is_hub_name
 from glassformer.runs.run import CARD
 
 GGUF = ".gguf"
+HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.spm", "*.jinja"]
+"""What is fetched of a model on the hub: only files of kinds that are read."""
+OTHER_MODELS = ["*/*.safetensors"]
+"""Weights in folders within are other models', or the same in another precision."""
+HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*(/[\w-][\w.-]*\.gguf)?)?")
+"""OWNER/MODEL; of the many GGUF files that there often are, one: OWNER/MODEL/FILE.gguf."""
 
 
-def find(source: str, say: Say = silent) -> Found:
+def find(source: str, say: Say = silent) -> ExternalModel:
     """A model elsewhere, none of its weights read yet."""
     if not source:
         raise Misuse("a model is named by its folder, its file or its name on the hub, and this name is empty")
@@ -24,7 +31,9 @@ def find(source: str, say: Say = silent) -> Found:
         if path.suffix != GGUF:
             raise Misuse(f"{path} is no model: name a .gguf file, or the folder with {CONFIG} and the weights")
         return read_gguf(path)
-    if (path.suffix == GGUF and source.count("/") != 2) or not is_hub_name(source):  # a file there: OWNER/MODEL/FILE
+    if (path.suffix == GGUF and source.count("/") != 2) or not HUB_NAME.fullmatch(
+        source
+    ):  # a file there: OWNER/MODEL/FILE
         raise Misuse(f"no file or folder {source}")
     fetched = fetch(source, say)
     if fetched.is_file():
@@ -36,7 +45,7 @@ def find(source: str, say: Say = silent) -> Found:
     return read_folder(fetched, source)
 
 
-def _in_folder(folder: Path) -> Found:
+def _in_folder(folder: Path) -> ExternalModel:
     if (folder / CONFIG).is_file():
         return read_folder(folder)
     files = sorted(folder.glob(f"*{GGUF}"))
@@ -47,3 +56,26 @@ def _in_folder(folder: Path) -> Found:
     if not files:
         raise Misuse(f"{folder} holds no model: neither {CONFIG} nor a {GGUF} file")
     return read_gguf(files[0])
+
+
+def fetch(name: str, say: Say) -> Path:
+    """The folder, or the one file, as the hub's own library keeps it; what is there already is not fetched again."""
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise Misuse(
+            f"no file or folder {name}; to fetch a model of that name from the hub: pip install 'glassformer[hub]'"
+        ) from None
+    say(f"{name}: asking the Hugging Face hub")
+    model, _, file = name.rpartition("/") if name.endswith(GGUF) else (name, "", "")
+    try:
+        with quiet_hub():
+            if file:
+                return Path(huggingface_hub.hf_hub_download(model, file))
+            return Path(
+                huggingface_hub.snapshot_download(model, allow_patterns=HUB_FILES, ignore_patterns=OTHER_MODELS)
+            )
+    except Exception as error:  # no network, no space, no such name: of several libraries
+        line = next(iter(str(error).splitlines()), type(error).__name__)
+        why = refusal(error, model, "and the path") or f"the hub did not give it: {line}"
+        raise DataError(f"{name} (no file or folder here): {why}") from None

@@ -22,6 +22,7 @@ from glassformer.config.names import unknown
 from glassformer.config.presets import TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
+from glassformer.config.sections import DataSettings
 from glassformer.data.features.inputs import Features
 from glassformer.families.embed import Embedded
 from glassformer.families.model_input import Example, ModelInput
@@ -216,6 +217,17 @@ class Family(ABC):
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:  # noqa: B027 (few models do)
         """What a model takes from the training part before the first step."""
+
+    def training_task(self, task: Task, model: nn.Module, config: Config) -> Task:
+        """The task as a model is trained on it."""
+        return task
+
+    def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str | None:
+        """What the model writes by now, to be shown after a validation on the way."""
+        return None
+
+    def check_refit(self, data: DataSettings) -> None:  # noqa: B027 (there may be nothing to refuse)
+        """Refuse data whose parts cannot be joined for a training on all of them."""
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         """What the run keeps."""

@@ -11,8 +11,8 @@ from torch import Tensor
 from glassformer.config.errors import Misuse
 from glassformer.config.say import Say
 from glassformer.models.masked_model import MaskedLanguageModel
+from glassformer.text.display import cut
 from glassformer.text.pipelines import MASK
-from glassformer.text.shown import cut
 from glassformer.text.tokenizer import Tokenizer
 
 USUAL = "[MASK]"

@@ -6,7 +6,7 @@ from typing import Any
 
 from glassformer.config.resolve import flatten
 from glassformer.config.say import Say
-from glassformer.data.datasets.embedded import is_hub
+from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.hub import own_parts
 from glassformer.data.io.place import find
 from glassformer.families.base import FAMILIES

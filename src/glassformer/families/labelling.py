@@ -19,13 +19,14 @@ from glassformer.config.names import unknown
 from glassformer.config.presets import (
     CLASSIFICATION,
     IMAGE,
-    LANGUAGE_MODEL,
     MIXED,
     MULTILABEL,
     PACKED,
     REGRESSION,
     TABLE,
+    TASK_OF_LABELS,
     TEXT,
+    label_kind_of,
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config, that_writes, with_epochs
 from glassformer.config.say import Say, silent
@@ -65,9 +66,11 @@ from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, Mixe
 from glassformer.models.reader import BagReader
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
+from glassformer.tasks.base import Task
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import Labelling, device_of
 from glassformer.tasks.multilabel import Multilabel
+from glassformer.tasks.on_features import OnFeatures, head_learns_alone
 from glassformer.tasks.regression import Regression
 
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
@@ -113,9 +116,15 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     columns = _columns(table, request)
     request.say(f"columns: {columns.why}")
     _check_kind(request, columns, table.name)
-    found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label, "data.kind": columns.kind}
-    found |= {"data.also": ",".join(columns.also) or None, "data.label_separator": columns.separator}
-    if request.finetuning is not None and columns.task == LANGUAGE_MODEL:
+    found = {
+        "task": TASK_OF_LABELS[columns.label_kind],
+        "data.text": columns.text,
+        "data.label": columns.label,
+        "data.kind": columns.kind,
+        "data.also": ",".join(columns.also) or None,
+        "data.label_separator": columns.separator,
+    }
+    if request.finetuning is not None and columns.label_kind is None:
         found["task"] = request.finetuning.task
     config = request.resolve(found, rows=len(table))
     if config.task in PACKED:
@@ -127,12 +136,12 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
 
 def _columns(table: Table, request: ConfigRequest) -> Columns:
     """What each column is for; a model that reads no texts takes a table for its other columns, if it has any."""
-    said = request.settings
+    said, kind = request.settings, label_kind_of(request.task)
     reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
     if TABLE in reads and TEXT not in reads and "data.kind" not in said:
         with contextlib.suppress(DataError):
-            return choose_columns(table, replace(request.data, kind=TABLE), request.task)
-    return choose_columns(table, request.data, request.task)
+            return choose_columns(table, replace(request.data, kind=TABLE), kind)
+    return choose_columns(table, request.data, kind)
 
 
 def _check_kind(request: ConfigRequest, columns: Columns, name: str) -> None:
@@ -280,7 +289,7 @@ class LabellingFamily(ExampleFamily):
         if data.kind == IMAGE:
             return split_pictures(rows or _pictures(data), data)
         table = rows or read_table(data.path, data)
-        return split_table(table, choose_columns(table, data, config.task), data)
+        return split_table(table, choose_columns(table, data, label_kind_of(config.task)), data)
 
     @abstractmethod
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Answers:
@@ -341,6 +350,10 @@ class LabellingFamily(ExampleFamily):
             train = prepared.task.parts["train"]
             model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in train.batches())
 
+    def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
+        """Where only the head learns, what the rest of a model makes of each example is computed once."""
+        return OnFeatures(task, model) if config.begun and head_learns_alone(model) else task  # type: ignore[arg-type]
+
     def read_processor(self, run: Run, config: Config) -> Processor:
         card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()
         answers = read_answers(card.get("labels"), config.training.loss, where)
@@ -364,7 +377,7 @@ class LabellingFamily(ExampleFamily):
             return whole_pictures(read_pictures(options.data, loaded.features.size), "given", classes or ())
         table = read_table(options.data, settings)
         if loaded.config.data.kind == TEXT:
-            columns = choose_columns(table, settings, loaded.config.task)
+            columns = choose_columns(table, settings, label_kind_of(loaded.config.task))
         else:  # the columns that it learned from, however they look here
             assert settings.label is not None
             columns = replace(

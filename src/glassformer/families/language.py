@@ -15,10 +15,11 @@ from glassformer.config.errors import DataError, Misuse, RunError, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL
 from glassformer.config.resolve import Config, that_writes
 from glassformer.config.say import Say
+from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import open_source
 from glassformer.data.io.survey import survey
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.corpus import Corpus, split
+from glassformer.data.split.documents import TextCorpus, refuse_joining, split_texts
 from glassformer.data.split.part import Part, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.embed import Embedded, embed
@@ -58,12 +59,12 @@ class StreamFamily(Family):
     def recognise(self, request: ConfigRequest) -> Recognition:
         return recognise_text(request)
 
-    def split_data(self, config: Config, rows: Any = None) -> Corpus:
+    def split_data(self, config: Config, rows: Any = None) -> TextCorpus:
         if config.data.path is None:
             raise SettingError(NO_DATA)
-        return split(open_source(config.data.path, config.data), config.data)
+        return split_texts(open_source(config.data.path, config.data), config.data)
 
-    def prepare(self, config: Config, corpus: Corpus, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: TextCorpus, known: Processor, say: Say) -> Prepared:
         tokenizer = known.tokenizer or self._trained_tokenizer(corpus.parts["train"], config, say)
         self.check_tokenizer(config, tokenizer)
         parts = {name: pack(part, tokenizer, say) for name, part in corpus.parts.items()}
@@ -83,6 +84,9 @@ class StreamFamily(Family):
             raise SettingError(
                 "data.documents_apart needs tokens that begin or end a document, and this tokenizer has none"
             )
+
+    def check_refit(self, data: DataSettings) -> None:
+        refuse_joining(str(data.path), data)
 
     @abstractmethod
     def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> OnWindows:
@@ -182,6 +186,12 @@ class LanguageFamily(StreamFamily):
         return LoadedLanguageModel(
             model, processor.tokenizer, run, config, None, chat_template=template, specials=specials
         )
+
+    def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str | None:
+        tokenizer = processor.tokenizer
+        if tokenizer is None or tokenizer.start is None:  # samples begin with START
+            return None
+        return Writer(model, tokenizer).generate(tokens=60, temperature=0.8, seed=step)
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         refuse_search(options)

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.config.presets import IMAGE, TEXT
+from glassformer.config.presets import IMAGE, TEXT, label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
@@ -20,7 +20,7 @@ from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import TableFeatures
 from glassformer.data.features.texts import Examples
-from glassformer.data.io.pictures import fitted, read_picture
+from glassformer.data.io.pictures import fit_picture, read_picture
 from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import listed
@@ -124,7 +124,7 @@ def needed(features: Features, config: Config, table: Table) -> Columns:
             raise DataError(
                 f"{table.name}: no column '{name}', which this run reads (columns: {listed(table.columns)})"
             )
-    return Columns(text, None, config.task, "", config.data.kind, columns, image)
+    return Columns(text, None, label_kind_of(config.task), "", config.data.kind, columns, image)
 
 
 def as_learned(features: Features, settings: DataSettings) -> DataSettings:
@@ -148,7 +148,7 @@ def _images(features: ImageFeatures, files: Sequence[str], say: Say) -> Labelled
             raise DataError(f"no image at '{file}': this run reads image files")
         picture = read_picture(Path(file))
         resized += picture.shape[:2] != features.size
-        pixels.append(fitted(picture, features.size, len(features.mean)))
+        pixels.append(fit_picture(picture, features.size, len(features.mean)))
     if resized:
         height, width = features.size
         say(f"{resized:,} of {len(files):,} images brought to the {height}×{width} pixels that this run reads")

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from glassformer.config.errors import SettingError
-from glassformer.data.datasets.embedded import is_hub
+from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.hub import whole_name
 from glassformer.families.resume import PATHS
 from glassformer.runs.run import Run

@@ -34,6 +34,7 @@ from glassformer.families.translate import Translation, source_ids, translate_te
 from glassformer.models.build import build_seq2seq
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import Run
+from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
 from glassformer.tasks.translation import Translating
 from glassformer.text.tokenizer import Tokenizer
@@ -230,6 +231,12 @@ class TranslationFamily(Family):
         tokenizer = processor.tokenizer
         assert tokenizer is not None
         return LoadedTranslator(model, tokenizer, run, config, None, processor.target_tokenizer or tokenizer)
+
+    def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str:
+        """How it translates one of the sources held out."""
+        record = evaluation.records[step % len(evaluation.records)]
+        right = "" if record["exact"] else f"   ({record['target']})"
+        return f"{record['source']} → {record['output']}{right}"
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         refuse_stride(options)

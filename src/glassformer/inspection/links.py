@@ -30,7 +30,7 @@ from glassformer.data.wording import counted
 from glassformer.inspection.roles import Looked, check_sizes, visible_to
 from glassformer.rendering.panels import Grid, Table
 from glassformer.rendering.view import View
-from glassformer.text.places import tokens_of
+from glassformer.text.alignment import tokens_of
 from glassformer.text.tokenizer import Tokenizer
 
 FORM = '{"text": "mara met tobin . he fishes", "links": [[4, 2]]}'

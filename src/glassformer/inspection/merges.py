@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from glassformer.data.packing.prefixes import training_pairs
+from glassformer.data.packing.windows import training_pairs
 from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
+from glassformer.text.display import cut, visible
 from glassformer.text.merging import Merge
-from glassformer.text.shown import cut, visible
 
 FIRST = 30
 """Merges of the whole tokenizer that are shown."""

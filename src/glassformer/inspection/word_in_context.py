@@ -20,8 +20,8 @@ from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points
 from glassformer.rendering.view import View
-from glassformer.text.places import Span, tokens_of
-from glassformer.text.shown import cut
+from glassformer.text.alignment import Span, tokens_of
+from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
 AROUND = 14

@@ -13,44 +13,49 @@ from glassformer.diagnosis.patient import patient_of
 from glassformer.families.base import Prepared
 from glassformer.pipeline.recorder import Recorder
 from glassformer.runs.files import write_text
-from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Noted
 
 
-def consult(recorder: Recorder, run: Run, config: Config, prepared: Prepared, parameters: int) -> None:
-    """A doctor who knows the log so far, what the data shows, and hears from now on all that is logged."""
-    lines = run.read_metrics()
-    kept = [line for line in lines if not line.get("end")]
-    if len(kept) < len(lines):  # a training that goes on has not ended: what was found at its end may be so no more
-        write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
-    recorder.doctor = doctor = Doctor(patient_of(config, run.card()))
-    doctor.take_up(kept)
-    if not doctor.story.steps:
-        recorder.tell(doctor.new(data_findings(config, prepared, parameters)))
+class TrainingDoctor:
+    """A doctor who knows the log so far, and hears from now on all that is logged."""
 
+    def __init__(self, recorder: Recorder, config: Config, prepared: Prepared) -> None:
+        self.recorder, self.config, self.prepared = recorder, config, prepared
+        self.doctor = Doctor(patient_of(config, recorder.run.card()))
 
-def conclude(recorder: Recorder, prepared: Prepared, model: nn.Module | None, evaluation: Evaluation | None) -> None:
-    """What shows at the end. `model`: with the weights that are kept; None: it is not looked at. `evaluation`: theirs
-    on the validation part, if there is one.
+    def begin(self, parameters: int) -> None:
+        """The log so far is read, and what the data shows is told."""
+        run = self.recorder.run
+        lines = run.read_metrics()
+        kept = [line for line in lines if not line.get("end")]
+        if len(kept) < len(lines):  # a training that goes on has not ended: what was found at its end may be so no more
+            write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+        self.recorder.observer = self.doctor
+        self.doctor.take_up(kept)
+        if not self.doctor.story.steps:
+            self.recorder.tell(self.doctor.new(data_findings(self.config, self.prepared, parameters)))
 
-    A training that is done does not fail for its sake: what is wrong is said.
-    """
-    doctor = recorder.doctor
-    assert doctor is not None
-    step = doctor.story.step
-    recorder.tell(doctor.end(), end=True)
-    if evaluation is not None:
-        recorder.tell(doctor.new(judged_findings(prepared, evaluation, doctor.patient, step)), end=True)
-    if model is not None:
-        try:
-            found = doctor.new(inner_findings(model, prepared, evaluation, doctor.patient, step))
-        except Exception as error:
-            if strict():
-                raise
-            why = in_a_line(error)
-            recorder.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
-            recorder.listen(Noted(f"the doctor could not look at the model: {why}"))
-        else:
-            recorder.tell(found, end=True)
-    recorder.flush()
+    def conclude(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:
+        """What shows at the end. `model`: with the weights that are kept; None: it is not looked at. `evaluation`:
+        theirs on the validation part, if there is one.
+
+        A training that is done does not fail for its sake: what is wrong is said.
+        """
+        recorder, doctor, prepared = self.recorder, self.doctor, self.prepared
+        step = doctor.story.step
+        recorder.tell(doctor.end(), end=True)
+        if evaluation is not None:
+            recorder.tell(doctor.new(judged_findings(prepared, evaluation, doctor.patient, step)), end=True)
+        if model is not None:
+            try:
+                found = doctor.new(inner_findings(model, prepared, evaluation, doctor.patient, step))
+            except Exception as error:
+                if strict():
+                    raise
+                why = in_a_line(error)
+                recorder.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
+                recorder.listen(Noted(f"the doctor could not look at the model: {why}"))
+            else:
+                recorder.tell(found, end=True)
+        recorder.flush()

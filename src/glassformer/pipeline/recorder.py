@@ -1,36 +1,36 @@
-"""The log of a training: metrics.jsonl, samples on the way, and what the doctor finds in it."""
+"""The log of a training: metrics.jsonl, samples on the way, and what is found in it."""
 
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
 
-from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config
-from glassformer.diagnosis.listener import Doctor
-from glassformer.families.base import Prepared
-from glassformer.families.generate import Writer
-from glassformer.models.language_model import LanguageModel
+from glassformer.families.base import FAMILIES, Prepared
 from glassformer.runs.run import Run
 from glassformer.training.events import Broke, Ended, Event, Found, Listener, Sampled, Stepped, Validated
 from glassformer.training.finding import Finding
 
 
+class Observer(Protocol):
+    """Who reads the log as it is written, and finds something in it."""
+
+    def hear(self, line: dict[str, Any]) -> list[Finding]: ...
+    def broke(self, event: Broke) -> list[Finding]: ...
+
+
 class Recorder:
-    """Writes metrics.jsonl and samples, asks the doctor, if there is one, and passes every event on."""
+    """Writes metrics.jsonl and samples, tells an observer of each line, if there is one, and passes every event on."""
 
     def __init__(self, run: Run, model: nn.Module, prepared: Prepared, config: Config, listen: Listener) -> None:
         self.run = run
-        self.writer = None
-        if config.training.samples and isinstance(model, LanguageModel):
-            assert prepared.tokenizer is not None
-            if prepared.tokenizer.start is not None:  # samples begin with START
-                self.writer = Writer(model, prepared.tokenizer)
-        self.translations = config.training.samples and config.task == TRANSLATION
+        self.model = model
+        self.prepared = prepared
+        self.config = config
         self.listen = listen
-        self.doctor: Doctor | None = None
+        self.observer: Observer | None = None
         self.lines: list[dict[str, Any]] = []
         self.flushed = time.monotonic()
 
@@ -44,15 +44,15 @@ class Recorder:
             if (text := self._sample(event)) is not None:
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(Sampled(event.step, text))
-        elif isinstance(event, Broke) and self.doctor is not None:
-            self._note(self.doctor.broke(event))  # the error that ends the training says it aloud
+        elif isinstance(event, Broke) and self.observer is not None:
+            self._note(self.observer.broke(event))  # the error that ends the training says it aloud
         if isinstance(event, Ended | Broke) or time.monotonic() - self.flushed > 1:
             self.flush()
 
     def _log(self, line: dict[str, Any]) -> None:
         self.lines.append(line)
-        if self.doctor is not None:
-            self.tell(self.doctor.hear(line))
+        if self.observer is not None:
+            self.tell(self.observer.hear(line))
 
     def tell(self, findings: Iterable[Finding], *, end: bool = False) -> None:
         """`end`: of a training that is over; if it goes on, they are forgotten."""
@@ -65,14 +65,10 @@ class Recorder:
         return noted
 
     def _sample(self, event: Validated) -> str | None:
-        """What the model writes by now, or how it translates one of the sources held out."""
-        if self.writer is not None:
-            return self.writer.generate(tokens=60, temperature=0.8, seed=event.step)
-        if not self.translations:
+        if not self.config.training.samples:
             return None
-        record = event.evaluation.records[event.step % len(event.evaluation.records)]
-        right = "" if record["exact"] else f"   ({record['target']})"
-        return f"{record['source']} → {record['output']}{right}"
+        family = FAMILIES[self.config.task]
+        return family.training_sample(self.model, self.prepared, event.evaluation, event.step)
 
     def flush(self) -> None:
         self.run.add_metrics(*self.lines)

@@ -1,29 +1,22 @@
 """A last training on all rows, once held-out rows have told how long to train."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import PACKED
-from glassformer.config.resolve import Config
-from glassformer.data.split.corpus import refuse_joining
 from glassformer.families.card import BEFORE
 from glassformer.pipeline.result import Trained
+from glassformer.pipeline.training import BeforeRefit, Training, TrainRequest, refuse_refit
 from glassformer.runs.files import write_text, writing
 from glassformer.runs.run import CARD, Run
-from glassformer.training.events import Listener, Noted
+from glassformer.training.events import Noted
 from glassformer.training.processes import Processes
 
 HELD_OUT = "held-out"
 """Where the training before a refit is kept, in its run's folder."""
 DONE = ("finished", "stopped early")
-
-Before = Mapping[str, Any]
-"""What a refit comes after: `words`, and `runs` in the same folder; `steps` that it makes; scores."""
-Train = Callable[..., Trained]
-"""One training, as `verbs.train` does it."""
 
 
 def waits_for_refit(out: "str | Path | None", resume: bool) -> bool:
@@ -35,30 +28,11 @@ def _waits(out: Path) -> bool:
     return not (out / CARD).exists() and (out / HELD_OUT / CARD).exists()
 
 
-def refuse_refit(config: Config) -> None:
-    """Before a training is spent: what its refit would refuse after it."""
-    if config.data.refit:
-        raise SettingError(
-            "data.refit holds nothing out, and --refit has to know how long to train: give --refit alone"
-        )
-    data = replace(config.data, refit=True)
-    if config.task in PACKED:
-        refuse_joining(str(data.path), data)
-
-
-def train_and_refit(
-    train: Train,
-    data: "str | Path | None",
-    *,
-    out: "str | Path | None",
-    resume: bool,
-    overwrite: bool,
-    listen: Listener,
-    **settings: Any,
-) -> Trained:
+def train_and_refit(request: TrainRequest) -> Trained:
     """What the first training leaves is moved into `held-out`, and a training on all rows takes its place."""
     if Processes.from_environment().world > 1:
         raise SettingError("a refit runs in one process: train without --refit in several")
+    out, resume = request.out, request.resume
     if out is not None and _waits(Path(out)):
         if not resume:
             raise Misuse(f"{out} holds a training that waits for its refit: go on with --resume, or name another --out")
@@ -66,23 +40,21 @@ def train_and_refit(
     else:
         known = Run.open(out or "last") if resume else None
         if known is not None and known.config().data.refit:
-            return train(data, out=known.path, resume=True, listen=listen, **settings)
+            return Training(replace(request, out=known.path))()
         if known is not None:
             refuse_refit(known.config())
         if known is not None and known.card().get("status") in DONE:
             run = _moved(known.path)
         else:
-            first = train(data, out=out, resume=resume, overwrite=overwrite, refit=True, listen=listen, **settings)
+            first = Training(replace(request, expects_refit=True))()
             if first.reason == "interrupted":
                 return first
             run = _moved(Path(first.run))
     card = run.card()
     steps = int(card["best"]["step"])
     scores: dict[str, Any] = {part: card[part] for part in ("validation", "test") if part in card}
-    before: Before = {"runs": [HELD_OUT], "steps": steps, "words": held_words(card), **scores}
-    model, command = settings.get("model"), settings.get("command")
-    total = int(card.get("total_steps") or card["steps"])
-    return refitted(train, run, steps=steps, total=total, before=before, model=model, listen=listen, command=command)
+    before: BeforeRefit = {"runs": [HELD_OUT], "steps": steps, "words": held_words(card), **scores}
+    return refitted(run, request, total=int(card.get("total_steps") or card["steps"]), before=before)
 
 
 def _moved(path: Path) -> Run:
@@ -99,34 +71,31 @@ def _moved(path: Path) -> Run:
     return Run(inside)
 
 
-def refitted(
-    train: Train,
-    like: Run,
-    *,
-    steps: int,
-    total: int,
-    before: Before,
-    model: Any = None,
-    listen: Listener,
-    command: str | None = None,
-) -> Trained:
+def refitted(like: Run, request: TrainRequest, *, total: int, before: BeforeRefit) -> Trained:
     """A training on all rows with the settings of another, into the folder that this one lies in.
 
-    It makes `steps` updates, at the rates of the `total` that the other set out to make. `model`: a person's own.
+    It makes as many updates as `before` says, at the rates of the `total` that the other set out to make. Of the
+    `request` it takes a person's own model, and who listens.
     """
-    listen(Noted(f"refit: {steps:,} updates on all rows but the test; {BEFORE}: {before['words']}"))
-    settings: dict[str, Any] = {
+    steps = int(before["steps"])
+    request.listen(Noted(f"refit: {steps:,} updates on all rows but the test; {BEFORE}: {before['words']}"))
+    settings = {
         "data.refit": True,
         "training.steps": steps,
         "training.schedule_steps": max(steps, total),
         "training.keep": "last",
         "training.patience": None,
     }
-    if model is not None and not isinstance(model, str | dict):
-        settings["model"] = model
-    return train(
-        config=like.path / CARD, out=like.path.parent, before=before, listen=listen, command=command, **settings
+    again = TrainRequest(
+        config=like.path / CARD,
+        out=like.path.parent,
+        model=request.own_model,
+        listen=request.listen,
+        command=request.command,
+        settings=settings,
+        before_refit=before,
     )
+    return Training(again)()
 
 
 def held_words(card: Mapping[str, Any]) -> str:

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from glassformer.config.presets import LANGUAGE_MODEL
+from glassformer.config.units import count, duration, size
 from glassformer.planning.paper import WAYS, Paper
 from glassformer.planning.step import Needs
-from glassformer.planning.units import count, duration, size
 from glassformer.planning.work import ENOUGH_TOKENS
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View

@@ -7,20 +7,20 @@ import numpy as np
 
 from glassformer.rendering.panels import Grid, Panel, Table
 from glassformer.rendering.view import View
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MOST_NUMBERS = 30
 """Classes up to which a number fits into every cell; of more, the most frequent confusions stand in a table."""
 MOST_CLASSES = 40
-"""Of a confusion matrix; of more classes, those most often taken for others."""
+"""Classes of a confusion matrix; of more, those most often taken for others."""
 MOST_NAMED = 12
 """Confusions in the table."""
 MOST_LETTERS = 24
-"""Of a class's name."""
+"""Letters of a class's name."""
 
 
 def draw_confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]], *, path: Path, title: str) -> None:
-    """As a picture; of many classes also which are most often taken for which others."""
+    """A picture of the confusion matrix; of many classes also which are most often taken for which others."""
     panels: list[Panel] = [confusion(labels, matrix)]
     if len(labels) > MOST_NUMBERS:
         panels.append(most_frequent(labels, matrix))

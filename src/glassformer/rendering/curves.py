@@ -11,7 +11,7 @@ from glassformer.rendering.view import View
 Records = Sequence[Mapping[str, Any]]
 
 MOST_POINTS = 600
-"""Of a curve; of more, some at even distances are drawn."""
+"""Points of a curve; of more, some at even distances are drawn."""
 
 METRICS = {
     "bits_per_byte": "bits per byte",
@@ -31,7 +31,7 @@ JUDGED = ("accuracy", "chrf", "rmse")
 
 
 def draw_curves(metrics: Records, path: Path, *, title: str, unit: str, smoothing: float = 0.0) -> None:
-    """As a picture."""
+    """A picture of the curves."""
     View(title, curves(metrics, unit=unit, smoothing=smoothing)).save(path)
 
 
@@ -48,7 +48,7 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel
         _line(f"{label}, smoothed", at, smoothed(losses)),
     ]
     if validations:
-        series.append(_of_validations("loss", "validation", validations))
+        series.append(_validations("loss", "validation", validations))
     panels: list[Panel] = [
         Lines(title="Loss", series=series, y_name=f"loss ({unit})", x_name="updates", note=_best(validations))
     ]
@@ -57,7 +57,7 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel
             panels.append(
                 Lines(
                     title=METRICS.get(name, name.capitalize()),
-                    series=[_of_validations(name, "validation", validations)],
+                    series=[_validations(name, "validation", validations)],
                     y_name=named(name),
                     x_name="updates",
                 )
@@ -67,25 +67,25 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel
 
 
 def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:
-    """At most so many points, the last among them."""
+    """A line of at most so many points, the last among them."""
     apart = math.ceil(len(x) / MOST_POINTS)
     some = sorted({*range(0, len(x), apart), len(x) - 1})
     return Line(name=name, x=[x[place] for place in some], y=[y[place] for place in some], faint=faint)
 
 
-def _of_validations(key: str, name: str, validations: Records) -> Line:
-    given = [line for line in validations if key in line]
-    return Line(name=name, x=[line["step"] for line in given], y=[line[key] for line in given], dots=True)
+def _validations(key: str, name: str, validations: Records) -> Line:
+    there = [line for line in validations if key in line]
+    return Line(name=name, x=[line["step"] for line in there], y=[line[key] for line in there], dots=True)
 
 
 def _best(validations: Records) -> str:
-    """The last validation that was better than all before it."""
-    found = [line for line in validations if line.get("best")]
-    if not found:
+    """The last validation that was better than all before it, in words."""
+    best = next((line for line in reversed(validations) if line.get("best")), None)
+    if best is None:
         return "" if validations else "There was no validation yet."
-    judged = next((name for name in JUDGED if name in found[-1]), None)
-    also = f", {named(judged)} {found[-1][judged]:.4g}" if judged else ""
-    return f"Best after {found[-1]['step']:,} updates: loss {found[-1]['loss']:.4g}{also} in validation."
+    judged = next((name for name in JUDGED if name in best), None)
+    also = f", {named(judged)} {best[judged]:.4g}" if judged else ""
+    return f"Best after {best['step']:,} updates: loss {best['loss']:.4g}{also} in validation."
 
 
 def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:

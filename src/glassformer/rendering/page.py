@@ -2,15 +2,13 @@
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from glassformer.rendering.view import View
-
 SCRIPTS = ("core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "start")
-"""Of the folder `viewer`, in the order in which they build on each other."""
+"""Files of the folder `viewer`, in the order in which they build on each other."""
 
 RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 """What the page may load: only what is in it."""
@@ -41,18 +39,20 @@ PAGE = """<!doctype html>
 """
 
 
-def page(views: Sequence[View], *, title: str, about: str = "") -> str:
-    """All views under one title; with more than one, each under a tab. `about`: what they are of, at the foot."""
-    packed = [
-        {"title": view.title, "note": view.note, "panels": [panel.packed() for panel in view.panels]} for view in views
-    ]
+def page(views: Sequence[Mapping[str, Any]], *, title: str, about: str = "") -> str:
+    """All views, packed, under one title; with more than one, each under a tab. `about`: what they are of, at the
+    foot.
+    """
     style, script = _viewer()
     return PAGE.format(
         rules=RULES,
         title=_escaped(title),
         about=_escaped(about),
         style=style,
-        data=_data({"title": title, "views": packed}),
+        # Nothing in it can end the script it stands in, and it is plain ASCII.
+        data=json.dumps({"title": title, "views": views}, allow_nan=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        ),
         script=script,
     )
 
@@ -67,8 +67,3 @@ def _viewer() -> tuple[str, str]:
     folder = files("glassformer.rendering") / "viewer"
     scripts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     return (folder / "page.css").read_text(encoding="utf-8"), "\n".join(scripts)
-
-
-def _data(value: Any) -> str:
-    """JSON that can stand inside a script: nothing in it can end it, and it is plain ASCII."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -9,7 +9,6 @@ import math
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +18,14 @@ from numpy.typing import NDArray
 from glassformer.config.arrays import Array
 
 MOST_WEIGHTS = 2**20
-"""Of a panel, all heads and moments together: so many go to the page as they are, of more the largest of each row."""
+"""Weights of a panel, all heads and moments together: so many go to the page as they are, of more the largest of each
+row.
+"""
 LARGEST = 16
 """Weights kept of each row then."""
 
-Rows = list[list[str | float | int | None]]
+Cell = str | float | int | None
+Rows = list[list[Cell]]
 """The cells of a table."""
 
 
@@ -34,15 +36,15 @@ class Panel(ABC):
     kind: ClassVar[str]
     title: str = ""
     note: str = ""
-    """In words, beneath it."""
+    """What it says, beneath it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON takes it."""
-        return {"kind": self.kind, **{one.name: _plain(getattr(self, one.name)) for one in fields(self)}}
+        return {"kind": self.kind, **_fields(self, None)}
 
     def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
-        """The same for the page: arrays as base64, and of attention up to so many weights."""
-        return {"kind": self.kind, **{one.name: _packed(getattr(self, one.name), most) for one in fields(self)}}
+        """Everything for the page: arrays as base64, and of attention up to so many weights."""
+        return {"kind": self.kind, **_fields(self, most)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ class Table(Panel):
 
     kind = "table"
     columns: Sequence[str]
-    rows: Sequence[Sequence[str | float | int | None]]
+    rows: Sequence[Sequence[Cell]]
     bars: Sequence[str] = ()
 
 
@@ -76,20 +78,32 @@ class Grid(Panel):
     column_name: str = ""
     signed: bool = False
     low: float | None = None
-    """Of the scale; None: 0, or as far below 0 as `high` is above."""
+    """The scale's lower end; None: 0, or as far below 0 as `high` is above."""
     high: float | None = None
-    """None: the largest value (signed: the largest without its sign)."""
+    """Its upper end; None: the largest value (signed: the largest without its sign)."""
     numbers: bool = False
     formula: str = ""
     """What the numbers are, written out."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heads(Panel):
-    """Attention weights of every layer and head: as a heat map, as lines between tokens, and all of them at once."""
+class Attention(Panel):
+    """Attention weights of every layer and head."""
+
+    weights: Float[Array, "L h T S"]
+    layer: int | None = None
+    """The layer to show first; None: the mean over all."""
+    head: int | None = None
+
+    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+        return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads(Attention):
+    """Attention between tokens: as a heat map, as lines between them, and all heads at once."""
 
     kind = "heads"
-    weights: Float[Array, "L h T S"]
     rows: Sequence[str]
     """The tokens that look."""
     columns: Sequence[str]
@@ -98,30 +112,18 @@ class Heads(Panel):
     column_name: str = ""
     names: Sequence[Sequence[str]] = ()
     """What each head does, in words, by layer and head; empty: nobody knows."""
-    layer: int | None = None
-    """The one to show first; None: the mean over all."""
-    head: int | None = None
     mode: str = "heat"
     """What to show first: heat, lines, or all."""
 
-    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
-        return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Patches(Panel):
+class Patches(Attention):
     """An image, and the attention between its patches, which stand row by row."""
 
     kind = "patches"
     pixels: UInt8[Array, "H W C"]
-    weights: Float[Array, "L h P P"]
     grid: tuple[int, int]
     """Rows and columns of patches."""
-    layer: int | None = None
-    head: int | None = None
-
-    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
-        return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +134,7 @@ class Tokens(Panel):
     tokens: Sequence[str]
     values: Float[Array, "K T"]
     names: Sequence[str] = ("",)
-    """Of the rows of values."""
+    """Names of the rows of values."""
     signed: bool = False
 
 
@@ -166,7 +168,7 @@ class Points(Panel):
     y_name: str = ""
     log_x: bool = False
     low: Sequence[float] = ()
-    """With `high`: how far each point reaches down and up, as a bar through it."""
+    """How far each point reaches down, and with `high` up, as a bar through it."""
     high: Sequence[float] = ()
     levels: Sequence[tuple[str, float]] = ()
     """Lines from side to side: their names and heights."""
@@ -220,7 +222,7 @@ class Frames(Panel):
 
     def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
         """What all of them may hold is divided among those that hold attention."""
-        sharing = sum(isinstance(panel, Heads | Patches) for frame in self.frames for panel in frame)
+        sharing = sum(isinstance(panel, Attention) for frame in self.frames for panel in frame)
         return super().packed(most // max(sharing, 1))
 
 
@@ -237,30 +239,23 @@ def pack_weights(weights: NDArray[Any], most: int = MOST_WEIGHTS) -> dict[str, A
     return {"shape": shape, "places": _base64(places.astype("<u2")), "u8": _base64(largest), "kept": LARGEST}
 
 
-def _packed(value: Any, most: int) -> Any:
-    if isinstance(value, np.ndarray):
+def _fields(value: Any, most: int | None) -> dict[str, Any]:
+    return {field.name: _json(getattr(value, field.name), most) for field in fields(value)}
+
+
+def _json(value: Any, most: int | None) -> Any:
+    """A value as JSON takes it; with `most`, arrays are packed, and of attention up to so many weights."""
+    if isinstance(value, Panel):
+        return value.to_dict() if most is None else value.packed(most)
+    if isinstance(value, Line):
+        return _fields(value, most)
+    if isinstance(value, np.ndarray) and most is not None:
         kind, name = ("u1", "u8") if value.dtype == np.uint8 else ("<f4", "f32")
         return {"shape": list(value.shape), name: _base64(value.astype(kind))}
-    if isinstance(value, Panel):
-        return value.packed(most)
-    return _inside(value, partial(_packed, most=most))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, Panel):
-        return value.to_dict()
-    return _inside(value, _plain)
-
-
-def _inside(value: Any, turned: Any) -> Any:
-    if isinstance(value, Line):
-        return {one.name: turned(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [turned(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
+        return [_json(part, most) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no infinity
 
 

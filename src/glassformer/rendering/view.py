@@ -1,6 +1,6 @@
 """A view: panels under one title, as a page, a picture or JSON.
 
-The page and the pictures know views; so they are imported where they are needed.
+Pictures need matplotlib, which is slow to import: drawing is imported where one is drawn.
 """
 
 import html
@@ -8,19 +8,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ENDINGS
+from glassformer.rendering.page import page
 from glassformer.rendering.panels import Panel
-from glassformer.runs.files import write_json, write_text, writing
+from glassformer.runs.files import write_json, write_text
 
-PICTURES = (".png", ".svg", ".pdf")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-class Shown(ABC):
+class Renderable(ABC):
     """What can be saved, and shows itself in a notebook."""
 
     title: str
@@ -31,31 +31,29 @@ class Shown(ABC):
 
     @abstractmethod
     def page(self) -> str:
-        """As one HTML file that needs nothing else."""
+        """One HTML file that needs nothing else."""
 
     @abstractmethod
-    def figure(self) -> Figure:
-        """As a picture."""
+    def figure(self) -> "Figure":
+        """A picture."""
 
     def save(self, path: str | Path) -> None:
-        """To a file: .html, .png, .svg, .pdf or .json, by its name's ending."""
+        """Write it to a file: .html, .png, .svg, .pdf or .json, by its name's ending."""
         path = Path(path)
         ending = path.suffix.lower()
         if ending == ".html":
             write_text(path, self.page())
         elif ending == ".json":
             write_json(path, self.to_dict())
-        elif ending in PICTURES:
-            from glassformer.rendering.drawing import save
+        elif ending in ENDINGS:
+            from glassformer.rendering.drawing.picture import save
 
-            figure = self.figure()
-            with writing(path):
-                save(figure, path)
+            save(self.figure(), path)
         else:
             raise Misuse(f"cannot write {path}: the name must end in {', '.join(ENDINGS)}")
 
     def _repr_html_(self) -> str:
-        """In a frame of its own, so that a notebook's styles and the page's leave each other alone."""
+        """The page in a frame of its own, so that a notebook's styles and the page's leave each other alone."""
         return (
             f'<iframe srcdoc="{html.escape(self.page())}" title="{html.escape(self.title)}" '
             'style="width:100%;height:640px;border:0" sandbox="allow-scripts allow-downloads"></iframe>'
@@ -63,8 +61,8 @@ class Shown(ABC):
 
 
 @dataclass(frozen=True)
-class View(Shown):
-    """What was found, ready to be shown."""
+class View(Renderable):
+    """Results, ready to be shown."""
 
     title: str
     panels: Sequence[Panel]
@@ -74,22 +72,24 @@ class View(Shown):
     """What it is a view of."""
 
     def to_dict(self) -> dict[str, Any]:
-        said = {"title": self.title, "note": self.note, "about": self.about}
-        return {**said, "panels": [panel.to_dict() for panel in self.panels]}
+        texts = {"title": self.title, "note": self.note, "about": self.about}
+        return {**texts, "panels": [panel.to_dict() for panel in self.panels]}
+
+    def packed(self) -> dict[str, Any]:
+        """All that the page draws."""
+        return {"title": self.title, "note": self.note, "panels": [panel.packed() for panel in self.panels]}
 
     def page(self) -> str:
-        from glassformer.rendering.page import page
+        return page([self.packed()], title=self.title, about=self.about)
 
-        return page([self], title=self.title, about=self.about)
+    def figure(self) -> "Figure":
+        from glassformer.rendering.drawing.picture import draw
 
-    def figure(self) -> Figure:
-        from glassformer.rendering.drawing import draw
-
-        return draw(self)
+        return draw(self.panels, title=self.title, note=self.note)
 
 
 @dataclass(frozen=True)
-class Views(Shown):
+class Views(Renderable):
     """Several views of one thing, on one page."""
 
     title: str
@@ -100,11 +100,9 @@ class Views(Shown):
         return {"title": self.title, "about": self.about, "views": [view.to_dict() for view in self.views]}
 
     def page(self) -> str:
-        from glassformer.rendering.page import page
+        return page([view.packed() for view in self.views], title=self.title, about=self.about)
 
-        return page(self.views, title=self.title, about=self.about)
-
-    def figure(self) -> Figure:
+    def figure(self) -> "Figure":
         raise Misuse(
             f"a picture holds one view, and there are {len(self.views)}: write .html, or choose one with --view"
         )

@@ -36,7 +36,7 @@ from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 REPORT = "report.html"
 EXAMPLES = 3

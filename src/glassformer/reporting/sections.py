@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from glassformer.rendering.curves import Records, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MOST_ROWS = 500
 """Of a table of classes."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError
 from glassformer.config.resolve import Config, resolve
-from glassformer.data.datasets.embedded import HUB
+from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs.checkpoints import (
     Checkpoint,

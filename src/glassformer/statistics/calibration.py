@@ -23,7 +23,7 @@ class Bin:
     confidence: float
     accuracy: float
     interval: Interval
-    """Of the accuracy."""
+    """The accuracy's."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Threshold:
 
 
 def reliability(probabilities: Float[Array, " N"], right: Bool[Array, " N"], bins: int = 10) -> list[Bin]:
-    """Of the guesses' own probabilities, in bins of one width from 0 to 1; those that hold nothing are left out."""
+    """Guesses by their own probabilities, in bins of one width from 0 to 1; those that hold nothing are left out."""
     places = np.minimum((probabilities * bins).astype(int), bins - 1)
     return [
         Bin(
@@ -59,8 +59,8 @@ def expected_error(bins: list[Bin]) -> float:
 
 
 def fit_temperature(logits: Float[Array, "N C"], answers: Int[Array, " N"]) -> float:
-    """What logits are divided by so that the loss is smallest, by golden section in log T. Of one score s for two
-    classes, give the columns 0 and s.
+    """The temperature T: what logits are divided by so that the loss is smallest, by golden section in log T. Of one
+    score s for two classes, give the columns 0 and s.
     """
     scores = logits.astype(float)
     scores = scores - scores.max(1, keepdims=True)
@@ -97,7 +97,7 @@ def coverage(confidence: Float[Array, " N"], right: Bool[Array, " N"]) -> tuple[
 
 
 def threshold_for(confidence: Float[Array, " N"], right: Bool[Array, " N"], accuracy: float) -> Threshold | None:
-    """From which confidence on answers are right this often, so that as many as can be are answered; None: never."""
+    """The confidence from which on answers are right this often, and as many as can be are answered; None: never."""
     values, sizes = np.unique(-confidence, return_counts=True)
     last = np.cumsum(sizes) - 1
     shares, accuracies = coverage(confidence, right)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.statistics.student import t_quantile
+from glassformer.statistics.distributions import t_quantile
 
 
 @dataclass(frozen=True)
@@ -22,20 +22,22 @@ class Interval:
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval | None:
-    """Of the mean over seeds, by Student's t; None for fewer than two values, whose spread nobody knows."""
+    """The mean's interval over seeds, by Student's t; None for fewer than two values, whose spread nobody knows."""
     if len(values) < 2:
         return None
-    given = np.asarray(values, float)
-    return around(float(given.mean()), float(given.var(ddof=1)) / len(given), len(given) - 1, level)
+    scores = np.asarray(values, float)
+    return around(float(scores.mean()), float(scores.var(ddof=1)) / len(scores), len(scores) - 1, level)
 
 
 def share_interval(hits: int, of: int, level: float = 0.95) -> Interval:
-    """Of a share, such as an accuracy, by Wilson's formula: never below 0 or above 1; of nothing, anything between."""
+    """The interval of a share, such as an accuracy, by Wilson's formula: never below 0 or above 1; of nothing, anything
+    between.
+    """
     if not 0 <= hits <= of:
         raise ValueError(f"{hits} hits of {of} cannot be")
     if of == 0:
         return Interval(math.nan, 0.0, 1.0)
-    z = normal_quantile(level)
+    z = t_quantile((1 + level) / 2, math.inf)  # standard deviations that hold such a share: 1.96 for 0.95
     share = hits / of
     middle = (share + z * z / (2 * of)) / (1 + z * z / of)
     half = z / (1 + z * z / of) * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
@@ -50,12 +52,11 @@ def weighted_mean_interval(
     weights: Sequence[float] | Float[Array, " N"] | None = None,
     level: float = 0.95,
 ) -> Interval:
-    """Of a mean over examples. Where they count differently (windows of more or fewer tokens), the mean is a ratio of
-    two sums that both depend on which examples were drawn. A single example has an interval without ends.
+    """The interval of a mean over examples. Where they count differently (windows of more or fewer tokens), the mean is
+    a ratio of two sums that both depend on which examples were drawn. A single example has an interval without ends.
     """
-    given = np.asarray(scores, float)
-    mean, variance = weighted_mean(given, None if weights is None else np.asarray(weights, float))
-    return around(mean, variance, len(given) - 1, level)
+    mean, variance = weighted_mean(np.asarray(scores, float), None if weights is None else np.asarray(weights, float))
+    return around(mean, variance, len(scores) - 1, level)
 
 
 def bootstrap_interval(
@@ -66,8 +67,8 @@ def bootstrap_interval(
     draws: int = 1000,
     seed: int = 0,
 ) -> Interval:
-    """Of what is no mean over examples (F1, a corpus's chrF): the middle of what it comes to on examples drawn again,
-    with replacement, as many as there are. `statistic` gets the numbers of rows.
+    """The interval of what is no mean over examples (F1, a corpus's chrF), by the bootstrap: the middle of what it
+    comes to on examples drawn again, with replacement, as many as there are. `statistic` gets the numbers of rows.
     """
     if count < 1:
         raise ValueError("there is nothing to draw from")
@@ -88,19 +89,12 @@ def weighted_mean(scores: Float[Array, " N"], weights: Float[Array, " N"] | None
     shares = counts / whole
     mean = float(shares @ scores)
     count = len(scores)
-    if count < 2:
-        return mean, math.inf
-    return mean, float(np.square(shares * (scores - mean)).sum()) * count / (count - 1)
+    return mean, float(np.square(shares * (scores - mean)).sum()) * count / (count - 1) if count > 1 else math.inf
 
 
 def around(value: float, variance: float, df: float, level: float) -> Interval:
-    """What lies within Student's t of a value with so much variance."""
+    """The interval within Student's t of a value with so much variance."""
     if math.isinf(variance):
         return Interval(value, -math.inf, math.inf)
     half = t_quantile((1 + level) / 2, df) * math.sqrt(variance)
     return Interval(value, value - half, value + half)
-
-
-def normal_quantile(level: float) -> float:
-    """How many standard deviations hold such a share: 1.96 for 0.95."""
-    return t_quantile((1 + level) / 2, math.inf)

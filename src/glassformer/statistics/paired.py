@@ -7,21 +7,17 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
-from glassformer.statistics.beta import incomplete_beta
-from glassformer.statistics.intervals import around, weighted_mean
-from glassformer.statistics.student import t_tail
+from glassformer.statistics.distributions import incomplete_beta, t_tail
+from glassformer.statistics.intervals import Interval, around, weighted_mean
 
 ROUNDING = 1e-14
-"""Of scores: what varies by less does not vary."""
+"""The part of a score that rounding changes: what varies by less does not vary."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """By how much the first is better than the second."""
+class Difference(Interval):
+    """The lead of the first over the second: by how much it is better."""
 
-    value: float
-    low: float
-    high: float
     p: float
     """How often chance alone would show a difference at least as large."""
     seeds: bool
@@ -54,7 +50,7 @@ def difference(
     seeds = len(a) > 1 and len(b) > 1
     if math.isinf(examples):
         return Difference(value, -math.inf, math.inf, 1.0, seeds)
-    parts = [(examples, count - 1), *_of_seeds(a, weights), *_of_seeds(b, weights)]
+    parts = [(examples, count - 1), *_seed_variance(a, weights), *_seed_variance(b, weights)]
     variance = sum(part for part, _ in parts)
     least = ROUNDING * max(np.abs(a).max(), np.abs(b).max())
     if variance <= least**2:
@@ -67,7 +63,7 @@ def difference(
     return Difference(value, interval.low, interval.high, t_tail(value / math.sqrt(variance), df), seeds)
 
 
-def _of_seeds(scores: Float[Array, "S N"], weights: Float[Array, " N"] | None) -> list[tuple[float, int]]:
+def _seed_variance(scores: Float[Array, "S N"], weights: Float[Array, " N"] | None) -> list[tuple[float, int]]:
     """The variance that seeds add to the mean over them, in parts with their degrees of freedom.
 
     That seeds do better on some examples and worse on others is in the examples' variance already, and taken off.

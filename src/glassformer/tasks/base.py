@@ -9,6 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.text.tokenizer import Tokenizer
+
+SHOWN = 60
+"""Characters of an example in a line."""
+
 
 class Batch(ABC):
     """Some examples, laid out for a model."""
@@ -31,6 +36,15 @@ class Batch(ABC):
     @abstractmethod
     def rows(self, first: int, last: int) -> "Batch":
         """A slice of its examples."""
+
+    def text(self, row: int, tokenizer: Tokenizer | None) -> str:
+        """What a person knows an example by."""
+        return ""
+
+    def describe(self, row: int, tokenizer: Tokenizer | None) -> str:
+        """The beginning of an example's text, or what else it is known by, on one line."""
+        text = " ".join(self.text(row, tokenizer).split())
+        return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
     @abstractmethod
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:

@@ -14,6 +14,7 @@ from glassformer.config.errors import DataError, SettingError
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import LengthOrder
 from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,11 @@ class Chosen(Batch):
         return int(self.lengths.sum())
 
     def rows(self, first: int, last: int) -> "Chosen":
-        inputs = self.of.trimmed(tuple(tensor[first:last] for tensor in self.inputs))
+        inputs = self.of.trim(tuple(tensor[first:last] for tensor in self.inputs))
         return Chosen(self.of, inputs, self.answers[first:last], self.lengths[first:last], self.known[first:last])
+
+    def text(self, row: int, tokenizer: Tokenizer | None) -> str:
+        return self.known[row]
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         return *(tensor.to(device) for tensor in self.inputs), self.answers.to(device)
@@ -66,7 +70,7 @@ class Labelling(Task):
         assert self._order is not None
         rows = self._order.rows(step)
         train = self.parts["train"]
-        inputs = train.altered(train.take(rows), step)
+        inputs = train.augment(train.take(rows), step)
         known = [train.texts[row] for row in rows.tolist()]
         return Chosen(train, inputs, torch.from_numpy(train.answers[rows]), train.lengths[rows], known)
 

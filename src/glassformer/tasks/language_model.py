@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.errors import DataError
 from glassformer.data.packing.masking import NOTHING
-from glassformer.data.packing.segments import segments_of
 from glassformer.data.packing.shards import Ids
+from glassformer.data.packing.windows import segments_of
 from glassformer.models.language_model import LanguageModel
-from glassformer.tasks.base import Batch, Evaluation
+from glassformer.tasks.base import SHOWN, Batch, Evaluation
 from glassformer.tasks.windows import Kept, OnWindows, Window, alike, rows_on, windows_over
+from glassformer.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Windows(Batch):
 
     def rows(self, first: int, last: int) -> "Windows":
         return replace(self, ids=self.ids[first:last])
+
+    def text(self, row: int, tokenizer: Tokenizer | None) -> str:
+        return "" if tokenizer is None else tokenizer.decode(self.ids[row, :SHOWN].tolist())
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         ids = self.ids.pin_memory() if device.type == "cuda" else self.ids

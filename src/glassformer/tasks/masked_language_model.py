@@ -17,8 +17,9 @@ from glassformer.data.packing.masking import NOTHING, Masking
 from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.store import Tokens
 from glassformer.models.masked_model import MaskedLanguageModel
-from glassformer.tasks.base import Batch, Evaluation
+from glassformer.tasks.base import SHOWN, Batch, Evaluation
 from glassformer.tasks.windows import Kept, OnWindows, Window, alike, rows_on, windows_over
+from glassformer.text.tokenizer import Tokenizer
 
 _MASKED = number(4)
 
@@ -51,6 +52,9 @@ class Hidden(Batch):
         some = slice(first, last)
         segments = None if self.segments is None else self.segments[some]
         return Hidden(self.inputs[some], self.places[some], self.answers[some], segments)
+
+    def text(self, row: int, tokenizer: Tokenizer | None) -> str:
+        return "" if tokenizer is None else tokenizer.decode(self.inputs[row, :SHOWN].tolist())
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         held = [one for one in (self.inputs, self.places, self.answers, self.segments) if one is not None]

@@ -50,9 +50,12 @@ class PairBatch(Batch):
         return int(self.source_mask.sum()) + self.count
 
     def rows(self, first: int, last: int) -> "PairBatch":
-        source, source_mask = Sequences.trimmed(self.source[first:last], self.source_mask[first:last])
-        target, target_mask = Sequences.trimmed(self.target[first:last], self.target_mask[first:last])
+        source, source_mask = Sequences.trim(self.source[first:last], self.source_mask[first:last])
+        target, target_mask = Sequences.trim(self.target[first:last], self.target_mask[first:last])
         return PairBatch(source, source_mask, target, target_mask, self.opening)
+
+    def text(self, row: int, tokenizer: Tokenizer | None) -> str:
+        return "" if tokenizer is None else tokenizer.decode(self.source[row][self.source_mask[row]].tolist())
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         answers = self.target[:, 1:].masked_fill(~self.target_mask[:, 1:], NOTHING)

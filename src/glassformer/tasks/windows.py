@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.vocabulary_loss import vocabulary_loss
 from glassformer.config.errors import DataError
-from glassformer.data.order import WindowOrder
-from glassformer.data.packing.segments import segments_of
 from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.windows import WindowOrder, segments_of
 from glassformer.models.token_model import TokenModel
 from glassformer.tasks.base import Task
 

@@ -13,12 +13,13 @@ from glassformer.text.tokenizer import Tokenizer
 Message = Mapping[str, str]
 """`role` (system, user, assistant) and `content`."""
 
-TEMPLATE = Path(__file__).with_name("template.py")
+PROGRAM = Path(__file__).with_name("chat_template.py")
+"""What runs a template."""
 
 MOST = 4_000_000
 """Characters that a template may write."""
 SECONDS = 5
-"""That it may compute."""
+"""Time that it may compute."""
 WAIT = 60
 """Seconds until an answer is no longer waited for: a busy machine may need some to start a process."""
 PRIVATE = range(0xF0000, 0xFFFFE)
@@ -39,11 +40,11 @@ def render_chat(template: str, messages: Sequence[Message], *, specials: Mapping
     bounded memory. `specials`: special tokens by the names it has for them.
     """
     _check(messages)
-    given = {"template": template, "messages": messages, "specials": dict(specials), "most": MOST, "seconds": SECONDS}
+    request = {"template": template, "messages": messages, "specials": dict(specials), "most": MOST, "seconds": SECONDS}
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", str(TEMPLATE)],
-            input=json.dumps(given, default=dict).encode(),
+        process = subprocess.run(
+            [sys.executable, "-P", str(PROGRAM)],
+            input=json.dumps(request, default=dict).encode(),
             capture_output=True,
             timeout=WAIT,
             check=False,
@@ -51,9 +52,9 @@ def render_chat(template: str, messages: Sequence[Message], *, specials: Mapping
     except subprocess.TimeoutExpired:
         raise DataError(f"the chat template wrote nothing within {WAIT} s: it does not end") from None
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(process.stdout)
     except ValueError:
-        what = "it does not end, or fills the memory" if done.returncode < 0 else f"exit {done.returncode}"
+        what = "it does not end, or fills the memory" if process.returncode < 0 else f"exit {process.returncode}"
         raise DataError(f"the chat template failed: {what}") from None
     if "error" in answer:
         raise DataError(f"the chat template failed: {answer['error']}")
@@ -79,31 +80,31 @@ def chat_ids(
     names = sorted((token.content for token in tokenizer.special_tokens.values()), key=len, reverse=True)
     any_name = re.compile("|".join(map(re.escape, names)) or "(?!)")
     values = [value for message in messages for value in message.values()]
-    found = sorted({name for value in values for name in any_name.findall(value)})
-    taken = {*template, *"".join(values)}
-    free = (chr(code) for code in PRIVATE if chr(code) not in taken)
-    hidden = dict(zip(found, free, strict=False))
-    back = {mark: name for name, mark in hidden.items()}
+    spelled = sorted({name for value in values for name in any_name.findall(value)})
+    used = {*template, *"".join(values)}
+    free = (chr(code) for code in PRIVATE if chr(code) not in used)
+    mark_of = dict(zip(spelled, free, strict=False))
+    name_of = {mark: name for name, mark in mark_of.items()}
     disguised = [
-        {key: any_name.sub(lambda name: hidden[name[0]], value) for key, value in message.items()}
+        {key: any_name.sub(lambda name: mark_of[name[0]], value) for key, value in message.items()}
         for message in messages
     ]
-    written = render_chat(template, disguised, specials=specials)
+    text = render_chat(template, disguised, specials=specials)
     return tokenizer.encode_around(
-        stretch if isinstance(stretch, int) else "".join(back.get(mark, mark) for mark in stretch)
-        for stretch in _cut(tokenizer, written)
+        stretch if isinstance(stretch, int) else "".join(name_of.get(mark, mark) for mark in stretch)
+        for stretch in _cut(tokenizer, text)
     )
 
 
 def _cut(tokenizer: Tokenizer, text: str) -> Iterator[str | int]:
     """A text at its special tokens; some of these take the blanks beside them."""
     longest_first = sorted(tokenizer.special_tokens.items(), key=lambda item: -len(item[1].content))
-    each = [
+    patterns = [
         (r"\s*" if token.lstrip else "") + f"({re.escape(token.content)})" + (r"\s*" if token.rstrip else "")
         for _, token in longest_first
     ]
     place = 0
-    for match in re.finditer("|".join(each) or "(?!)", text):
+    for match in re.finditer("|".join(patterns) or "(?!)", text):
         if match.start() > place:
             yield text[place : match.start()]
         assert match.lastindex is not None

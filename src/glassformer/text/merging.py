@@ -1,6 +1,7 @@
 """How BPE makes tokens of a text: merge by merge."""
 
 import json
+from functools import cache
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
@@ -24,10 +25,6 @@ class Merge(NamedTuple):
     pieces: list[str]
 
 
-Step = tuple[int | None, tuple[int, int] | None, list[int]]
-"""The same without names."""
-
-
 def merges_of(tokenizer: Tokenizer, text: str) -> list[Merge]:
     """BPE at work: from single bytes, always the merge that was learned first, until none applies.
 
@@ -42,7 +39,13 @@ def merges_of(tokenizer: Tokenizer, text: str) -> list[Merge]:
     spec = json.loads(tokenizer.to_json())
     table = _ranked(spec)
     stretches = _single_bytes(spec, text)
-    steps: list[Step] = [(None, None, _together(stretches))]
+    name = cache(tokenizer.token)
+
+    def merge(rank: int | None, pair: tuple[str, str] | None) -> Merge:
+        ids = list(chain.from_iterable(stretches))
+        return Merge(rank, pair, ids, [name(id) for id in ids])
+
+    merges = [merge(None, None)]
     while places := [
         (table[pair][0], stretch, place)
         for stretch, ids in enumerate(stretches)
@@ -52,16 +55,12 @@ def merges_of(tokenizer: Tokenizer, text: str) -> list[Merge]:
         rank, stretch, place = min(places)
         left, right = stretches[stretch][place : place + 2]
         stretches[stretch][place : place + 2] = [table[left, right][1]]
-        if rank == steps[-1][0]:
-            steps.pop()  # the same merge at another place
-        steps.append((rank, (left, right), _together(stretches)))
-    if steps[-1][2] != tokenizer.encode(text):
+        if rank == merges[-1].rank:
+            merges.pop()  # the same merge at another place
+        merges.append(merge(rank, (name(left), name(right))))
+    if merges[-1].ids != tokenizer.encode(text):
         raise Misuse("this tokenizer does more than merge: its tokens are not those that its merges lead to")
-    names = {id: tokenizer.token(id) for _, _, ids in steps for id in set(ids)}
-    return [
-        Merge(rank, None if pair is None else (names[pair[0]], names[pair[1]]), ids, [names[id] for id in ids])
-        for rank, pair, ids in steps
-    ]
+    return merges
 
 
 def learned_merges(tokenizer: Tokenizer) -> list[tuple[str, str]]:
@@ -86,7 +85,3 @@ def _single_bytes(spec: dict[str, Any], text: str) -> list[list[int]]:
         return [[vocabulary[mark] for mark in stretch] for stretch, _ in stretches]
     except KeyError:
         raise Misuse("this tokenizer lacks some of the text's bytes, which merges start from") from None
-
-
-def _together(stretches: list[list[int]]) -> list[int]:
-    return list(chain.from_iterable(stretches))

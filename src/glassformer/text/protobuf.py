@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterator
+from typing import NoReturn
 
 from glassformer.config.errors import DataError
 
@@ -9,9 +10,14 @@ VARINT, EIGHT, BLOCK, FOUR = 0, 1, 2, 5
 """The kinds of values: a number of any length, eight bytes, a counted block, four bytes."""
 LONGEST = 10
 """Bytes of the longest number."""
+Value = int | memoryview
 
 
-def fields(data: memoryview, name: str) -> Iterator[tuple[int, "int | memoryview"]]:
+def damaged(name: str, why: str) -> NoReturn:
+    raise DataError(f"{name} is damaged, or no SentencePiece file: {why}") from None
+
+
+def fields(data: memoryview, name: str) -> Iterator[tuple[int, Value]]:
     """The fields of a message, one after the other: their number, and a number or their bytes.
 
     Nothing is copied, and no length is believed that leads out of the message. `name` is what an error calls the file.
@@ -29,9 +35,9 @@ def fields(data: memoryview, name: str) -> Iterator[tuple[int, "int | memoryview
         elif kind in (EIGHT, FOUR):
             size = 8 if kind == EIGHT else 4
         else:
-            raise DataError(f"{name} is damaged, or no SentencePiece file: a field of kind {kind}")
+            damaged(name, f"a field of kind {kind}")
         if size > len(data) - place:
-            raise DataError(f"{name} is damaged, or no SentencePiece file: a field of {size} bytes ends outside it")
+            damaged(name, f"a field of {size} bytes ends outside it")
         yield field, data[place : place + size]
         place += size
 
@@ -40,38 +46,39 @@ def _number(data: memoryview, place: int, name: str) -> tuple[int, int]:
     value = 0
     for step in range(LONGEST):
         if place + step >= len(data):
-            raise DataError(f"{name} is damaged, or no SentencePiece file: it ends within a number")
+            damaged(name, "it ends within a number")
         byte = data[place + step]
         value |= (byte & 0x7F) << (7 * step)
         if byte < 0x80:
             return value, place + step + 1
-    raise DataError(f"{name} is damaged, or no SentencePiece file: a number is too long")
+    damaged(name, "a number is too long")
 
 
-def whole(value: "int | memoryview", name: str) -> int:
+def whole(value: Value, name: str) -> int:
     """A field that must be a number."""
     if not isinstance(value, int):
-        raise DataError(f"{name} is damaged, or no SentencePiece file: bytes where a number belongs")
+        damaged(name, "bytes where a number belongs")
     return value
 
 
-def block(value: "int | memoryview", name: str) -> memoryview:
+def block(value: Value, name: str) -> memoryview:
     """A field that must be bytes."""
     if isinstance(value, int):
-        raise DataError(f"{name} is damaged, or no SentencePiece file: a number where bytes belong")
+        damaged(name, "a number where bytes belong")
     return value
 
 
-def text(value: "int | memoryview", name: str) -> str:
+def text(value: Value, name: str) -> str:
+    """A field that must be text."""
     try:
         return bytes(block(value, name)).decode()
     except UnicodeDecodeError:
-        raise DataError(f"{name} is damaged, or no SentencePiece file: a piece is no text") from None
+        damaged(name, "a piece is no text")
 
 
-def real(value: "int | memoryview", name: str) -> float:
+def real(value: Value, name: str) -> float:
     """A field that must be a number in single precision."""
     data = block(value, name)
     if len(data) != 4:
-        raise DataError(f"{name} is damaged, or no SentencePiece file: a score of {len(data)} bytes")
+        damaged(name, f"a score of {len(data)} bytes")
     return float(struct.unpack("<f", data)[0])

@@ -15,29 +15,29 @@ class Roles:
 
     pad: int | None = None
     start: int | None = None
-    """Stands before every document and nowhere else: what it is the answer to is never asked."""
+    """The token before every document and nowhere else: what it is the answer to is never asked."""
     end: int | None = None
     unk: int | None = None
     mask: int | None = None
-    """Stands for a token that is to be guessed."""
+    """The token in place of one that is to be guessed."""
     opening: tuple[int, ...] = ()
-    """Before a text that is labelled, or that is written."""
+    """Tokens before a text that is labelled, or that is written."""
     closing: tuple[int, ...] = ()
-    """After a text."""
+    """Tokens after a text."""
     source: tuple[int, ...] = ()
-    """Before a text that is translated."""
+    """Tokens before a text that is translated."""
     stops: tuple[int, ...] = ()
-    """What else, beside `end`, ends a text that is written."""
+    """Tokens that, beside `end`, end a text that is written."""
 
     @classmethod
-    def named(cls, **ids: int | None) -> Self:
-        """Those of a tokenizer of this house: START before each text and END after it, where it has them."""
+    def from_ids(cls, **ids: int | None) -> Self:
+        """The roles in a tokenizer of this house: START before each text and END after it, where it has them."""
         around = {"opening": ids.get("start"), "closing": ids.get("end")}
         return cls(**ids, **{place: () if id is None else (id,) for place, id in around.items()})  # type: ignore[arg-type]
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """Each of those that end a text which is written."""
+        """All ids that end a text which is written."""
         return self.stops if self.end is None else (self.end, *self.stops)
 
     @property
@@ -51,7 +51,7 @@ class Roles:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """What `to_json` wrote; whatever else it may be is a TypeError or ValueError."""
-        return cls(**{name: _read(one) for name, one in value.items()})
+        return cls(**{name: _read(item) for name, item in value.items()})
 
 
 def _read(value: Any) -> Any:

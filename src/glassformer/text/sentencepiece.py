@@ -12,7 +12,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.config.errors import DataError
 from glassformer.text import protobuf
-from glassformer.text.outside import CLOSE, OPEN, OTHER, hidden
+from glassformer.text.external_pipeline import CLOSE, OPEN, OTHER, hide
 
 BLANK = "▁"
 """What a blank is written as in a piece."""
@@ -34,7 +34,7 @@ class Pieces:
 
     name: str
     scores: Mapping[str, float]
-    """Of the pieces that a text can be cut into."""
+    """The score of each piece that a text can be cut into."""
     folding: bytes
     """Rules from characters to characters, in the library's own form; empty where there are none."""
     starts_with_blank: bool
@@ -53,7 +53,8 @@ def read_pieces(path: Path) -> Pieces:
     except OSError as error:
         raise DataError(f"cannot read {name}: {error.strerror}") from None
     scores: dict[str, float] = {}
-    kind, folding, starts_with_blank, few_blanks, plain = UNIGRAM, b"", True, True, True
+    trainer: dict[int, protobuf.Value] = {}
+    normalizer: dict[int, protobuf.Value] = {}
     for field, value in protobuf.fields(data, name):
         if field == 1:
             piece, score, use = _piece(protobuf.block(value, name), name)
@@ -62,44 +63,30 @@ def read_pieces(path: Path) -> Pieces:
                 raise DataError(f"{name} holds {what} ({piece!r}), which cannot be read: only Unigram pieces can")
             if use == NORMAL:
                 scores[piece] = score
-        elif field == 2:
-            for inner, one in protobuf.fields(protobuf.block(value, name), name):
-                if inner == 3:
-                    kind = protobuf.whole(one, name)
-                elif inner == 24:
-                    plain = plain and not protobuf.whole(one, name)
-        elif field == 3:
-            for inner, one in protobuf.fields(protobuf.block(value, name), name):
-                if inner == 2:
-                    folding = bytes(protobuf.block(one, name))
-                elif inner == 3:
-                    starts_with_blank = bool(protobuf.whole(one, name))
-                elif inner == 4:
-                    few_blanks = bool(protobuf.whole(one, name))
-                elif inner == 5:
-                    plain = plain and bool(protobuf.whole(one, name))
+        elif field in (2, 3):
+            settings = trainer if field == 2 else normalizer
+            settings.update(protobuf.fields(protobuf.block(value, name), name))
+    kind, suffix = protobuf.whole(trainer.get(3, UNIGRAM), name), protobuf.whole(trainer.get(24, 0), name)
+    folding = bytes(protobuf.block(normalizer.get(2, memoryview(b"")), name))
+    starts_with_blank, few_blanks, escaped = (bool(protobuf.whole(normalizer.get(at, 1), name)) for at in (3, 4, 5))
     if kind != UNIGRAM:
         raise DataError(f"{name} is a SentencePiece file of kind {KINDS.get(kind, kind)}: only Unigram can be read")
-    if not plain:
+    if suffix or not escaped:
         raise DataError(f"{name} writes blanks in another way than before a word as {BLANK}: it cannot be read")
     if not scores:
-        raise DataError(f"{name} is damaged, or no SentencePiece file: it holds no pieces")
+        protobuf.damaged(name, "it holds no pieces")
     if folding and not _whole(folding):
         raise DataError(f"{name} is damaged: its rules for characters lead nowhere")
     return Pieces(name, scores, folding, starts_with_blank, few_blanks)
 
 
 def _piece(data: memoryview, name: str) -> tuple[str, float, int]:
-    piece, score, use = "", 0.0, NORMAL
-    for field, value in protobuf.fields(data, name):
-        if field == 1:
-            piece = protobuf.text(value, name)
-        elif field == 2:
-            score = protobuf.real(value, name)
-        elif field == 3:
-            use = protobuf.whole(value, name)
+    fields = dict(protobuf.fields(data, name))
+    piece = protobuf.text(fields.get(1, memoryview(b"")), name)
+    score = protobuf.real(fields[2], name) if 2 in fields else 0.0
+    use = protobuf.whole(fields.get(3, NORMAL), name)
     if not piece or not math.isfinite(score):
-        raise DataError(f"{name} is damaged, or no SentencePiece file: the piece {piece!r} has the score {score}")
+        protobuf.damaged(name, f"the piece {piece!r} has the score {score}")
     return piece, score, use
 
 
@@ -150,16 +137,16 @@ def pipeline(
         )
     codes = [re.escape(token[2:-2]) for token in vocabulary if CODE.fullmatch(token)]
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
-    names = [token if token in pieces.scores or token in specials else hidden(token) for token in tokens]
+    names = [token if token in pieces.scores or token in specials else hide(token) for token in tokens]
     scored = [(name, pieces.scores.get(name, 0.0)) for name in names]
-    made = tokenizers.Tokenizer(models.Unigram(scored, unk_id=vocabulary[unknown], byte_fallback=False))
-    made.normalizer = _normalizer(pieces, codes)
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(_marked(codes)), "isolated")
-    made.add_special_tokens([token for token in tokens if token in specials])
-    made.decoder = decoders.Sequence(
+    rust = tokenizers.Tokenizer(models.Unigram(scored, unk_id=vocabulary[unknown], byte_fallback=False))
+    rust.normalizer = _normalizer(pieces, codes)
+    rust.pre_tokenizer = pre_tokenizers.Split(Regex(_marked(codes)), "isolated")
+    rust.add_special_tokens([token for token in tokens if token in specials])
+    rust.decoder = decoders.Sequence(
         [decoders.Replace(OPEN, ""), decoders.Replace(CLOSE, ""), decoders.Metaspace(BLANK, "always")]
     )
-    return made
+    return rust
 
 
 def _marked(codes: list[str]) -> str:

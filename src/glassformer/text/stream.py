@@ -67,26 +67,23 @@ class Stops:
 
     def __init__(self, stops: Sequence[str]) -> None:
         self.stops = [stop for stop in stops if stop]
+        self._longest = max(map(len, self.stops), default=0)
         self.found = False
         self._held = ""
 
     def push(self, text: str) -> str:
         """The text that is safe to show: none of it can belong to a stop string any more."""
         self._held += text
-        found = [(place + len(stop), place) for stop in self.stops if (place := self._held.find(stop)) >= 0]
-        if found:  # the one that is complete first ends the text, however it comes in pieces
+        ends = [(place + len(stop), place) for stop in self.stops if (place := self._held.find(stop)) >= 0]
+        if ends:  # the one that is complete first ends the text, however it comes in pieces
             self.found = True
-            shown, self._held = self._held[: min(found)[1]], ""
-            return shown
-        keep = 0
-        for stop in self.stops:
-            for size in range(min(len(stop) - 1, len(self._held)), 0, -1):
-                if self._held.endswith(stop[:size]):
-                    keep = max(keep, size)
-                    break
-        shown = self._held[: len(self._held) - keep]
-        self._held = self._held[len(self._held) - keep :]
-        return shown
+            before, self._held = self._held[: min(ends)[1]], ""
+            return before
+        sizes = range(min(self._longest, len(self._held)), 0, -1)
+        keep = next((size for size in sizes if any(stop.startswith(self._held[-size:]) for stop in self.stops)), 0)
+        cut = len(self._held) - keep
+        safe, self._held = self._held[:cut], self._held[cut:]
+        return safe
 
     def end(self) -> str:
         held, self._held = self._held, ""

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from glassformer.config.errors import DataError
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import TokenizerSettings
-from glassformer.text import outside, pipelines
-from glassformer.text.careful import Careful
+from glassformer.text import external_pipeline, pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, batches, few_distinct, pieces, sampled, utf8
 from glassformer.text.roles import Roles
-from glassformer.text.words import Numberer, Remembered
+from glassformer.text.words import Numberer, TextCache
 
 MOST_GAPS = 1_000_000
 """Ids that no token has, at most: each of them costs memory, and only a damaged file has more."""
@@ -52,35 +51,17 @@ class Tokenizer:
         """"char", "word", "bpe", or "other" for a pipeline made elsewhere."""
         self.vocab_size = max(rust.get_vocab().values()) + 1
         """One more than the largest id: the rows that an embedding needs."""
-        self.roles = roles or Roles.named(**{role: rust.token_to_id(name) for role, name in pipelines.NAMES.items()})
+        self.roles = roles or Roles.from_ids(**{role: rust.token_to_id(name) for role, name in pipelines.NAMES.items()})
+        self.pad, self.start, self.end = self.roles.pad, self.roles.start, self.roles.end
+        self.unk, self.mask = self.roles.unk, self.roles.mask
         self.special_tokens = {id: token for id, token in rust.get_added_tokens_decoder().items() if token.special}
         self.specials = frozenset(self.special_tokens)
         """Ids that stand for no text; decoding leaves them out."""
-        self._careful = Careful(rust, self._spec, self.special_tokens, self.roles.unk)
-        self.spelling = outside.Spelling.of(self._spec)
+        self._encoder = external_pipeline.SafeEncoder(rust, self._spec, self.special_tokens, self.roles.unk)
+        self.spelling = external_pipeline.Spelling.of(self._spec)
         """How the names of tokens spell text."""
         self.space: int | None = rust.token_to_id(" ") if self.kind == "char" else None
-        """Of characters, the one that parts words."""
-
-    @property
-    def pad(self) -> int | None:
-        return self.roles.pad
-
-    @property
-    def start(self) -> int | None:
-        return self.roles.start
-
-    @property
-    def end(self) -> int | None:
-        return self.roles.end
-
-    @property
-    def unk(self) -> int | None:
-        return self.roles.unk
-
-    @property
-    def mask(self) -> int | None:
-        return self.roles.mask
+        """The character that parts words, where tokens are characters."""
 
     def never(self, rows: int) -> list[int]:
         """Ids that a model never writes: they stand for no text and end none, or no token has them.
@@ -132,10 +113,10 @@ class Tokenizer:
         sample = itertools.chain([first], sample)
         if settings.kind != "word" or not encoded_next:
             return cls(pipelines.train(sample, settings, mask=mask))
-        remembered = Remembered(sample)
-        tokenizer = cls(pipelines.train(remembered, settings, mask=mask))
+        cache = TextCache(sample)
+        tokenizer = cls(pipelines.train(cache, settings, mask=mask))
         assert tokenizer.unk is not None
-        tokenizer._numberer = Numberer(tokenizer._rust, tokenizer.unk, remembered)
+        tokenizer._numberer = Numberer(tokenizer._rust, tokenizer.unk, cache)
         return tokenizer
 
     @classmethod
@@ -202,7 +183,7 @@ class Tokenizer:
             return self._numberer.ids(texts)
         parts: list[list[NDArray[np.int32]]] = [[np.empty(0, np.int32)] for _ in texts]
         for batch in batches(texts, self._pieces):
-            for (number, _), ids in zip(batch, self._careful.ids([piece for _, piece in batch]), strict=True):
+            for (number, _), ids in zip(batch, self._encoder.ids([piece for _, piece in batch]), strict=True):
                 parts[number].append(np.array(ids, np.int32))
         return [np.concatenate(part) for part in parts]
 
@@ -212,17 +193,17 @@ class Tokenizer:
         for number, stretch in enumerate(stretches):
             if isinstance(stretch, int):
                 ids.append(stretch)
-            elif number and self._going_on is not None:
-                ids += self._going_on.encode(stretch)
+            elif number and self._continuation is not None:
+                ids += self._continuation.encode(stretch)
             else:
                 ids += self.encode(stretch)
         return ids
 
     @cached_property
-    def _going_on(self) -> "Tokenizer | None":
-        """For what does not begin a text, where that is cut in another way."""
-        spec = outside.going_on(self._spec)
-        return None if spec is None else Tokenizer(outside.pipeline(spec), self.roles)
+    def _continuation(self) -> "Tokenizer | None":
+        """The tokenizer for what does not begin a text, where that is cut in another way."""
+        spec = external_pipeline.continuation(self._spec)
+        return None if spec is None else Tokenizer(external_pipeline.pipeline(spec), self.roles)
 
     @cached_property
     def _numberer(self) -> Numberer:
@@ -237,7 +218,7 @@ class Tokenizer:
     def encode_with_offsets(self, text: str) -> list[Piece]:
         """The tokens with their places in the text, for pictures. Bytes of one character share its place."""
         utf8(text)
-        encoding = self._careful.placed(text)
+        encoding = self._encoder.with_offsets(text)
         places = zip(encoding.ids, encoding.offsets, strict=True)
         return [Piece(id, self.token(id), start, end) for id, (start, end) in places]
 
@@ -264,7 +245,7 @@ class Tokenizer:
     def token_bytes(self, id: int) -> bytes:
         """The bytes a token stands for: with BPE they need not be whole characters."""
         name = self._name(id)
-        return name.encode() if id in self.specials else self.spelling.spelt(name)
+        return name.encode() if id in self.specials else self.spelling.bytes_of(name)
 
     def one_byte(self, id: int) -> bool:
         """Whether a token is a byte of a character that is no token."""

@@ -10,19 +10,25 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 
-Line = tuple[int, bytes, bytes]
-"""Its number in the file, its first word, and what follows it."""
+
+class Line(NamedTuple):
+    """A line of a file: its number, its first word, and what follows it."""
+
+    number: int
+    word: bytes
+    rest: bytes
 
 
 def vectors_width(path: str | os.PathLike[str]) -> int:
     """How many numbers each word has; only the first lines are read."""
-    with _opened(Path(path)) as (width, _):
+    with _open(Path(path)) as (width, _):
         return width
 
 
@@ -39,13 +45,13 @@ def read_vectors(
         alike.setdefault(word.casefold(), []).append(word)
     exact: dict[str, NDArray[np.float32]] = {}
     folded: dict[str, NDArray[np.float32]] = {}
-    with _opened(Path(path)) as (width, lines):
+    with _open(Path(path)) as (width, lines):
         for number, raw, rest in lines:
-            if rest.count(b" ") != width - 1 and (found := len(rest.split())) != width:
-                if found < width:
+            if rest.count(b" ") != width - 1 and (count := len(rest.split())) != width:
+                if count < width:
                     where = f"{path}, line {number:,}"
                     raise DataError(
-                        f"{where}: {found} numbers after the word, where there are {width} in the lines before"
+                        f"{where}: {count} numbers after the word, where there are {width} in the lines before"
                     )
                 continue  # a word with blanks in it, which no tokenizer of ours would ask for
             word = raw.decode(errors="replace")
@@ -64,21 +70,21 @@ def read_vectors(
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
+def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
     """The width of a file's vectors, and its lines that hold one. What goes wrong while they are read is one line."""
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             lines = _lines(path, file)
             first = next(lines, None)
-            said = None
-            if first is not None and first[1].isdigit() and first[2].isdigit():  # how many words, how wide
-                said, first = int(first[2]), next(lines, None)
+            declared = None
+            if first is not None and first.word.isdigit() and first.rest.isdigit():  # how many words, how wide
+                declared, first = int(first.rest), next(lines, None)
             if first is None:
                 raise DataError(f"{path} holds no word vectors")
-            where = f"{path}, line {first[0]:,}"
-            width = len(_numbers(first[2], where))
-            if said not in (None, width):
-                raise DataError(f"{where}: {width} numbers after the word, where the first line says {said}")
+            where = f"{path}, line {first.number:,}"
+            width = len(_numbers(first.rest, where))
+            if declared not in (None, width):
+                raise DataError(f"{where}: {width} numbers after the word, where the first line says {declared}")
             yield width, itertools.chain([first], lines)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file: {error}") from None
@@ -91,10 +97,10 @@ def _lines(path: Path, file: Iterator[bytes]) -> Iterator[Line]:
     for number, line in enumerate(file, 1):
         parts = line.rstrip().split(None, 1)
         if len(parts) == 2:
-            yield number, parts[0], parts[1]
+            yield Line(number, *parts)
         elif parts:
-            shown = parts[0][:40].decode(errors="replace")
-            raise DataError(f"{path}, line {number:,}: no numbers after '{shown}'; a line is a word and its numbers")
+            excerpt = parts[0][:40].decode(errors="replace")
+            raise DataError(f"{path}, line {number:,}: no numbers after '{excerpt}'; a line is a word and its numbers")
 
 
 def _numbers(rest: bytes, where: str) -> NDArray[np.float32]:
@@ -102,9 +108,9 @@ def _numbers(rest: bytes, where: str) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):  # a number too large is found below
             vector = np.array(rest.split(), np.float32)
     except ValueError:
-        shown = rest[:40].decode(errors="replace")
+        excerpt = rest[:40].decode(errors="replace")
         raise DataError(
-            f"{where}: not numbers after the word: {shown!r}; word vectors come as text, one word a line"
+            f"{where}: not numbers after the word: {excerpt!r}; word vectors come as text, one word a line"
         ) from None
     if not np.isfinite(vector).all():
         raise DataError(f"{where}: a number that is not finite")

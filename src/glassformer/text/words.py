@@ -71,8 +71,26 @@ class Stretches(dict[str, int]):
         return max(len(self.ends), len(self.words) // 4) > MOST_KEPT
 
     def numbers(self, text: str) -> NDArray[np.int32]:
-        """Of the text's stretches, as they follow each other."""
+        """The numbers of the text's stretches, as they follow each other."""
         return np.fromiter(map(self.__getitem__, self._cut.stretches(text)), np.int32)
+
+    def groups(
+        self, texts: Iterable[str], numbers: Callable[[str], NDArray[np.int32]], forget: Callable[[], None]
+    ) -> Iterator[list[NDArray[np.int32]]]:
+        """The numbers of some texts at a time; what the numbers mean is forgotten where too many are remembered."""
+        group: list[NDArray[np.int32]] = []
+        size = 0
+        for text in texts:
+            group.append(numbers(text))
+            size += len(group[-1])
+            if size > TOGETHER or self.full:
+                yield group
+                group, size = [], 0
+            if self.full:
+                self.clear()
+                forget()
+        if group:
+            yield group
 
     def words_of(self, texts: Sequence[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
         """The numbers of each text's stretches → the numbers of its words."""
@@ -85,12 +103,13 @@ class Stretches(dict[str, int]):
         return [words[first:last] for first, last in itertools.pairwise(borders)]
 
 
-class Remembered:
+class TextCache:
     """Texts that are held anyway and encoded next: how counting cuts them is kept until then."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], room: int | None = None) -> None:
+        """`room`: how many numbers may be kept; unset, MOST_NUMBERS."""
         self._texts = texts
-        self._room = MOST_NUMBERS
+        self._room = MOST_NUMBERS if room is None else room
         self.numbers: dict[str, NDArray[np.int32]] = {}
         self.stretches: Stretches | None = None
         self.words: dict[str, int] = {}
@@ -98,10 +117,12 @@ class Remembered:
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 
-    def keep(self, text: str, numbers: NDArray[np.int32]) -> None:
+    def keep(self, text: str, numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The numbers, remembered where there is room."""
         if len(numbers) <= self._room and text not in self.numbers:
             self.numbers[text] = numbers
             self._room -= len(numbers)
+        return numbers
 
     def forget(self) -> None:
         """There were too many different stretches."""
@@ -113,25 +134,11 @@ def count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> Counter
     """How often each word stands in the texts. Stretches are counted, and cut when they are first met."""
     words: dict[str, int] = defaultdict(itertools.count().__next__)
     stretches = Stretches(Cutter(pipeline), words.__getitem__)
-    remembered = texts if isinstance(texts, Remembered) else None
+    cache = texts if isinstance(texts, TextCache) else TextCache(texts, room=0)
     counts = np.zeros(0, np.int64)
-    some: list[NDArray[np.int32]] = []
-    waiting = 0
-    for text in texts:
-        some.append(stretches.numbers(text))
-        waiting += len(some[-1])
-        if remembered is not None:
-            remembered.keep(text, some[-1])
-        if waiting > TOGETHER or stretches.full:
-            counts = _with_words(counts, stretches, some, len(words))
-            some, waiting = [], 0
-        if stretches.full:
-            stretches.clear()
-            if remembered is not None:
-                remembered.forget()
-    counts = _with_words(counts, stretches, some, len(words))
-    if remembered is not None:
-        remembered.stretches, remembered.words = stretches, words
+    for group in stretches.groups(cache, lambda text: cache.keep(text, stretches.numbers(text)), cache.forget):
+        counts = _with_words(counts, stretches, group, len(words))
+    cache.stretches, cache.words = stretches, words
     return Counter(dict(zip(words, counts.tolist(), strict=True)))
 
 
@@ -148,7 +155,7 @@ def _with_words(
 class Numberer:
     """Texts → the ids of their words."""
 
-    def __init__(self, pipeline: tokenizers.Tokenizer, unknown: int, remembered: Remembered | None = None) -> None:
+    def __init__(self, pipeline: tokenizers.Tokenizer, unknown: int, cache: TextCache | None = None) -> None:
         vocabulary: dict[str, int] = pipeline.get_vocab()
 
         def number(word: str) -> int:
@@ -156,27 +163,20 @@ class Numberer:
 
         self._numbers: dict[str, NDArray[np.int32]] = {}
         self.stretches = Stretches(Cutter(pipeline), number)
-        if remembered is not None and remembered.stretches is not None:
-            self._numbers, self.stretches = remembered.numbers, remembered.stretches
-            ids = np.fromiter(map(number, remembered.words), np.int32)
+        if cache is not None and cache.stretches is not None:
+            self._numbers, self.stretches = cache.numbers, cache.stretches
+            ids = np.fromiter(map(number, cache.words), np.int32)
             self.stretches.words = array("i", ids[np.asarray(self.stretches.words)].tobytes())
             self.stretches.number = number
 
     def ids(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:
-        """What was remembered of texts is used here, and gone afterwards."""
-        out: list[NDArray[np.int32]] = []
-        some: list[NDArray[np.int32]] = []
-        waiting = 0
-        for text in texts:
+        """The ids of each text. What was remembered of texts is used here, and gone afterwards."""
+
+        def numbers(text: str) -> NDArray[np.int32]:
             known = self._numbers.pop(text, None)
-            some.append(self.stretches.numbers(text) if known is None else known)
-            waiting += len(some[-1])
-            if waiting > TOGETHER or self.stretches.full:
-                out += self.stretches.words_of(some)
-                some, waiting = [], 0
-            if self.stretches.full:
-                self.stretches.clear()
-                self._numbers.clear()
-        out += self.stretches.words_of(some) if some else []
+            return self.stretches.numbers(text) if known is None else known
+
+        groups = self.stretches.groups(texts, numbers, self._numbers.clear)
+        ids = [ids for group in groups for ids in self.stretches.words_of(group)]
         self._numbers.clear()
-        return out
+        return ids

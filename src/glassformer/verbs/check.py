@@ -17,7 +17,7 @@ from glassformer.checks.subject import Subject, subject_of
 from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
 from glassformer.config.say import Say, silent
-from glassformer.exchange.onnx.export import TOLERANCE
+from glassformer.exchange.comparison import TOLERANCE
 from glassformer.families.base import OwnModel
 from glassformer.runs.run import Run
 

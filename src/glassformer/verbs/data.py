@@ -4,17 +4,17 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from glassformer.config.presets import TEXT, TRANSLATION
+from glassformer.config.presets import TEXT, TRANSLATION, label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
-from glassformer.data.check.pairs import CheckedPairs, Lengths, check_pairs
-from glassformer.data.check.tables import Checked, check_table
+from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
+from glassformer.data.check.tables import TableCheck, check_table
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.io.pictures import Pictures
 from glassformer.data.io.table import Table, read_table
 from glassformer.data.packing.masking import NOTHING
-from glassformer.data.packing.prefixes import training_pairs
+from glassformer.data.packing.windows import training_pairs
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
 from glassformer.data.split.part import Part
@@ -74,7 +74,7 @@ def _sizes(part: Part | Labelled | Pairs) -> dict[str, int]:
     return sizes | {"bytes": sum(len(text.encode()) for text in part.texts)}
 
 
-def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked | CheckedPairs:
+def check(config: Config, table: Table | Pictures | None, say: Say) -> TableCheck | PairCheck:
     """What is odd about labelled texts or pairs, and what a model of this context would cut off."""
     assert config.data.path is not None or config.task == TRANSLATION
     if isinstance(table, Pictures):
@@ -83,7 +83,7 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked |
         return _check_pairs(config, table, say)
     assert config.data.path is not None
     table = table or read_table(config.data.path, config.data)
-    columns = choose_columns(table, config.data, config.task)
+    columns = choose_columns(table, config.data, label_kind_of(config.task))
     if columns.text is None:
         return check_table(table, columns)
     texts = [text for text in table.columns[columns.text] if text.strip()]
@@ -99,7 +99,7 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Checked |
     return check_table(table, columns, lengths, config.model.context)
 
 
-def _check_pairs(config: Config, read: Table | None, say: Say) -> CheckedPairs:
+def _check_pairs(config: Config, read: Table | None, say: Say) -> PairCheck:
     pairs = pairs_of(config.data, read)
     table, source, target = pairs.table, pairs.source, pairs.target
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))

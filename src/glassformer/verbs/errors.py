@@ -180,7 +180,7 @@ def _calibration(one: EvaluatedPart, inputs: Inputs, corpus: OwnData | None, why
     others = np.flatnonzero(~np.isin(validation.digests, one.part.digests)).tolist()
     if not others:
         return calibration_of(shown, None, inputs.noun, accuracy, "all of the validation part is shown here")
-    other = evaluate_part(one.loaded, validation.some(validation.name, others), EvaluateOptions())
+    other = evaluate_part(one.loaded, validation.select(validation.name, others), EvaluateOptions())
     assert isinstance(other.inputs, Inputs)
     return calibration_of(shown, scored(other.evaluation, other.inputs), inputs.noun, accuracy)
 

@@ -8,7 +8,8 @@ from glassformer.config.names import unknown
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import KINDS_IN_WORDS
 from glassformer.config.say import Say, silent
-from glassformer.exchange.huggingface.exporting import Exported, export_huggingface
+from glassformer.exchange.exporting import ExportedRun
+from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.onnx.export import export_onnx
 from glassformer.families.base import Loaded
 from glassformer.families.load import load
@@ -29,33 +30,22 @@ def export(
     if to not in FORMATS:
         raise Misuse(unknown("format", to, FORMATS))
     loaded = run if isinstance(run, Loaded) else load(run, "cpu")
-    answers = getattr(loaded, "answers", None)
-    target = getattr(loaded, "target_tokenizer", None)
-    if to == "onnx":
-        return export_onnx(
-            loaded.model,
-            tokenizer=loaded.tokenizer,
-            target_tokenizer=target,
-            features=loaded.features,
-            answers=answers,
-            config=loaded.config,
-            folder=Path(folder),
-            say=say,
-            overwrite=overwrite,
-        )
-    kind = loaded.config.data.kind
-    if loaded.tokenizer is None or (loaded.features is not None and kind != TEXT):
-        raise Misuse(f"{loaded.run.path} reads {KINDS_IN_WORDS[kind]}: only models of texts go to hf; try --to onnx")
-    here = loaded.run.path
-    exported = Exported(
+    here, target = loaded.run.path, getattr(loaded, "target_tokenizer", None)
+    exported = ExportedRun(
         model=loaded.model,
         config=loaded.config,
         tokenizer=loaded.tokenizer,
         target_tokenizer=None if target is loaded.tokenizer else target,
-        answers=answers,
+        features=loaded.features,
+        answers=getattr(loaded, "answers", None),
         name=here.name,
         original=here / ORIGINAL if (here / ORIGINAL).is_dir() else None,
         chat_template=getattr(loaded, "chat_template", None),
         specials=getattr(loaded, "specials", {}),
     )
+    if to == "onnx":
+        return export_onnx(exported, Path(folder), overwrite=overwrite, say=say)
+    kind = loaded.config.data.kind
+    if loaded.tokenizer is None or (loaded.features is not None and kind != TEXT):
+        raise Misuse(f"{here} reads {KINDS_IN_WORDS[kind]}: only models of texts go to hf; try --to onnx")
     return export_huggingface(exported, Path(folder), overwrite=overwrite, say=say)

@@ -10,8 +10,8 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
-from glassformer.exchange.external_model import Found
-from glassformer.exchange.importing import Imported, import_found
+from glassformer.exchange.external_model import ExternalModel
+from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.exchange.source import find
 from glassformer.families.base import FAMILIES
 from glassformer.models.build import parameter_count
@@ -33,21 +33,22 @@ def import_model(
     if Path(source).exists() and Path(source).resolve().is_relative_to(place.resolve()):
         raise Misuse(f"--out {place} is or holds {source}, which is imported: name another folder")
     Run.check_free(place, overwrite=overwrite, goes_on=False)
-    found = find(str(source), say)
-    imported = import_found(found, say)
+    external = find(str(source), say)
+    imported = import_external(external, say)
+    tokens = external.tokens
     run = Run.create(place, overwrite=overwrite)
     run.write_weights(take_weights(imported.model))
     with writing(run.path):
-        found.tokenizer.save(run.path / "tokenizer.json")
-        if found.target_tokenizer is not None:
-            found.target_tokenizer.save(run.path / "target_tokenizer.json")
-        if found.files:
+        tokens.tokenizer.save(run.path / "tokenizer.json")
+        if tokens.target_tokenizer is not None:
+            tokens.target_tokenizer.save(run.path / "target_tokenizer.json")
+        if tokens.files:
             (run.path / ORIGINAL).mkdir()
-        for file in found.files:
+        for file in tokens.files:
             shutil.copyfile(file, run.path / ORIGINAL / file.name)
-    if found.chat_template is not None:
-        write_text(run.path / CHAT_TEMPLATE, found.chat_template)
-    card = _card(found, imported, command)
+    if tokens.chat_template is not None:
+        write_text(run.path / CHAT_TEMPLATE, tokens.chat_template)
+    card = _card(external, imported, command)
     write_text(run.path / "README.md", _readme(run.path, imported.config, card))
     run.write_card(card)  # last: what has a card is whole
     say(f"{run.path}: {card['parameters']:,} parameters, {imported.config.task}")
@@ -63,8 +64,8 @@ def _place(source: str) -> Path:
     return path
 
 
-def _card(found: Found, imported: Imported, command: str | None) -> dict[str, Any]:
-    target = found.target_tokenizer
+def _card(external: ExternalModel, imported: ImportedModel, command: str | None) -> dict[str, Any]:
+    target = external.tokens.target_tokenizer
     return {
         "glassformer": VERSION,
         "status": "imported",
@@ -72,15 +73,15 @@ def _card(found: Found, imported: Imported, command: str | None) -> dict[str, An
         "labels": None if imported.answers is None else imported.answers.to_json(),
         "parameters": parameter_count(imported.model),
         "imported": {
-            "from": Path(found.name).name,
-            "format": found.format,
+            "from": Path(external.name).name,
+            "format": external.format,
             "architecture": imported.architecture,
-            "dtype": found.weights.kind,
+            "dtype": external.weights.kind,
         },
         "data": {"name": "", "fingerprint": "", "report": "not known here: the model was imported"},
-        "tokenizer": tokenizer_card(found.tokenizer),
+        "tokenizer": tokenizer_card(external.tokens.tokenizer),
         "target_tokenizer": None if target is None else tokenizer_card(target),
-        "specials": found.specials,
+        "specials": external.tokens.specials,
         "command": command,
         "environment": environment(),
         "config": imported.config.to_dict(),

@@ -17,7 +17,7 @@ from glassformer.inspection.views.request import BEAM, LookRequest
 from glassformer.rendering.view import View, Views
 from glassformer.reporting.report import report
 from glassformer.runs.run import Run
-from glassformer.text.shown import cut
+from glassformer.text.display import cut
 
 MAKERS["report"] = lambda request: report(request.loaded, say=request.say)
 

@@ -2,12 +2,12 @@ import json
 
 import pytest
 
-from glassformer.data.check.tables import Amounts, Checked, Class, Contradiction, Spread, check_table
+from glassformer.data.check.tables import Amounts, Class, Contradiction, Spread, TableCheck, check_table
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.table import Table
 
-CLASSES = Columns("text", "label", "classification", "")
-AMOUNTS = Columns("text", "label", "regression", "")
+CLASSES = Columns("text", "label", "class", "")
+AMOUNTS = Columns("text", "label", "number", "")
 
 
 def table(texts: list[str], labels: list[str]) -> Table:
@@ -24,7 +24,7 @@ def findings(texts: list[str], labels: list[str], columns: Columns = CLASSES) ->
 
 def test_nothing_to_find() -> None:
     found = check_table(table(numbered(6), ["x", "y", "x"] * 2), CLASSES)
-    assert found == Checked(
+    assert found == TableCheck(
         rows=6,
         empty_texts=0,
         missing_labels=0,
@@ -118,7 +118,7 @@ def test_numbers() -> None:
 
 
 def test_a_language_models_table() -> None:
-    found = check_table(table(["a", "a", " "], ["x", "y", "z"]), Columns("text", None, "language-model", ""))
+    found = check_table(table(["a", "a", " "], ["x", "y", "z"]), Columns("text", None, None, ""))
     assert found.findings == [
         "1 text is empty and would be left out: line 6",
         "1 row repeats an earlier text: line 4",

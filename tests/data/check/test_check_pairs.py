@@ -5,12 +5,12 @@ import json
 import pytest
 
 from glassformer.config.errors import DataError
-from glassformer.data.check.lengths import Spread
-from glassformer.data.check.pairs import CheckedPairs, check_pairs
+from glassformer.data.check.pairs import PairCheck, check_pairs
+from glassformer.data.check.tables import Spread
 from glassformer.data.io.table import Table
 
 
-def checked(*pairs: tuple[str, str], **how: object) -> CheckedPairs:
+def checked(*pairs: tuple[str, str], **how: object) -> PairCheck:
     sources, targets = [one for one, _ in pairs], [other for _, other in pairs]
     table = Table("a.tsv", {"en": sources, "de": targets}, [2 * row + 2 for row in range(len(pairs))])
     return check_pairs(table, "en", "de", **how)  # type: ignore[arg-type]
@@ -24,7 +24,7 @@ def count_words(texts: list[str]) -> list[int]:
 
 
 def test_nothing_to_find() -> None:
-    assert checked(("a cat", "Katze"), ("a big dog", "ein Hund!")) == CheckedPairs(
+    assert checked(("a cat", "Katze"), ("a big dog", "ein Hund!")) == PairCheck(
         rows=2,
         empty_sources=0,
         empty_targets=0,

@@ -1,6 +1,7 @@
 import pytest
 
-from glassformer.config.errors import DataError, SettingError
+from glassformer.config.errors import DataError
+from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.inference import check_labels, choose_columns, text_column
@@ -15,15 +16,17 @@ def table(**columns: list[str]) -> Table:
     return Table("a.csv", columns, [number + 2 for number in range(len(next(iter(columns.values()))))])
 
 
-def chosen(task: str | None = None, settings: DataSettings | None = None, **columns: list[str]) -> tuple[str, str, str]:
-    found = choose_columns(table(**columns), settings or DataSettings(), task)
-    return found.text, found.label or "", found.task
+def chosen(
+    label_kind: str | None = ANY_LABEL, settings: DataSettings | None = None, **columns: list[str]
+) -> tuple[str | None, str, str | None]:
+    found = choose_columns(table(**columns), settings or DataSettings(), label_kind)
+    return found.text, found.label or "", found.label_kind
 
 
-def refused(task: str | None = None, settings: DataSettings | None = None, **columns: list[str]) -> str:
+def refused(label_kind: str | None = ANY_LABEL, settings: DataSettings | None = None, **columns: list[str]) -> str:
     rows = table(**columns)
     with pytest.raises(DataError) as caught:
-        check_labels(rows, choose_columns(rows, settings or DataSettings(), task))
+        check_labels(rows, choose_columns(rows, settings or DataSettings(), label_kind))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -75,49 +78,49 @@ def test_the_text_is_sought_in_all_of_a_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "label", "task"),
+    ("columns", "label", "label_kind"),
     [
-        ({"label": LABELS}, "label", "classification"),
-        ({"Category": LABELS, "id": NUMBERS}, "Category", "classification"),
-        ({"label": NUMBERS, "label_text": LABELS}, "label", "classification"),
-        ({"label": NUMBERS, "score": NUMBERS}, "label", "classification"),
-        ({"kind": LABELS}, "kind", "classification"),
-        ({"kind": NUMBERS}, "kind", "classification"),
-        ({"kind": LABELS, "user_id": LABELS, "userId": LABELS, "ID": LABELS}, "kind", "classification"),
-        ({"kind": LABELS, "day": ["2024-05-30", "2024-05-31"] * 30}, "kind", "classification"),
-        ({"kind": LABELS, "always": ["x"] * 60, "price": [str(n / 7) for n in range(60)]}, "kind", "classification"),
-        ({"label": ["true", "false"] * 30}, "label", "classification"),
-        ({"label": ["0.0", "1.0"] * 30}, "label", "classification"),
-        ({"rating": [str(n % 20) for n in range(60)]}, "rating", "classification"),
-        ({"rating": [str(n % 21) for n in range(60)]}, "rating", "regression"),
-        ({"rating": [str(n) for n in range(60)]}, "rating", "regression"),
-        ({"score": [str(n % 3 + 0.5) for n in range(60)]}, "score", "regression"),
-        ({"score": ["-1e-3", "2"] * 30}, "score", "regression"),
-        ({"id": [str(n) for n in range(60)]}, "", "language-model"),
-        ({"user_id": LABELS}, "", "language-model"),
-        ({"price": [str(n / 7) for n in range(60)]}, "price", "regression"),
-        ({"price": [str(n / 7) for n in range(60)], "weight": [str(n / 9) for n in range(60)]}, "", "language-model"),
-        ({"always": ["x"] * 60}, "", "language-model"),
-        ({}, "", "language-model"),
+        ({"label": LABELS}, "label", "class"),
+        ({"Category": LABELS, "id": NUMBERS}, "Category", "class"),
+        ({"label": NUMBERS, "label_text": LABELS}, "label", "class"),
+        ({"label": NUMBERS, "score": NUMBERS}, "label", "class"),
+        ({"kind": LABELS}, "kind", "class"),
+        ({"kind": NUMBERS}, "kind", "class"),
+        ({"kind": LABELS, "user_id": LABELS, "userId": LABELS, "ID": LABELS}, "kind", "class"),
+        ({"kind": LABELS, "day": ["2024-05-30", "2024-05-31"] * 30}, "kind", "class"),
+        ({"kind": LABELS, "always": ["x"] * 60, "price": [str(n / 7) for n in range(60)]}, "kind", "class"),
+        ({"label": ["true", "false"] * 30}, "label", "class"),
+        ({"label": ["0.0", "1.0"] * 30}, "label", "class"),
+        ({"rating": [str(n % 20) for n in range(60)]}, "rating", "class"),
+        ({"rating": [str(n % 21) for n in range(60)]}, "rating", "number"),
+        ({"rating": [str(n) for n in range(60)]}, "rating", "number"),
+        ({"score": [str(n % 3 + 0.5) for n in range(60)]}, "score", "number"),
+        ({"score": ["-1e-3", "2"] * 30}, "score", "number"),
+        ({"id": [str(n) for n in range(60)]}, "", None),
+        ({"user_id": LABELS}, "", None),
+        ({"price": [str(n / 7) for n in range(60)]}, "price", "number"),
+        ({"price": [str(n / 7) for n in range(60)], "weight": [str(n / 9) for n in range(60)]}, "", None),
+        ({"always": ["x"] * 60}, "", None),
+        ({}, "", None),
     ],
 )
-def test_which_column_is_the_label(columns: dict[str, list[str]], label: str, task: str) -> None:
-    assert chosen(text=PROSE, **columns) == ("text", label, task)
+def test_which_column_is_the_label(columns: dict[str, list[str]], label: str, label_kind: str | None) -> None:
+    assert chosen(text=PROSE, **columns) == ("text", label, label_kind)
 
 
 def test_classes_that_are_counted() -> None:
     many = [str(number % 30) for number in range(150)]
     texts = [f"text {number}" for number in range(150)]
-    assert chosen(text=texts, label=many)[2] == "classification"
-    assert chosen(text=texts, score=many)[2] == "regression"
-    assert chosen(text=texts[:149], label=many[:149])[2] == "regression"
-    assert chosen(text=texts, label=[str(int(value) + 2) for value in many])[2] == "regression"
+    assert chosen(text=texts, label=many)[2] == "class"
+    assert chosen(text=texts, score=many)[2] == "number"
+    assert chosen(text=texts[:149], label=many[:149])[2] == "number"
+    assert chosen(text=texts, label=[str(int(value) + 2) for value in many])[2] == "number"
 
 
 def test_what_makes_a_class_or_an_amount() -> None:
-    assert chosen(text=PROSE[:39], rating=[str(n % 20) for n in range(39)])[2] == "regression"
-    assert chosen(text=PROSE[:10], label=[*"abcdef", *"aaaa"])[2] == "classification"
-    assert chosen(text=[*PROSE, " "], score=[*(str(n / 7) for n in range(60)), "not known"])[2] == "regression"
+    assert chosen(text=PROSE[:39], rating=[str(n % 20) for n in range(39)])[2] == "number"
+    assert chosen(text=PROSE[:10], label=[*"abcdef", *"aaaa"])[2] == "class"
+    assert chosen(text=[*PROSE, " "], score=[*(str(n / 7) for n in range(60)), "not known"])[2] == "number"
 
 
 def test_the_label_is_asked_for() -> None:
@@ -125,33 +128,31 @@ def test_the_label_is_asked_for() -> None:
         "a.csv: the label could be column 'rating' or 'sentiment': say which with --label"
     )
     assert "could be column 'one' or 'two'" in refused(text=PROSE, one=NUMBERS, two=LABELS)
-    assert chosen(None, DataSettings(split_by="two"), text=PROSE, one=NUMBERS, two=LABELS)[1] == "one"
-    assert chosen(None, DataSettings(label="two"), text=PROSE, one=NUMBERS, two=LABELS)[1] == "two"
-    assert "did you mean label?" in refused(None, DataSettings(label="labl"), text=PROSE, label=LABELS)
-    assert refused("classification", text=PROSE, price=[str(n / 7) for n in range(60)]) == (
+    assert chosen(ANY_LABEL, DataSettings(split_by="two"), text=PROSE, one=NUMBERS, two=LABELS)[1] == "one"
+    assert chosen(ANY_LABEL, DataSettings(label="two"), text=PROSE, one=NUMBERS, two=LABELS)[1] == "two"
+    assert "did you mean label?" in refused(ANY_LABEL, DataSettings(label="labl"), text=PROSE, label=LABELS)
+    assert refused("class", text=PROSE, price=[str(n / 7) for n in range(60)]) == (
         "a.csv: no column looks like a label: name one of text, price with --label"
     )
-    assert "both the text and the label" in refused(None, DataSettings(text="a", label="a"), a=PROSE, b=LABELS)
+    assert "both the text and the label" in refused(ANY_LABEL, DataSettings(text="a", label="a"), a=PROSE, b=LABELS)
 
 
 def test_a_column_named_as_the_label_is_not_the_text() -> None:
     others = [text[::-1] for text in PROSE]
     settings = DataSettings(label="target")
-    assert chosen("classification", settings, source=PROSE, target=others) == ("source", "target", "classification")
+    assert chosen("class", settings, source=PROSE, target=others) == ("source", "target", "class")
 
 
-def test_the_task_that_was_asked_for_decides() -> None:
-    assert chosen("language-model", text=PROSE, label=LABELS) == ("text", "", "language-model")
-    assert chosen("regression", text=PROSE, label=NUMBERS) == ("text", "label", "regression")
-    assert chosen("classification", text=PROSE, score=[str(n / 7) for n in range(60)])[2] == "classification"
-    assert chosen("classification", text=PROSE, label=PROSE[::-1])[2] == "classification"
-    assert chosen("regression", text=PROSE, kind=LABELS, price=[str(n / 7) for n in range(60)])[1] == "price"
-    with pytest.raises(SettingError, match="did you mean regression"):
-        chosen("regresion", text=PROSE, label=NUMBERS)
+def test_the_kind_of_label_that_was_asked_for_decides() -> None:
+    assert chosen(None, text=PROSE, label=LABELS) == ("text", "", None)
+    assert chosen("number", text=PROSE, label=NUMBERS) == ("text", "label", "number")
+    assert chosen("class", text=PROSE, score=[str(n / 7) for n in range(60)])[2] == "class"
+    assert chosen("class", text=PROSE, label=PROSE[::-1])[2] == "class"
+    assert chosen("number", text=PROSE, kind=LABELS, price=[str(n / 7) for n in range(60)])[1] == "price"
 
 
 def test_labels_that_cannot_be() -> None:
-    assert refused("regression", text=PROSE, label=["1.5", "2", " lots "] * 20) == (
+    assert refused("number", text=PROSE, label=["1.5", "2", " lots "] * 20) == (
         "a.csv, line 4, column 'label': text where a number is wanted: 'lots' (--task classification takes any value)"
     )
     assert refused(text=PROSE, label=["x", "y", " "] * 20) == (
@@ -171,7 +172,7 @@ def test_labels_that_cannot_be() -> None:
 
 def test_why_says_what_was_found_and_what_changes_it() -> None:
     def why(**columns: list[str]) -> str:
-        return choose_columns(table(**columns), DataSettings(), None).why
+        return choose_columns(table(**columns), DataSettings()).why
 
     assert why(sentence=PROSE, label=LABELS) == (
         "text column 'sentence', label column 'label' with 3 classes (--text, --label); task: classification (--task)"
@@ -195,14 +196,14 @@ def test_what_is_a_number(value: str, number: float | None) -> None:
 def test_a_first_line_that_is_data() -> None:
     assert "the first line looks like data" in refused(**{PROSE[0] + " and some more words": PROSE, "1": LABELS})
     named = DataSettings(text="a name of as many words as this", label="label")
-    assert chosen(None, named, **{"a name of as many words as this": PROSE, "label": LABELS})[1] == "label"
+    assert chosen(ANY_LABEL, named, **{"a name of as many words as this": PROSE, "label": LABELS})[1] == "label"
     measured = {"how many times it was seen in all": NUMBERS, "label": LABELS}
     assert "the first line looks like data" in refused(**measured)
-    assert chosen(None, DataSettings(kind="table"), **measured)[1] == "label"  # no text is sought
+    assert chosen(ANY_LABEL, DataSettings(kind="table"), **measured)[1] == "label"  # no text is sought
 
 
 @pytest.mark.parametrize(
     ("value", "advice"), [("1001,94", "write 1001.94"), ("95.28 $", "write 95.28"), ("x", "--task")]
 )
 def test_what_to_write_for_a_number(value: str, advice: str) -> None:
-    assert advice in refused("regression", text=PROSE, label=[value, *["1.5"] * 59])
+    assert advice in refused("number", text=PROSE, label=[value, *["1.5"] * 59])

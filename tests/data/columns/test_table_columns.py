@@ -3,6 +3,7 @@
 import pytest
 
 from glassformer.config.errors import DataError
+from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns, choose_columns
 from glassformer.data.io.table import Table
@@ -14,9 +15,9 @@ WHOLE = [str(number * 37 % 61) for number in range(60)]
 NAMES = [f"Jo {chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(60)]
 
 
-def chosen(settings: DataSettings | None = None, task: str | None = None, **columns: list[str]) -> Columns:
+def chosen(settings: DataSettings | None = None, label_kind: str | None = ANY_LABEL, **columns: list[str]) -> Columns:
     lines = [number + 2 for number in range(60)]
-    return choose_columns(Table("a.csv", columns, lines), settings or DataSettings(), task)
+    return choose_columns(Table("a.csv", columns, lines), settings or DataSettings(), label_kind)
 
 
 def refused(settings: DataSettings | None = None, **columns: list[str]) -> str:
@@ -29,7 +30,7 @@ def refused(settings: DataSettings | None = None, **columns: list[str]) -> str:
 def test_a_table_without_text() -> None:
     found = chosen(a=AMOUNTS, b=WHOLE, kind=LABELS)
     assert (found.kind, found.text, found.also, found.label) == ("table", None, ("a", "b"), "kind")
-    assert found.task == "classification"
+    assert found.label_kind == "class"
     assert found.why == (
         "a table without text, 2 columns read (--also), label column 'kind', the last one, with 3 classes (--label); "
         "task: classification (--task)"
@@ -37,20 +38,20 @@ def test_a_table_without_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "label", "task"),
+    ("columns", "label", "label_kind"),
     [
-        ({"a": AMOUNTS, "species": LABELS, "b": WHOLE}, "species", "classification"),
-        ({"price": AMOUNTS, "b": WHOLE}, "price", "regression"),
-        ({"Y": WHOLE, "b": AMOUNTS}, "Y", "regression"),
-        ({"target": LABELS, "price": AMOUNTS, "label": WHOLE}, "label", "regression"),
-        ({"a": LABELS, "b": AMOUNTS}, "b", "regression"),
-        ({"a": LABELS, "b": AMOUNTS, "row_id": WHOLE}, "b", "regression"),
-        ({"a": LABELS, "b": AMOUNTS, "day": ["2024-05-31", "2024-06-01"] * 30}, "b", "regression"),
+        ({"a": AMOUNTS, "species": LABELS, "b": WHOLE}, "species", "class"),
+        ({"price": AMOUNTS, "b": WHOLE}, "price", "number"),
+        ({"Y": WHOLE, "b": AMOUNTS}, "Y", "number"),
+        ({"target": LABELS, "price": AMOUNTS, "label": WHOLE}, "label", "number"),
+        ({"a": LABELS, "b": AMOUNTS}, "b", "number"),
+        ({"a": LABELS, "b": AMOUNTS, "row_id": WHOLE}, "b", "number"),
+        ({"a": LABELS, "b": AMOUNTS, "day": ["2024-05-31", "2024-06-01"] * 30}, "b", "number"),
     ],
 )
-def test_which_column_is_learned(columns: dict[str, list[str]], label: str, task: str) -> None:
+def test_which_column_is_learned(columns: dict[str, list[str]], label: str, label_kind: str) -> None:
     found = chosen(**columns)
-    assert (found.label, found.task, found.kind) == (label, task, "table")
+    assert (found.label, found.label_kind, found.kind) == (label, label_kind, "table")
     assert ("the last one" in found.why) == (label == "b")
 
 
@@ -120,4 +121,4 @@ def test_what_cannot_be_read() -> None:
     assert "no column looks like text" in refused(a=AMOUNTS)
     assert refused(user_id=WHOLE, row_id=WHOLE).startswith("a.csv: no column looks like a label")
     with pytest.raises(DataError, match="no column looks like text"):
-        chosen(task="language-model", a=AMOUNTS, kind=LABELS)
+        chosen(label_kind=None, a=AMOUNTS, kind=LABELS)

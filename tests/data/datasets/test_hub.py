@@ -14,7 +14,7 @@ from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.datasets.hub import own_parts, whole_name
 from glassformer.data.io.source import open_source
 from glassformer.data.io.table import holds_table, read_table
-from glassformer.data.split.corpus import split
+from glassformer.data.split.documents import split_texts
 
 datasets = pytest.importorskip("datasets")
 datasets.disable_progress_bars()
@@ -112,7 +112,7 @@ def test_what_it_holds_out_itself(tmp_path: Path) -> None:
     assert said(spec, validation_fraction=0.2, test_fraction=0.0) == {}
     assert said(spec, folds=3) == {"data.test": f"{spec}#test"}
     assert said(f"{spec}#train") == {}
-    parts = split(open_source(spec, PLAIN), DataSettings(validation=f"{spec}#dev", test=f"{spec}#test")).parts
+    parts = split_texts(open_source(spec, PLAIN), DataSettings(validation=f"{spec}#dev", test=f"{spec}#test")).parts
     assert {name: part.documents for name, part in parts.items()} == {"train": 20, "validation": 3, "test": 2}
 
 
@@ -128,10 +128,12 @@ def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     one, other = save(tmp_path / "one", train=texts(20)), f"hf:{tmp_path / 'other'}"
     datasets.DatasetDict(train=texts(20)).save_to_disk(tmp_path / "other", num_shards={"train": 3})
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": f"text number {n}"}) + "\n" for n in range(20)))
-    prints = {split(open_source(spec, PLAIN), PLAIN).fingerprint for spec in (one, other, str(tmp_path / "rows.jsonl"))}
+    prints = {
+        split_texts(open_source(spec, PLAIN), PLAIN).fingerprint for spec in (one, other, str(tmp_path / "rows.jsonl"))
+    }
     assert len(prints) == 1
     changed = save(tmp_path / "changed", train=texts(20, "taxt"))
-    assert split(open_source(changed, PLAIN), PLAIN).fingerprint not in prints
+    assert split_texts(open_source(changed, PLAIN), PLAIN).fingerprint not in prints
 
 
 def test_names_that_lead_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +153,7 @@ def test_a_name_goes_to_the_hub_without_code_of_others(monkeypatch: pytest.Monke
         return {"train": texts(3)}
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    hub._downloaded.cache_clear()
+    hub._download.cache_clear()
     assert len(list(open_source("hf:someone/texts:plain", PLAIN).chunks())) == 3
     assert read_table("hf:someone/texts:plain", PLAIN).columns["text"][2] == "text number 2"
     assert asked == [(("someone/texts", "plain"), {})]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from glassformer.config.errors import DataError
+from glassformer.data.datasets.dataset import Images
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.datasets.image_sets import Images
 
 
 def opened(name: str) -> Images:

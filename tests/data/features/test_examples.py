@@ -79,11 +79,9 @@ def test_trimmed_to_the_longest_that_is_left() -> None:
     ids, mask = examples.take(np.arange(4))
     assert ids.shape == (4, 5)
     for some in ([1, 3], [1], [0, 1]):
-        for found, expected in zip(
-            examples.trimmed((ids[some], mask[some])), examples.take(np.array(some)), strict=True
-        ):
+        for found, expected in zip(examples.trim((ids[some], mask[some])), examples.take(np.array(some)), strict=True):
             assert found.tolist() == expected.tolist()
-    assert examples.trimmed((ids[2:3], mask[2:3]))[0].tolist() == [[TOKENIZER.pad]]  # no token at all: still a column
+    assert examples.trim((ids[2:3], mask[2:3]))[0].tolist() == [[TOKENIZER.pad]]  # no token at all: still a column
 
 
 def test_texts_without_a_single_token() -> None:

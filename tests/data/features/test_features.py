@@ -61,7 +61,7 @@ def test_all_kinds_are_taken_one_after_the_other() -> None:
 def test_only_the_text_is_trimmed() -> None:
     _, inputs = mixed()
     taken = inputs.take(ALL)
-    few = inputs.trimmed(tuple(tensor[1:2] for tensor in taken))
+    few = inputs.trim(tuple(tensor[1:2] for tensor in taken))
     assert [tensor.shape for tensor in few] == [(1, 3), (1, 3), (1, 2), (1, 1), (1, 1, 11, 7)]
     assert torch.equal(few[0], taken[0][1:2, :3])
 
@@ -69,10 +69,10 @@ def test_only_the_text_is_trimmed() -> None:
 def test_only_the_image_is_changed() -> None:
     _, inputs = mixed()
     taken = inputs.take(ALL)
-    changed = inputs.altered(taken, 5)
+    changed = inputs.augment(taken, 5)
     assert all(one is other for one, other in zip(taken[:-1], changed[:-1], strict=True))
     assert not torch.equal(taken[-1], changed[-1])
-    assert torch.equal(changed[-1], inputs.altered(taken, 5)[-1])
+    assert torch.equal(changed[-1], inputs.augment(taken, 5)[-1])
 
 
 def test_saved_and_read_again() -> None:
@@ -99,7 +99,7 @@ def test_what_is_not_there_is_not_read() -> None:
     assert (features.table, features.image) == (None, None)
     taken = inputs.take(ALL)
     assert len(taken) == 2
-    assert inputs.altered(taken, 3) is taken
+    assert inputs.augment(taken, 3) is taken
     wordless = learn_features(CONFIG, part(), None)
     assert isinstance(wordless, MixedFeatures)
     assert wordless.shape.vocab == 0

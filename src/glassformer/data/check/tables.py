@@ -1,16 +1,14 @@
 """What deserves attention in a table before anything is learned from it."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL, REGRESSION, TABLE, TEXT
-from glassformer.data.check.columns import column_findings
-from glassformer.data.check.lengths import Spread, occurrences_of, spread_of
-from glassformer.data.columns.heuristics import EMPTY, number_in
+from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER, TABLE, TEXT
+from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.label_sets import set_of, sets_of
 from glassformer.data.columns.labels import filled_rows, labels_of
@@ -20,8 +18,21 @@ from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 MISSING = (*EMPTY, "nil", "unknown", "missing")
 """What people write where there is no label."""
 
+T = TypeVar("T")
+
 UNEVEN = 10
 """A largest class this many times the smallest deserves a word."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How lengths are spread: nine texts in ten are at most `p90` long."""
+
+    min: int
+    median: int
+    p90: int
+    p99: int
+    max: int
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class Amounts:
 
 
 @dataclass(frozen=True)
-class Checked:
+class TableCheck:
     """A table's counts. Lengths are those of the texts that are not empty."""
 
     rows: int
@@ -79,7 +90,7 @@ class Checked:
     longest_line: int | None
     amounts: Amounts | None
     findings: list[str]
-    """In words; empty where all is well."""
+    """One sentence for each thing that is odd; empty where all is well."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -90,29 +101,29 @@ def check_table(
     columns: Columns,
     lengths: Callable[[list[str]], list[int]] | None = None,
     context: int | None = None,
-) -> Checked:
+) -> TableCheck:
     """`lengths`: counts the tokens of texts; `context`: tokens that a model reads. Without text, rows are compared."""
     filled = filled_rows(table, columns.text)
     read = columns.also if columns.text is None else (columns.text,)
     texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
     lines = [table.lines[row] for row in filled]
-    several = columns.task == MULTILABEL
+    several = columns.label_kind == LABEL_SET
     if columns.label is None:
         labels = []
     elif several:
         labels = sets_of(table, columns.label, filled, columns.separator)
     else:
         labels = labels_of(table, columns.text, columns.label)
-    occurrences = occurrences_of(texts)
+    occurrences = occurrences_of(text.strip() for text in texts)
     contradictions = _contradictions(occurrences, labels, lines) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
-    classes = _classes([label for label in labels if label]) if columns.task == CLASSIFICATION else []
+    classes = _classes([label for label in labels if label]) if columns.label_kind == CLASS else []
     if several:
         classes = _classes([name for label in labels for name in set_of(label)], len(labels))
     counts = [item.count for item in classes]
     words = [len(text.split()) for text in texts] if columns.text is not None else []
     tokens = lengths(texts) if lengths is not None and texts else None
-    found = Checked(
+    found = TableCheck(
         rows=len(table),
         empty_texts=len(table) - len(texts),
         missing_labels=len(missing),
@@ -127,7 +138,7 @@ def check_table(
         cut=sum(count > context for count in tokens) if tokens and context is not None else None,
         shortest_line=lines[int(np.argmin(words))] if words else None,
         longest_line=lines[int(np.argmax(words))] if words else None,
-        amounts=_amounts(labels) if columns.task == REGRESSION else None,
+        amounts=_amounts(labels) if columns.label_kind == NUMBER else None,
         findings=[],
     )
     empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]
@@ -136,8 +147,25 @@ def check_table(
     noun = {TEXT: "text", TABLE: "row", IMAGE: "picture"}.get(what, "row")
     found.findings.extend(_findings(found, sorted(empty), sorted(missing), sorted(again), context, noun))
     if columns.kind != IMAGE:
-        found.findings.extend(column_findings(table, columns.also))
+        found.findings.extend(_column_findings(table, columns.also))
     return found
+
+
+def spread_of(values: Sequence[int]) -> Spread:
+    return Spread(*(int(value) for value in np.percentile(values, [0, 50, 90, 99, 100], method="inverted_cdf")))
+
+
+def occurrences_of(values: Iterable[T]) -> dict[T, list[int]]:
+    """Each value, and the rows that have it."""
+    rows: dict[T, list[int]] = {}
+    for row, value in enumerate(values):
+        rows.setdefault(value, []).append(row)
+    return rows
+
+
+def finding(lines: list[int], one: str, many: str, rest: str, line: str = "line") -> list[str]:
+    """How many of something there are, and on which lines; nothing, where there are none."""
+    return [f"{counted(len(lines), one, many)} {rest}: {lines_in_words(lines, line)}"] if lines else []
 
 
 def _contradictions(occurrences: dict[str, list[int]], labels: list[str], lines: list[int]) -> list[Contradiction]:
@@ -157,7 +185,7 @@ def _classes(labels: list[str], rows: int | None = None) -> list[Class]:
 
 
 def _amounts(labels: list[str]) -> Amounts | None:
-    """Of the labels that are numbers."""
+    """The least, the mean and the largest of the labels that are numbers."""
     numbers = [number for label in labels if (number := number_in(label)) is not None]
     if not numbers:
         return None
@@ -165,7 +193,7 @@ def _amounts(labels: list[str]) -> Amounts | None:
 
 
 def _findings(
-    found: Checked, empty: list[int], missing: list[int], again: list[int], context: int | None, noun: str
+    found: TableCheck, empty: list[int], missing: list[int], again: list[int], context: int | None, noun: str
 ) -> list[str]:
     """One line each, the gravest first."""
     place = "number" if noun == "picture" else "line"
@@ -190,17 +218,10 @@ def _findings(
         )
     if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
         findings.append(f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}")
-    if missing:
-        some = counted(len(missing), f"{noun} has", f"{noun}s have")
-        findings.append(f"{some} no label, and training would refuse the table: {lines_in_words(missing)}")
-    if empty:
-        findings.append(
-            f"{counted(len(empty), 'text is', 'texts are')} empty and would be left out: {lines_in_words(empty)}"
-        )
-    if again:
-        row = "picture" if noun == "picture" else "row"
-        some = counted(len(again), f"{row} repeats", f"{row}s repeat")
-        findings.append(f"{some} an earlier {noun}: {lines_in_words(again, place)}")
+    row = "picture" if noun == "picture" else "row"
+    findings += finding(missing, f"{noun} has", f"{noun}s have", "no label, and training would refuse the table")
+    findings += finding(empty, "text is", "texts are", "empty and would be left out")
+    findings += finding(again, f"{row} repeats", f"{row}s repeat", f"an earlier {noun}", place)
     if found.cut:
         findings.append(
             f"{counted(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "
@@ -214,3 +235,22 @@ def _findings(
 def _alike(names: list[str]) -> list[str]:
     folded = Counter(name.casefold() for name in names)
     return sorted((name for name in names if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
+
+
+def _column_findings(table: Table, names: Sequence[str]) -> list[str]:
+    """One line each: values that are no numbers, empty ones, columns that are the same in every row."""
+    findings = []
+    for name in names:
+        values = table.columns[name]
+        different = {value.strip() for value in values}
+        if len(different) == 1:
+            findings.append(f"column '{name}' is {next(iter(different)) or 'empty'} in every row: it says nothing")
+            continue
+        numbers = hold_numbers(values)
+        filled = [row for row, value in enumerate(values) if not (is_empty(value) if numbers else not value.strip())]
+        odd = [table.lines[row] for row in filled if numbers and number_in(values[row]) is None]
+        no_numbers = finding(odd, "value is", "values are", "no number among numbers, and training would refuse it")
+        findings += [f"column '{name}': {remark}" for remark in no_numbers]
+        if empty := len(values) - len(filled):
+            findings.append(f"column '{name}': {counted(empty, 'value is', 'values are')} empty")
+    return findings

@@ -20,7 +20,7 @@ EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
 """What people write where a number is missing."""
 
 
-def existing(where: str, name: str, names: Iterable[str], flag: str) -> str:
+def require_column(where: str, name: str, names: Iterable[str], flag: str) -> str:
     """The name, if there is such a column."""
     if name in names:
         return name
@@ -44,7 +44,7 @@ def by_name(names: Iterable[str], known: Sequence[str]) -> list[str]:
     return [name for name in found if name.lower() == known[0]] or found
 
 
-def the_one(where: str, found: list[str], what: str, flag: str) -> str:
+def only_column(where: str, found: list[str], what: str, flag: str) -> str:
     if len(found) > 1:
         either = " or ".join(f"'{name}'" for name in found[:5])
         raise DataError(f"{where}: {what} could be column {either}: say which with {flag}")
@@ -59,7 +59,7 @@ def is_varied_text(values: Sequence[str]) -> bool:
 
 
 def words_in(values: Sequence[str]) -> float:
-    """On average."""
+    """Words in a value, on average."""
     filled = [value for value in values if value.strip()]
     return sum(len(value.split()) for value in filled) / max(1, len(filled))
 
@@ -70,7 +70,7 @@ def is_id_name(name: str) -> bool:
 
 
 def is_id(name: str, values: Sequence[str]) -> bool:
-    """By its name, or by values that are single words with digits in them, no broken numbers, and all different."""
+    """An id by its name, or by values that are single words with digits in them, no broken numbers, all different."""
     if is_id_name(name):
         return True
     if len(set(values)) < len(values) or not all(re.fullmatch(r"\S*\d\S*", value) for value in values):
@@ -78,7 +78,7 @@ def is_id(name: str, values: Sequence[str]) -> bool:
     return all((number_in(value) or 0.0).is_integer() for value in values)
 
 
-def are_counted(values: Sequence[str]) -> bool:
+def are_row_numbers(values: Sequence[str]) -> bool:
     """Whether they are nothing but the rows' numbers, one after the other."""
     numbers = [number_in(value) for value in values]
     return len(numbers) > 1 and all(

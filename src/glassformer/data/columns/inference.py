@@ -4,17 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from glassformer.config.errors import DataError, SettingError
-from glassformer.config.names import unknown
-from glassformer.config.presets import LANGUAGE_MODEL, MIXED, MULTILABEL, REGRESSION, TABLE, TASKS, TEXT
+from glassformer.config.errors import DataError
+from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABLE, TASK_OF_LABELS, TEXT
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import (
     by_name,
-    existing,
     is_id,
     is_varied_text,
     number_in,
-    the_one,
+    only_column,
+    require_column,
     words_in,
 )
 from glassformer.data.columns.label_sets import label_columns, list_in, sets_of
@@ -23,10 +22,10 @@ from glassformer.data.columns.labels import (
     kinds_in_words,
     label_column,
     label_in_words,
+    label_kind_in,
     separator_of,
-    task_of,
 )
-from glassformer.data.columns.tables import named_beside, readable, readable_beside, table_label
+from glassformer.data.columns.tables import extra_columns, readable, readable_beside, table_label
 from glassformer.data.io.table import Table
 from glassformer.data.wording import counted, listed
 
@@ -47,10 +46,11 @@ class Columns:
     text: str | None
     """None in a table without text."""
     label: str | None
-    """None in a language model's data."""
-    task: str
+    """None where there is nothing but text."""
+    label_kind: str | None
+    """What a label is; None where there are none."""
     why: str
-    """For a person: what was found, and the flags that change it."""
+    """What was found, for a person, and the flags that change it."""
     kind: str = TEXT
     also: tuple[str, ...] = ()
     """Number and category columns that are read."""
@@ -79,9 +79,9 @@ def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | No
 
 def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str | None:
     if named is not None:
-        return existing(where, named, sample, "--text")
+        return require_column(where, named, sample, "--text")
     if found := by_name(sample, TEXT_NAMES):
-        return the_one(where, found, "the text", "--text")
+        return only_column(where, found, "the text", "--text")
     texts = [name for name, values in sample.items() if is_varied_text(values) and not is_id(name, values)]
     prose = [name for name in texts if words_in(sample[name]) >= 2]
     found = prose or texts
@@ -90,16 +90,14 @@ def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | Non
         first, second = sorted(found, key=lengths.__getitem__, reverse=True)[:2]
         if lengths[first] >= 4 * lengths[second]:
             found = [first]
-    return the_one(where, found, "the text", "--text") if found else None
+    return only_column(where, found, "the text", "--text") if found else None
 
 
-def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Columns:
-    """`task`: the one that was asked for, which decides; None: the one that the labels show."""
-    if task is not None and task not in TASKS:
-        raise SettingError(unknown("task", task, TASKS))
+def choose_columns(table: Table, settings: DataSettings, label_kind: str | None = ANY_LABEL) -> Columns:
+    """`label_kind`: what a label is to be; None: no label is wanted."""
     spread = slice(None, None, -(-len(table) // SAMPLE))
-    image = None if settings.image is None else existing(table.name, settings.image, table.columns, "--image")
-    also = named_beside(table, settings)
+    image = None if settings.image is None else require_column(table.name, settings.image, table.columns, "--image")
+    also = extra_columns(table, settings)
     text = None
     if settings.kind != TABLE:
         if settings.text is None:
@@ -109,35 +107,35 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
         if settings.text is None:
             sample = {name: values for name, values in sample.items() if not _are_lists(values)} or sample
         text = _find_text(table.name, sample, settings.text)
-        if text is None and image is None and (task == LANGUAGE_MODEL or len(table.columns) < 2):
+        if text is None and image is None and (label_kind is None or len(table.columns) < 2):
             text = text_column(table.name, sample, settings.text)  # says what is wrong
     if text is None:
-        return _without_text(table, settings, task, also, image)
-    label = None if task == LANGUAGE_MODEL else label_column(table, text, settings, task)
+        return _without_text(table, settings, label_kind, also, image)
+    label = None if label_kind is None else label_column(table, text, settings, label_kind)
     if label is None:
-        if task not in (None, LANGUAGE_MODEL):
+        if label_kind not in (None, ANY_LABEL):
             raise DataError(
                 f"{table.name}: no column looks like a label: name one of {listed(table.columns)} with --label"
             )
-        why = f"text column '{text}' (--text), no label column (--label); task: language-model (--task)"
-        return Columns(text, None, LANGUAGE_MODEL, why)
+        why = f"text column '{text}' (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
+        return Columns(text, None, None, why)
     if label == text:
         raise DataError(f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label")
-    task = task or task_of(table, text, label)
+    label_kind = label_kind_in(table, text, label) if label_kind == ANY_LABEL else label_kind
     read = [f"text column '{text}'"]
     if also:
         read.append(f"beside it {', '.join(also)} (--also)")
     if image is not None:
         read.append(f"images named in column '{image}' (--image)")
-    separator = separator_of(table, text, label, task, settings)
-    said = f"{label_in_words(label)} with {kinds_in_words(table, text, label, task, separator)}"
-    read.append(f"{said} (--text, --label); task: {task} (--task)")
+    separator = separator_of(table, text, label, label_kind, settings)
+    said = f"{label_in_words(label)} with {kinds_in_words(table, text, label, label_kind, separator)}"
+    read.append(f"{said} (--text, --label); task: {TASK_OF_LABELS[label_kind]} (--task)")
     why = ", ".join(read)
     taken = label_columns(table.name, label, table.columns)
     not_read = readable_beside(table, {text, *taken, image, settings.split_by, *also})
     if not_read:
         why += f"; not read: {listed(not_read)} (--also)"
-    return Columns(text, label, task, why, MIXED if also or image else TEXT, also, image, separator)
+    return Columns(text, label, label_kind, why, MIXED if also or image else TEXT, also, image, separator)
 
 
 def _refuse_data_as_names(table: Table) -> None:
@@ -149,26 +147,26 @@ def _refuse_data_as_names(table: Table) -> None:
 
 
 def _without_text(
-    table: Table, settings: DataSettings, task: str | None, also: tuple[str, ...], image: str | None
+    table: Table, settings: DataSettings, label_kind: str | None, also: tuple[str, ...], image: str | None
 ) -> Columns:
-    """Of a table of numbers and categories, or of images with some beside them."""
+    """What each column is for where there is no text: numbers and categories, or images with some beside them."""
     label, last = table_label(table, settings, image)
     if not also and image is None:
         also, left_out = readable(table, {*label_columns(table.name, label, table.columns), settings.split_by})
     else:
         left_out = []
-    task = task or task_of(table, None, label)
-    separator = separator_of(table, None, label, task, settings)
+    label_kind = label_kind_in(table, None, label) if label_kind == ANY_LABEL else label_kind
+    separator = separator_of(table, None, label, label_kind, settings)
     what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
     columns = f"{counted(len(also), 'column')} read (--also)"
     why = (
         f"{what}, {columns}, {label_in_words(label)}{', the last one,' if last else ''} with "
-        f"{kinds_in_words(table, None, label, task, separator)} "
-        f"(--label); task: {task} (--task)"
+        f"{kinds_in_words(table, None, label, label_kind, separator)} "
+        f"(--label); task: {TASK_OF_LABELS[label_kind]} (--task)"
     )
     if left_out:
         why += f"; not read: {listed(left_out)}"
-    return Columns(None, label, task, why, TABLE if image is None else MIXED, also, image, separator)
+    return Columns(None, label, label_kind, why, TABLE if image is None else MIXED, also, image, separator)
 
 
 def _named_labels(settings: DataSettings) -> list[str]:
@@ -188,7 +186,7 @@ def may_hold_labels(table: Table, settings: DataSettings) -> bool:
     """Whether some rows leave it open that there is a label column; asked before a whole corpus is read."""
     try:
         text = text_column(table.name, table.columns, settings.text)
-        return label_column(table, text, settings, None) is not None
+        return label_column(table, text, settings, ANY_LABEL) is not None
     except DataError:  # all rows may tell what some do not
         return True
 
@@ -197,19 +195,19 @@ def check_labels(table: Table, columns: Columns) -> None:
     """Refuse a table that lacks a column, or a label, or a number where one is wanted."""
     assert columns.label is not None
     if columns.text is not None:
-        existing(table.name, columns.text, table.columns, "--text")
+        require_column(table.name, columns.text, table.columns, "--text")
     filled = filled_rows(table, columns.text)
-    if columns.task == MULTILABEL:
+    if columns.label_kind == LABEL_SET:
         sets_of(table, columns.label, filled, columns.separator)  # says what is wrong
         return
-    label = table.columns[existing(table.name, columns.label, table.columns, "--label")]
+    label = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
     if empty := [place for place in filled if not label[place].strip()]:
         rows = counted(len(empty), "row has", "rows have")
         raise DataError(
             f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({rows} none): "
             "fill it in, take such rows out, or choose another column with --label"
         )
-    if columns.task == REGRESSION:
+    if columns.label_kind == NUMBER:
         for place in filled:
             if number_in(label[place]) is None:
                 raise DataError(

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.data.columns.heuristics import existing
+from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
 from glassformer.data.wording import EXAMPLES, listed
 
 SEPARATORS = (";", "|")
 """What people write between the labels of one cell."""
 OFTEN = 0.2
-"""So many of the cells hold a separator, where it plainly is one."""
+"""The share of cells that hold a separator, from which on it plainly is one."""
 SET_NAMES = ("labels", "tags", "topics", "genres", "categories", "emotions")
 """Well-known names of columns with several labels; the first wins over the others."""
 TRUTHS = {"0": False, "1": True, "false": False, "true": True}
@@ -79,8 +79,8 @@ def label_columns(where: str, label: str, names: Iterable[str]) -> list[str]:
     """The columns that --label names: one, or several with commas between them."""
     names = list(names)
     if label in names or "," not in label:
-        return [existing(where, label, names, "--label")]
-    return [existing(where, name.strip(), names, "--label") for name in label.split(",") if name.strip()]
+        return [require_column(where, label, names, "--label")]
+    return [require_column(where, name.strip(), names, "--label") for name in label.split(",") if name.strip()]
 
 
 def sets_of(table: Table, label: str, rows: Sequence[int], separator: str | None) -> list[str]:
@@ -126,7 +126,7 @@ def names_in(labels: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def kinds_of_sets(labels: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
-    """For each row the number of its rarest label, by which rows are spread over parts; without any, one more."""
+    """The number of each row's rarest label, by which rows are spread over parts; without any, one more."""
     counts = Counter(name for label in labels for name in set_of(label))
     number = {name: place for place, name in enumerate(names)}
     return np.array(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.heuristics import by_name, existing, the_one
+from glassformer.data.columns.heuristics import by_name, only_column, require_column
 from glassformer.data.columns.inference import TEXT_NAMES
 from glassformer.data.wording import listed
 
@@ -35,9 +35,9 @@ def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tu
             return None
     source, target = settings.source, settings.target
     if source is not None:
-        source = existing(where, source, names, "--source")
+        source = require_column(where, source, names, "--source")
     if target is not None:
-        target = existing(where, target, names, "--target")
+        target = require_column(where, target, names, "--target")
     source = source or _other_side(where, [name for name in names if name != target], SOURCE_NAMES, "source")
     target = target or _other_side(where, [name for name in names if name != source], TARGET_NAMES, "target")
     if source == target:
@@ -48,9 +48,9 @@ def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tu
 
 
 def _other_side(where: str, names: list[str], known: Sequence[str], side: str) -> str:
-    """By its name, or because it is the only one left."""
+    """The column of the other side, by its name, or because it is the only one left."""
     found = by_name(names, known) or (names if len(names) == 1 else [])
     if not found:
         others = f"name one of {listed(names)}" if names else "there is no other column: name one"
         raise DataError(f"{where}: no column looks like the {side}: {others} with --{side}")
-    return the_one(where, found, f"the {side}", f"--{side}")
+    return only_column(where, found, f"the {side}", f"--{side}")

@@ -8,13 +8,13 @@ from glassformer.data.columns.heuristics import (
     AMOUNT_NAMES,
     FEW,
     LABEL_NAMES,
-    are_counted,
     are_dates,
+    are_row_numbers,
     by_name,
-    existing,
     hold_numbers,
     is_id_name,
-    the_one,
+    only_column,
+    require_column,
 )
 from glassformer.data.columns.label_sets import SET_NAMES, label_columns
 from glassformer.data.io.table import Table
@@ -24,10 +24,10 @@ MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quali
 """Well-known names of what is learned from numbers and categories alone: beside a text, it is often something else."""
 
 
-def named_beside(table: Table, settings: DataSettings) -> tuple[str, ...]:
+def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
     """The columns that --also names."""
     for name in settings.beside:
-        existing(table.name, name, table.columns, "--also")
+        require_column(table.name, name, table.columns, "--also")
         taken = {settings.text: "the text (--text)", settings.label: "the label (--label)"}.get(name)
         if taken is not None:
             raise DataError(f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --also")
@@ -46,7 +46,7 @@ def table_label(table: Table, settings: DataSettings, image: str | None) -> tupl
     taken = {settings.split_by, image, *settings.beside}
     free = {name: values for name, values in table.columns.items() if name not in taken}
     if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES + SET_NAMES):
-        return the_one(table.name, found, "the label", "--label"), False
+        return only_column(table.name, found, "the label", "--label"), False
     usable = [name for name, values in free.items() if not _says_nothing(name, values)]
     if not usable:
         raise DataError(f"{table.name}: no column looks like a label: name one of {listed(table.columns)} with --label")
@@ -80,7 +80,7 @@ def readable_beside(table: Table, taken: Collection[str | None]) -> list[str]:
 
 def _says_nothing(name: str, values: list[str]) -> bool:
     """Whether it only tells rows apart, or says when they were made."""
-    return is_id_name(name) or are_counted(values) or are_dates(values)
+    return is_id_name(name) or are_row_numbers(values) or are_dates(values)
 
 
 def _like_names(values: list[str]) -> int | None:

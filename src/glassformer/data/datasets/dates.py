@@ -70,14 +70,14 @@ def _rows(rows: int, random: Random, years: Sequence[int], languages: int) -> li
     made: dict[str, str] = {}
     while len(made) < rows:
         ways = ways_of_writing(random.choice(spoken))
-        day, text = _drawn(random, ways, years)
+        day, text = _draw(random, ways, years)
         while text in made or meanings(text) != {day}:
-            day, text = _drawn(random, ways, years)
+            day, text = _draw(random, ways, years)
         made[text] = day.isoformat()
     return list(made.items())
 
 
-def _drawn(random: Random, ways: "Sequence[Way]", years: Sequence[int]) -> tuple[date, str]:
+def _draw(random: Random, ways: "Sequence[Way]", years: Sequence[int]) -> tuple[date, str]:
     first = date(random.choice(years), 1, 1)
     day = first + timedelta(random.randrange((first.replace(year=first.year + 1) - first).days))
     text = random.choice(ways).write(day)
@@ -110,7 +110,7 @@ class Way:
 
 @functools.cache
 def ways_of_writing(language: str) -> tuple[Way, ...]:
-    """With names or numbers, long or short, and in each kind of digits; always with the whole year."""
+    """Ways with names or numbers, long or short, and in each kind of digits; always with the whole year."""
     from babel import Locale
     from babel.dates import parse_pattern
 

@@ -7,23 +7,25 @@ from typing import Any
 
 from glassformer.config.errors import DataError
 from glassformer.config.names import unknown
+from glassformer.data.datasets.dataset import Dataset, Images, Links, Row, is_hub
 from glassformer.data.datasets.dates import COLUMNS as PAIR
 from glassformer.data.datasets.dates import LANGUAGES, date_rows, date_test_rows
 from glassformer.data.datasets.exact import add_pairs, add_rows, copy_rows, recall_rows, reverse_pairs, reverse_rows
-from glassformer.data.datasets.image_sets import Images, digit_images, mnist_images
+from glassformer.data.datasets.hub import open_hub
 from glassformer.data.datasets.opinions import opinion_rows, opinion_test_rows
 from glassformer.data.datasets.posts import COLUMNS as POST_COLUMNS
 from glassformer.data.datasets.posts import post_rows
-from glassformer.data.datasets.pronouns import Links, pronoun_links, pronoun_rows
+from glassformer.data.datasets.pronouns import pronoun_links, pronoun_rows
 from glassformer.data.datasets.python_text import docstrings, sources
-from glassformer.data.datasets.reviews import review_rows
-from glassformer.data.datasets.sample_tables import DIABETES_COLUMNS, IRIS_COLUMNS, diabetes_rows, iris_rows
-
-Row = tuple[str, ...]
-"""A value for each column."""
-
-HUB = "hf:"
-"""What the name of a data set of the Hugging Face hub begins with."""
+from glassformer.data.datasets.samples import (
+    DIABETES_COLUMNS,
+    IRIS_COLUMNS,
+    diabetes_rows,
+    digit_images,
+    iris_rows,
+    mnist_images,
+    review_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class DatasetInfo:
     build: Callable[..., Iterable[Row]] | None = None
     """The parameters by name → the rows, the same ones each time. None: there are images instead."""
     parameters: Mapping[str, int] = field(default_factory=dict)
-    """With their defaults."""
+    """The parameters and their defaults."""
     columns: tuple[str, ...] = ("text",)
     test: Callable[..., Iterable[Row]] | None = None
     """Rows that are always held out for the test, where a data set has its own."""
@@ -46,22 +48,6 @@ class DatasetInfo:
     """Where settings start, by dotted key, for this data."""
     links: Callable[..., Iterable[tuple[str, Links]]] | None = None
     """Other texts, with the words of each that belong together, where that is known."""
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A data set with its parameters given. Each call builds it anew."""
-
-    name: str
-    columns: tuple[str, ...]
-    rows: Callable[[], Iterable[Row]]
-    """Of images, refused in one line."""
-    test: Callable[[], Iterable[Row]] | None
-    images: Callable[[], Images] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    links: Callable[[], Iterable[tuple[str, Links]]] | None = None
-    note: str = ""
-    """What is left out, in words for a person."""
 
 
 def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
@@ -176,16 +162,9 @@ DATASETS: dict[str, DatasetInfo] = {
 }
 
 
-def is_hub(path_or_name: str) -> bool:
-    """Whether it names a data set of the hub; by its name alone."""
-    return path_or_name.startswith(HUB)
-
-
 def open_dataset(spec: str) -> Dataset:
     """`name` or `name:key=value,key=value`, checked now and built when its rows are asked for; or hf:NAME, a hub's."""
     if is_hub(spec):
-        from glassformer.data.datasets.hub import open_hub  # which makes a Dataset too
-
         return open_hub(spec)
     name, _, given = spec.partition(":")
     if name not in DATASETS:

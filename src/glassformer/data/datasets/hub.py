@@ -15,8 +15,8 @@ from typing import Any
 
 from glassformer.config.errors import DataError
 from glassformer.config.say import Say
-from glassformer.data.datasets.embedded import HUB, Dataset, Row
-from glassformer.data.datasets.hub_columns import HubColumn, hidden, hub_columns
+from glassformer.data.datasets.dataset import HUB, Dataset, Row
+from glassformer.data.datasets.hub_columns import HubColumn, hub_columns, labels_are_secret
 from glassformer.data.datasets.hub_refusals import quiet_hub, refusal
 
 TRAIN = "train"
@@ -30,11 +30,11 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
 
 @dataclass(frozen=True)
-class Named:
+class HubName:
     """What a name asks for."""
 
     spec: str
-    """As the user gave it."""
+    """The name, as the user gave it."""
     folder: Path | None
     """Where the data set lies, if it was saved on this machine."""
     name: str
@@ -44,8 +44,8 @@ class Named:
 
 def open_hub(spec: str) -> Dataset:
     """One split, its columns known and its rows read when they are asked for."""
-    named = _named(spec)
-    split = _chosen(named, _splits(named))
+    named = _parse_name(spec)
+    split = _choose_split(named, _splits(named))
     columns = hub_columns(split.features)
     if not columns:
         raise DataError(f"{spec}: no column holds texts, numbers or classes (columns: {', '.join(split.features)})")
@@ -58,18 +58,18 @@ def open_hub(spec: str) -> Dataset:
 
 def own_parts(spec: str, said: Mapping[str, Any], say: Say) -> dict[str, str]:
     """The settings that name what a data set holds out itself, where nobody said what to hold out."""
-    named = _named(spec)
+    named = _parse_name(spec)
     if named.split is not None:
         return {}
     splits = _splits(named)
-    _chosen(named, splits)
+    _choose_split(named, splits)
     found = {}
     for part, names in HELD_OUT.items():
         name = next((name for name in names if name in splits), None)
         asked = any(said.get(key) is not None for key in (f"data.{part}", f"data.{part}_fraction"))
         if name is None or asked or (part == "validation" and said.get("data.folds") is not None):
             continue
-        if hidden(splits[name]):
+        if labels_are_secret(splits[name]):
             say(f"{spec}: the labels of its split '{name}' are kept secret, so that it is not the {part} part")
             continue
         found[f"data.{part}"] = f"{spec}#{name}"
@@ -77,19 +77,19 @@ def own_parts(spec: str, said: Mapping[str, Any], say: Say) -> dict[str, str]:
 
 
 def whole_name(spec: str) -> str:
-    """With a folder's path as it leads from anywhere on this machine."""
-    named = _named(spec)
+    """The name, with a folder's path as it leads from anywhere on this machine."""
+    named = _parse_name(spec)
     if named.folder is None:
         return spec
     return f"{HUB}{named.folder.resolve()}" + (f"#{named.split}" if named.split is not None else "")
 
 
-def _named(spec: str) -> Named:
+def _parse_name(spec: str) -> HubName:
     asked = spec.removeprefix(HUB)
     has_split = "#" in asked and not os.path.isdir(os.path.expanduser(asked))
     place, _, split = asked.rpartition("#") if has_split else (asked, "", None)
     if os.path.isdir(folder := os.path.expanduser(place)):
-        return Named(spec, Path(folder), place, None, split)
+        return HubName(spec, Path(folder), place, None, split)
     name, _, config = place.partition(":")
     if place.startswith(("/", ".", "~")):
         raise DataError(f"{spec}: there is no folder '{place}'")
@@ -101,10 +101,10 @@ def _named(spec: str) -> Named:
         raise DataError(
             f"'{spec}' names no data set: write hf:NAME, hf:NAME:CONFIG, or hf:FOLDER of one that save_to_disk wrote"
         )
-    return Named(spec, None, name, config or None, split)
+    return HubName(spec, None, name, config or None, split)
 
 
-def _chosen(named: Named, splits: Mapping[str, Any]) -> Any:
+def _choose_split(named: HubName, splits: Mapping[str, Any]) -> Any:
     split = TRAIN if named.split is None else named.split
     if split in splits:
         return splits[split]
@@ -119,7 +119,7 @@ def _chosen(named: Named, splits: Mapping[str, Any]) -> Any:
 # --- opening ---
 
 
-def _splits(named: Named) -> dict[str, Any]:
+def _splits(named: HubName) -> dict[str, Any]:
     """Every split by its name, mapped from the disk."""
     datasets = _library(named.spec)
     if named.folder is None:
@@ -128,7 +128,7 @@ def _splits(named: Named) -> dict[str, Any]:
     try:
         found = datasets.load_from_disk(str(named.folder), keep_in_memory=False)
     except Exception as error:  # what a damaged file leads to depends on where it is damaged
-        raise _damaged(named.spec, error) from None
+        raise _damage(named.spec, error) from None
     return dict(found) if isinstance(found, dict) else {TRAIN: found}
 
 
@@ -140,17 +140,17 @@ def _library(spec: str) -> Any:
 
 
 @functools.cache
-def _downloaded(datasets: Any, name: str, config: str | None) -> dict[str, Any]:
-    """From the hub, or what is kept here of an earlier time. Code that a data set brings along is never run."""
+def _download(datasets: Any, name: str, config: str | None) -> dict[str, Any]:
+    """Every split, from the hub or kept here of an earlier time. Code that a data set brings along is never run."""
     if hasattr(datasets.config, "HF_DATASETS_TRUST_REMOTE_CODE"):
         datasets.config.HF_DATASETS_TRUST_REMOTE_CODE = False
     return dict(datasets.load_dataset(name, config))
 
 
-def _of_hub(datasets: Any, named: Named) -> dict[str, Any]:
+def _of_hub(datasets: Any, named: HubName) -> dict[str, Any]:
     try:
         with quiet_hub():
-            return _downloaded(datasets, named.name, named.config)
+            return _download(datasets, named.name, named.config)
     except Exception as error:  # the library raises nothing more exact
         words = _line(error)
         hint = f": name it, as {HUB}{named.name}:CONFIG" if "config" in words.lower() else ""
@@ -158,7 +158,7 @@ def _of_hub(datasets: Any, named: Named) -> dict[str, Any]:
         raise DataError(f"{named.spec}: {why or f'cannot be opened: {words}{hint}'}") from None
 
 
-def _check_names(named: Named, folder: Path) -> None:
+def _check_names(named: HubName, folder: Path) -> None:
     """Refuse a folder that is no data set, or whose files name others outside of it."""
     listing, state = folder / "dataset_dict.json", folder / "state.json"
     if not listing.is_file() and not state.is_file():
@@ -171,7 +171,7 @@ def _check_names(named: Named, folder: Path) -> None:
                 raise DataError(f"{named.spec}: no rows in {place.name}")
             names += files
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(named.spec, error) from None
+        raise _damage(named.spec, error) from None
     if odd := next((name for name in names if not _is_plain(name)), None):
         raise DataError(f"{named.spec} names a file outside of its folder: {str(odd)[:60]!r}")
 
@@ -180,7 +180,7 @@ def _is_plain(name: object) -> bool:
     return isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name
 
 
-def _damaged(spec: str, error: BaseException) -> DataError:
+def _damage(spec: str, error: BaseException) -> DataError:
     return DataError(f"{spec}: not a sound data set: {_line(error)}")
 
 
@@ -202,4 +202,4 @@ def _rows(spec: str, split: Any, columns: tuple[HubColumn, ...]) -> Iterator[Row
             values = {name: batch.column(name).to_pylist() for name in wanted}
             yield from zip(*(column.texts(values[column.origin]) for column in columns), strict=True)
     except Exception as error:  # of the library, or of Arrow
-        raise _damaged(spec, error) from None
+        raise _damage(spec, error) from None

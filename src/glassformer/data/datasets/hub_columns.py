@@ -19,7 +19,7 @@ class HubColumn:
     origin: str
     """The column that it is read from."""
     inner: str | None
-    """Of a column that holds several values by name: which."""
+    """Which value, of a column that holds several by name."""
     feature: Any
     """What the data set says of its values."""
 
@@ -27,7 +27,7 @@ class HubColumn:
         for value in values:
             if self.inner is not None:
                 value = None if value is None else value.get(self.inner)
-            yield as_text(_said(value, self.feature))
+            yield as_text(_class_name(value, self.feature))
 
 
 def hub_columns(features: Mapping[str, Any]) -> tuple[HubColumn, ...]:
@@ -43,7 +43,7 @@ def hub_columns(features: Mapping[str, Any]) -> tuple[HubColumn, ...]:
     return tuple(found.values())
 
 
-def hidden(split: Any) -> bool:
+def labels_are_secret(split: Any) -> bool:
     """Whether a split has classes and tells none of them."""
     classes = [name for name, feature in split.features.items() if _is_class(feature)]
     return any(
@@ -64,11 +64,11 @@ def _is_class(feature: Any) -> bool:
     return type(feature).__name__ == "ClassLabel"
 
 
-def _said(value: Any, feature: Any) -> Any:
+def _class_name(value: Any, feature: Any) -> Any:
     """The number of a class as its name, wherever it stands in a list; one that is kept secret as nothing."""
     if isinstance(value, list):
         inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
-        return [_said(one, inner) for one in value]
+        return [_class_name(one, inner) for one in value]
     if not _is_class(feature) or not isinstance(value, int):
         return value
     if value < 0:

@@ -68,7 +68,7 @@ LITTLE_WORDS = {
     "some": {"a": "", "was": "was", "are": "is", "they": "it", "it": "it", "that": "that"},
     "many": {"a": "", "was": "were", "are": "are", "they": "they", "it": "them", "that": "those"},
 }
-"""By a thing's number."""
+"""The words that go with a thing, by its number."""
 
 VERY = ("really ", "truly ", "quite ", "rather ", "", "", "", "")
 

@@ -100,7 +100,7 @@ def _template(random: Random, groups: Sequence[Sequence[str]]) -> str:
     return random.choice(groups[place])
 
 
-class _Said(SimpleNamespace):
+class _Phrases(SimpleNamespace):
     """A thing in a sentence, and a word for each place that a template may have for it."""
 
     def __format__(self, spec: str) -> str:
@@ -119,7 +119,7 @@ def _pair(random: Random, template: str, things: Sequence[Thing]) -> tuple[str, 
     closer = random.choice(CLOSERS) if random.random() < 0.2 else ""
 
     def sentence(this: _Filling, other: _Filling, label: int) -> str:
-        said = [_said(filling, label, so, not_so) for filling in (this, other)]
+        said = [_phrases(filling, label, so, not_so) for filling in (this, other)]
         core = template.format(this=said[0], other=said[1], very=very)
         whole = opener + core + closer
         return re.sub(r"\ba (?=[aeiou])", "an ", whole if len(whole.split()) <= LONGEST else core)
@@ -140,10 +140,10 @@ def _forms(random: Random) -> tuple[str, str]:
     return (denial, plain) if drawn < 0.25 else (plain, denial) if drawn < 0.45 else (plain, other)
 
 
-def _said(filling: _Filling, label: int, so: str, not_so: str) -> _Said:
+def _phrases(filling: _Filling, label: int, so: str, not_so: str) -> _Phrases:
     thing, words, verbs = filling
     (yes, more), (no, _) = words[label], words[1 - label]
-    return _Said(
+    return _Phrases(
         **LITTLE_WORDS[thing.number],
         one={"one": "one", "some": thing.noun, "many": "ones"}[thing.number],
         noun=thing.noun,

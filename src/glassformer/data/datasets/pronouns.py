@@ -7,8 +7,7 @@ what comes only if it finds the woman of this story, so that some head must look
 from collections.abc import Iterator
 from random import Random
 
-Links = list[tuple[int, int]]
-"""From which word to which, counted from 0: here from each pronoun to the name it stands for."""
+from glassformer.data.datasets.dataset import Links
 
 WOMEN = {
     "mara": "paints", "alma": "sings", "greta": "bakes", "lena": "writes", "nora": "swims", "tilda": "gardens",
@@ -44,7 +43,7 @@ TIMES = ("yesterday", "last week", "in spring", "one evening", "after lunch", "a
 OFTEN = ("every day", "all day long", "on sundays", "in summer", "when it rains", "before breakfast")
 
 LINKED = 10
-"""Of so many stories to learn from, one more is made to look at."""
+"""Stories to learn from for each one that is made to look at."""
 
 
 def pronoun_rows(rows: int, seed: int) -> Iterator[str]:
@@ -53,7 +52,7 @@ def pronoun_rows(rows: int, seed: int) -> Iterator[str]:
 
 
 def pronoun_links(rows: int, seed: int) -> Iterator[tuple[str, Links]]:
-    """A tenth as many other stories, each with its links."""
+    """A tenth as many other stories, each with its links: from each pronoun to the name it stands for."""
     return _different(Random(f"links of pronouns {seed}"), -(-rows // LINKED), set(pronoun_rows(rows, seed)))
 
 

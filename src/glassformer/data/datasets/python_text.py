@@ -81,7 +81,7 @@ def _docstrings_of(source: str) -> Iterator[str]:
 
 
 def _docstrings_below(node: ast.AST) -> Iterator[str]:
-    """In the order of the file (ast.walk would go level by level); expressions, which hold none, are passed over."""
+    """Docstrings in the file's order (ast.walk goes level by level); expressions, which hold none, are passed over."""
     if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
         text = ast.get_docstring(node, clean=False)
         if text and text.strip():

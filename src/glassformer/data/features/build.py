@@ -64,15 +64,15 @@ class MixedInputs(Inputs):
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         return tuple(tensor for kind in self._kinds for tensor in kind.take(rows))
 
-    def trimmed(self, tensors: Tensors) -> Tensors:
+    def trim(self, tensors: Tensors) -> Tensors:
         if self.text is None:
             return tensors
-        return (*self.text.trimmed(tensors[:2]), *tensors[2:])
+        return (*self.text.trim(tensors[:2]), *tensors[2:])
 
-    def altered(self, tensors: Tensors, step: int) -> Tensors:
+    def augment(self, tensors: Tensors, step: int) -> Tensors:
         if self.image is None:
             return tensors
-        return (*tensors[:-1], *self.image.altered(tensors[-1:], step))
+        return (*tensors[:-1], *self.image.augment(tensors[-1:], step))
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
+from torch import Tensor
 
 from glassformer.config.errors import RunError, SettingError
 from glassformer.config.resolve import Config
-from glassformer.data.features.augment import draw, flipped, shifted
 from glassformer.data.features.inputs import Features, Inputs, Tensors
-from glassformer.data.io.pictures import fitted
+from glassformer.data.io.pictures import fit_picture
 from glassformer.data.split.labelled import Labelled
 from glassformer.models.shape import Shape
 
@@ -24,17 +25,17 @@ class ImageFeatures(Features):
     size: tuple[int, int]
     """Height and width."""
     mean: tuple[float, ...]
-    """Of each channel in the training part, white being 1."""
+    """The mean of each channel in the training part, white being 1."""
     spread: tuple[float, ...]
     shift: int = 0
-    """In training, each image is moved by up to so many pixels."""
+    """Pixels by which each image is moved in training, at most."""
     flip: bool = False
-    """In training, half of them are mirrored."""
+    """Whether half of the images are mirrored in training."""
     seed: int = 0
 
     @staticmethod
     def learn(part: Labelled, config: Config) -> "ImageFeatures":
-        """From the training part."""
+        """What the training part tells of images."""
         assert part.pixels is not None
         channels = [part.pixels[..., channel] / np.float32(255) for channel in range(part.pixels.shape[3])]
         return ImageFeatures(
@@ -61,7 +62,7 @@ class ImageFeatures(Features):
         if pixels.shape[1:] != (*self.size, len(self.mean)):
             whole = np.empty((len(part), *self.size, len(self.mean)), np.uint8)
             for row, one in enumerate(pixels):
-                whole[row] = fitted(one, self.size, len(self.mean))
+                whole[row] = fit_picture(one, self.size, len(self.mean))
             pixels = whole
             if len(part) and part.pixels.shape[1:3] != self.size:
                 was, is_now = ("×".join(map(str, size)) for size in (part.pixels.shape[1:3], self.size))
@@ -104,10 +105,44 @@ class ImageInputs(Inputs):
         mean, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (self.features.mean, self.features.spread))
         return ((x - mean) / spread,)
 
-    def altered(self, tensors: Tensors, step: int) -> Tensors:
+    def augment(self, tensors: Tensors, step: int) -> Tensors:
         (pixels,) = tensors
         how = self.features
         if not how.shift and not how.flip:
             return tensors
-        offsets, mirrored = draw(how.seed, step, len(pixels), shift=how.shift, flip=how.flip)
-        return (flipped(shifted(pixels, offsets), mirrored),)
+        offsets, mirrored = draw_shifts(how.seed, step, len(pixels), shift=how.shift, flip=how.flip)
+        return (flip_pixels(shift_pixels(pixels, offsets), mirrored),)
+
+
+# --- images changed a little in training ---
+
+PixelTensor = Shaped[Tensor, "B C H W"]
+
+
+def draw_shifts(
+    seed: int, step: int, batch: int, *, shift: int, flip: bool
+) -> tuple[Int[Tensor, "B 2"], Bool[Tensor, "B"]]:  # fmt: skip
+    """How far each picture of a step's batch moves (−shift … shift, down and right) and whether it is mirrored.
+
+    With `flip`, every second one is, by chance.
+    """
+    chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))
+    offsets = chance.integers(-shift, shift, size=(batch, 2), endpoint=True)
+    which = chance.random(batch) < 0.5
+    return torch.from_numpy(offsets), torch.from_numpy(which & flip)
+
+
+def shift_pixels(pixels: PixelTensor, offsets: Int[Tensor, "B 2"]) -> PixelTensor:
+    """Each picture moved down and right by its offsets; what comes in at a side repeats the pixels at that edge."""
+    batch, channels, height, width = pixels.shape
+    down, right = offsets.to(pixels.device).unsqueeze(-1).unbind(1)
+    rows = (torch.arange(height, device=pixels.device) - down).clamp(0, height - 1)
+    columns = (torch.arange(width, device=pixels.device) - right).clamp(0, width - 1)
+    picture = torch.arange(batch, device=pixels.device).view(-1, 1, 1, 1)
+    channel = torch.arange(channels, device=pixels.device).view(1, -1, 1, 1)
+    return pixels[picture, channel, rows.view(batch, 1, -1, 1), columns.view(batch, 1, 1, -1)]
+
+
+def flip_pixels(pixels: PixelTensor, which: Bool[Tensor, "B"]) -> PixelTensor:
+    """Some of the pictures mirrored, left and right."""
+    return torch.where(which.to(pixels.device).view(-1, 1, 1, 1), pixels.flip(-1), pixels)

@@ -40,11 +40,11 @@ class Inputs(ABC):
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         """What a model is called with for these examples."""
 
-    def trimmed(self, tensors: Tensors) -> Tensors:
+    def trim(self, tensors: Tensors) -> Tensors:
         """The tensors of some of the examples that were taken together, without padding that none of them needs."""
         return tensors
 
-    def altered(self, tensors: Tensors, step: int) -> Tensors:
+    def augment(self, tensors: Tensors, step: int) -> Tensors:
         """The tensors of a step of training, where examples are changed a little: a function of seed and step alone."""
         return tensors
 

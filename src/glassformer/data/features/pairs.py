@@ -74,11 +74,11 @@ def encode_pairs(
     sources, targets = source_tokenizer.encode_batch(pairs.sources), target_tokenizer.encode_batch(pairs.targets)
     long = [len(one) > room or len(other) > target_room for one, other in zip(sources, targets, strict=True)]
     kept = [row for row in range(len(pairs)) if too_long == "cut" or not long[row]]
-    source = Sequences.joined(
-        [_framed(of_source.source, sources[row][:room], of_source.closing) for row in kept], source_tokenizer.pad or 0
+    source = Sequences.concatenate(
+        [_frame(of_source.source, sources[row][:room], of_source.closing) for row in kept], source_tokenizer.pad or 0
     )
-    target = Sequences.joined(
-        [_framed(of_target.opening, targets[row][:target_room], of_target.closing) for row in kept],
+    target = Sequences.concatenate(
+        [_frame(of_target.opening, targets[row][:target_room], of_target.closing) for row in kept],
         target_tokenizer.pad or 0,
     )
     return PairExamples(
@@ -102,5 +102,5 @@ def target_room_of(roles: Roles, context: int) -> int:
     return context - max(len(roles.opening), len(roles.closing))
 
 
-def _framed(before: Sequence[int], ids: NDArray[np.int32], after: Sequence[int]) -> NDArray[np.int32]:
+def _frame(before: Sequence[int], ids: NDArray[np.int32], after: Sequence[int]) -> NDArray[np.int32]:
     return np.concatenate([before, ids, after]).astype(np.int32)

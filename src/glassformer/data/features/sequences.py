@@ -20,8 +20,8 @@ class Sequences:
     pad: int
 
     @classmethod
-    def joined(cls, texts: Sequence[NDArray[np.int32]], pad: int) -> Self:
-        """From the ids of each text."""
+    def concatenate(cls, texts: Sequence[NDArray[np.int32]], pad: int) -> Self:
+        """The ids of all texts, from those of each."""
         ids = np.concatenate([np.empty(0, np.int32), *texts])
         return cls(ids, np.cumsum([0, *map(len, texts)], dtype=np.int64), pad)
 
@@ -52,7 +52,7 @@ class Sequences:
         return torch.from_numpy(np.where(mask, tokens, self.pad).astype(np.int64)), torch.from_numpy(mask)
 
     @staticmethod
-    def trimmed(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def trim(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Some rows of what `padded` gave, without padding that none of them needs."""
         longest = max(1, int(mask.sum(1).max()))
         return ids[:, :longest], mask[:, :longest]

@@ -42,7 +42,7 @@ class NumberColumn:
     mean: float
     spread: float
     flag: bool
-    """Some were empty: a second number says of each row whether this one is."""
+    """Whether some were empty: a second number says of each row whether this one is."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class TableFeatures(Features):
 
     @staticmethod
     def learn(part: Labelled) -> "TableFeatures":
-        """From the training part. A column that is the same in every row is left out."""
+        """What the training part tells of its columns. A column that is the same in every row is left out."""
         numbers: list[NumberColumn] = []
         categories: list[CategoryColumn] = []
         remarks: list[str] = []
@@ -95,7 +95,7 @@ class TableFeatures(Features):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that are read."""
+        """The columns that are read."""
         return (*(column.name for column in self.numbers), *(column.name for column in self.categories))
 
     @property
@@ -130,8 +130,8 @@ class TableFeatures(Features):
                 remarks.append(f"column '{chosen.name}': {some} not in training, such as '{first}', taken as unknown")
         rows = len(part)
         return TableInputs(
-            _stacked([*numbers, *flags], rows, np.float32),
-            _stacked(categories, rows, np.int64),
+            _stack([*numbers, *flags], rows, np.float32),
+            _stack(categories, rows, np.int64),
             answers,
             part.texts,
             tuple(remarks),
@@ -181,6 +181,6 @@ def _number_column(part: Labelled, name: str, found: NDArray[np.float64]) -> Num
     return NumberColumn(name, mean, spread or 1.0, bool(empty.any()))
 
 
-def _stacked(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:
+def _stack(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:
     """Columns side by side; there may be none."""
     return np.column_stack(columns).astype(kind) if columns else np.empty((rows, 0), kind)

@@ -43,8 +43,8 @@ class Examples(Inputs):
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         return self.tokens.padded(rows)
 
-    def trimmed(self, tensors: Tensors) -> Tensors:
-        return self.tokens.trimmed(*tensors)
+    def trim(self, tensors: Tensors) -> Tensors:
+        return self.tokens.trim(*tensors)
 
 
 def encode_examples(
@@ -73,5 +73,5 @@ def encode_examples(
     encoded = tokenizer.encode_batch(texts)
     cut = sum(len(ids) > room for ids in encoded)
     pieces = [np.concatenate([before, ids[:room], after]).astype(np.int32) for ids in encoded]
-    tokens = Sequences.joined(pieces, tokenizer.pad or 0)
+    tokens = Sequences.concatenate(pieces, tokenizer.pad or 0)
     return Examples(tokens, answers, texts, cut, tokens.count(tokenizer.unk))

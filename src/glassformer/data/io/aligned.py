@@ -17,7 +17,7 @@ SOURCE, TARGET = "source", "target"
 
 
 def is_tmx(path_or_name: str) -> bool:
-    """By its name alone."""
+    """Whether it is a translation memory, by its name alone."""
     return kind_of(Path(path_or_name)) == "tmx"
 
 
@@ -85,14 +85,14 @@ def read_tmx(path: str, source: str | None = None, target: str | None = None) ->
 
 
 def _languages(units: list[Unit]) -> list[str]:
-    """As they come; en-US and en-GB are one where that leaves two."""
+    """The languages, as they come; en-US and en-GB are one where that leaves two."""
     seen = list(dict.fromkeys(itertools.chain.from_iterable(unit.texts for unit in units)))
     plain = list(dict.fromkeys(language.partition("-")[0] for language in seen))
     return plain if len(plain) == 2 else seen
 
 
 def _two_languages(path: str, there: list[str], asked: dict[str, str | None], usual: str | None) -> tuple[str, str]:
-    """From which and into which; `usual`: the source, where nobody asks for another."""
+    """The languages to translate from and into; `usual`: the source, where nobody asks for another."""
     listed = ", ".join(there)
     for role, language in asked.items():
         if language and not any(is_same(language, other) for other in there):

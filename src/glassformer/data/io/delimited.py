@@ -64,7 +64,7 @@ def _ragged(where: str, fields: list[str], names: list[str], delimiter: str) -> 
 
 
 def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[Fields]:
-    """By the rules of CSV: a quoted field may hold delimiters, newlines, and quotes that are doubled."""
+    """Rows by the rules of CSV: a quoted field may hold delimiters, newlines, and quotes that are doubled."""
     held: list[Line] = []  # the lines of the row being read
 
     def with_ends() -> Iterator[str]:
@@ -115,7 +115,7 @@ TOGETHER = 1000
 
 
 def _tab_rows(lines: Iterable[Line]) -> Iterator[Fields]:
-    """Between tabs. Many such files quote nothing, so that only a field that is quoted as a whole loses its quotes.
+    """Rows of fields between tabs. Many such files quote nothing: only a field quoted as a whole loses its quotes.
 
     A field that begins with a quote may go on over several lines, if one of them closes it; but where a line and the
     next are both rows by themselves, the quote is a plain one.

@@ -37,20 +37,20 @@ class Arrays:
     files: list[str]
     """Each image's number in its array, from 0."""
     part: list[str] | None
-    """Of each image, where the file has parts."""
+    """The part of each image, where the file has parts."""
     note: str
     """How values were scaled, in words for a person."""
 
 
 def read_arrays(path: Path) -> Arrays:
     """`images` and `labels`, or `x_train`, `y_train`, `x_test`, `y_test` and the like."""
-    found = _loaded(path)
+    found = _load(path)
     parts = [part for part in dict.fromkeys(PARTS.values()) if (part, "images") in found]
     labels, files, of_part = [], [], []
     images: dict[str, NDArray[Any]] = {}
     for part in parts:
         key, values = found[part, "images"]
-        images[key] = _laid_out(path, key, values)
+        images[key] = _channels_last(path, key, values)
         texts = _texts(path, *found[part, "labels"])
         if len(texts) != len(values):
             raise DataError(
@@ -66,11 +66,11 @@ def read_arrays(path: Path) -> Arrays:
                 f"{path}: images in '{first}' are {_shape(one.shape[1:])} and those in '{key}' "
                 f"{_shape(other.shape[1:])}: all must be alike"
             )
-    pixels, note = _scaled(path, images)
+    pixels, note = _scale(path, images)
     return Arrays(pixels, labels, files, of_part if len(parts) > 1 else None, note)
 
 
-def _loaded(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
+def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
     """(part, images or labels) → the array's name and the array."""
     try:
         with warnings.catch_warnings(action="ignore"), path.open("rb") as opened:
@@ -115,8 +115,8 @@ def _role(key: str) -> tuple[str, str] | None:
     return None
 
 
-def _laid_out(path: Path, key: str, images: NDArray[Any]) -> NDArray[Any]:
-    """As N×H×W×C."""
+def _channels_last(path: Path, key: str, images: NDArray[Any]) -> NDArray[Any]:
+    """The images as N×H×W×C."""
     if images.dtype.kind not in "buif":
         raise DataError(f"{path}: '{key}' holds {images.dtype} values, and pixels are numbers")
     if images.ndim == 3:
@@ -133,7 +133,7 @@ def _laid_out(path: Path, key: str, images: NDArray[Any]) -> NDArray[Any]:
     return images
 
 
-def _scaled(path: Path, images: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint8], str]:
+def _scale(path: Path, images: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint8], str]:
     """All images with values 0–255, and how they came to be so; all parts by the same rule."""
     for key, values in images.items():
         bad = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(1))

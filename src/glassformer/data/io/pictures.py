@@ -1,6 +1,5 @@
 """Pictures with a class each: a folder of class folders, the arrays of a .npz file, or an embedded data set."""
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.heuristics import require_column
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.picture_arrays import PARTS, read_arrays
-from glassformer.data.io.place import find
+from glassformer.data.io.place import files_below, find
 from glassformer.data.io.source import RUN_FILE
+from glassformer.data.io.table import Table
 from glassformer.data.wording import counted, listed
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -33,14 +35,14 @@ class Pictures:
     """Pictures of one size in memory, and a label for each."""
 
     name: str
-    """As the user gave it."""
+    """The name, as the user gave it."""
     pixels: Pixels
     """N×H×W×C; C is 1 where all of them are grey, else 3."""
     labels: list[str]
     files: list[str]
     """Each picture's path in its folder, or `image 17`, counted from 0, where there are no files."""
     part: list[str] | None = None
-    """Of each picture train, validation or test, where the data is already divided."""
+    """The part of each picture (train, validation or test), where the data is already divided."""
     note: str = ""
     """What was left out or scaled, in words for a person."""
 
@@ -49,7 +51,7 @@ class Pictures:
 
 
 def is_picture(path: Path) -> bool:
-    """By its name alone."""
+    """Whether it is an image file, by its name alone."""
     return path.suffix.lower() in ENDINGS
 
 
@@ -87,7 +89,9 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
                 f"{path_or_name} holds no labelled pictures: give a folder of class folders, or a .npz file"
             )
         if size is not None and pictures.pixels.shape[1:3] != size:
-            pictures = replace(pictures, pixels=np.stack([resized(picture, size) for picture in pictures.pixels]))
+            pictures = replace(
+                pictures, pixels=np.stack([resize_picture(picture, size) for picture in pictures.pixels])
+            )
     except MemoryError:
         raise DataError(f"{path_or_name}: so many pixels do not fit into memory: lower --data.image_size") from None
     if len(set(pictures.labels)) == 1:
@@ -124,7 +128,7 @@ def _folder(name: str, folder: Path, size: tuple[int, int] | None) -> Pictures:
         remarks.append(f"left out: {some} in a class folder ({listed(left_out, SHOWN)})")
     labels = [below.name for _, below in classes for _ in found[below]]
     of_part = [part for part, below in classes for _ in found[below]] if len(parts) > 1 else None
-    return Pictures(name, gathered(name, folder, relative, size), labels, relative, of_part, "; ".join(remarks))
+    return Pictures(name, read_files(name, folder, relative, size), labels, relative, of_part, "; ".join(remarks))
 
 
 def _part_folders(name: str, folder: Path) -> list[tuple[str, Path]]:
@@ -159,7 +163,7 @@ def _no_pictures(name: str, folder: Path) -> str:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Those in a folder, sorted, without the hidden ones."""
+    """The folders in a folder, sorted, without the hidden ones."""
     try:
         return sorted(below for below in folder.iterdir() if below.is_dir() and not below.name.startswith("."))
     except OSError as error:
@@ -168,18 +172,25 @@ def _folders(folder: Path) -> list[Path]:
 
 def _files(folder: Path) -> list[Path]:
     """Every file below a folder, sorted, without the hidden ones."""
-
-    def refuse(error: OSError) -> None:
-        raise DataError(f"cannot read {error.filename}: {error.strerror}")
-
-    files = []
-    for parent, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        files += [Path(parent, name) for name in names if not name.startswith(".")]
-    return sorted(files)
+    return [file for file in files_below(folder) if not file.name.startswith(".")]
 
 
-def gathered(name: str, folder: Path, files: Sequence[str], size: tuple[int, int] | None) -> Pixels:
+def read_images(table: Table, column: str, rows: list[int], settings: DataSettings) -> Pixels:
+    """The images that a column names in these rows; a path that is not whole leads from the folder of the table."""
+    names = table.columns[require_column(table.name, column, table.columns, "--image")]
+    if (bare := next((row for row in rows if not names[row].strip()), None)) is not None:
+        raise DataError(f"{table.name}, line {table.lines[bare]:,}: no image in column '{column}': take such rows out")
+    if not rows:
+        return np.empty((0, 1, 1, 1), np.uint8)
+    folder = Path(table.name).expanduser().parent
+    files = [names[row].strip() for row in rows]
+    for row, file in zip(rows, files, strict=True):
+        if not (folder / file).is_file():
+            raise DataError(f"{table.name}, line {table.lines[row]:,}, column '{column}': no image at {folder / file}")
+    return read_files(table.name, folder, files, settings.size_of_images())
+
+
+def read_files(name: str, folder: Path, files: Sequence[str], size: tuple[int, int] | None) -> Pixels:
     """The pixels of files of one size; all grey until the first with colours."""
     pixels: Pixels | None = None
     for place, file in enumerate(files):
@@ -204,13 +215,13 @@ def read_picture(path: Path, size: tuple[int, int] | None = None) -> Pixels:
 
     C is 1 for a picture without colours, else 3.
     """
-    picture = _decoded(path)
-    return picture if size is None else resized(picture, size)
+    picture = _decode(path)
+    return picture if size is None else resize_picture(picture, size)
 
 
-def fitted(picture: Pixels, size: tuple[int, int], channels: int) -> Pixels:
+def fit_picture(picture: Pixels, size: tuple[int, int], channels: int) -> Pixels:
     """One picture, H×W×C, of another size, and with colours or without."""
-    picture = resized(picture, size)
+    picture = resize_picture(picture, size)
     if picture.shape[2] == channels:
         return picture
     if channels == 3:
@@ -220,7 +231,7 @@ def fitted(picture: Pixels, size: tuple[int, int], channels: int) -> Pixels:
     return np.array(Image.fromarray(picture).convert("L"))[..., np.newaxis]
 
 
-def resized(picture: Pixels, size: tuple[int, int]) -> Pixels:
+def resize_picture(picture: Pixels, size: tuple[int, int]) -> Pixels:
     """One picture, H×W×C, stretched or shrunk to another height and width (bilinear)."""
     if picture.shape[:2] == size:
         return picture
@@ -230,7 +241,7 @@ def resized(picture: Pixels, size: tuple[int, int]) -> Pixels:
     return np.array(image.resize((size[1], size[0]), Image.Resampling.BILINEAR)).reshape(*size, -1)
 
 
-def _decoded(path: Path) -> Pixels:
+def _decode(path: Path) -> Pixels:
     """The right way up, transparent parts on white; one channel where there are no colours."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from glassformer.config.errors import DataError
 from glassformer.config.names import nearest
-from glassformer.data.datasets.embedded import DATASETS, is_hub
+from glassformer.data.datasets.dataset import is_hub
+from glassformer.data.datasets.embedded import DATASETS
 
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 PACKED = (".zst", ".bz2", ".xz", ".zip", ".7z", ".rar")
@@ -33,6 +34,19 @@ def find(path_or_name: str) -> Path | None:
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise DataError(f"{path_or_name} is a pipe or a device, which can be read only once: save it as a file first")
     return path
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Every file below a folder, sorted; hidden folders are not entered."""
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}")
+
+    files = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(parent, name) for name in names]
+    return sorted(files)
 
 
 def _missing(name: str, path: Path) -> DataError:

@@ -21,7 +21,7 @@ TOGETHER = 1024
 
 
 def is_table(path: Path) -> bool:
-    """By its name alone."""
+    """Whether it is a table, by its name alone."""
     return kind_of(path) in KINDS
 
 

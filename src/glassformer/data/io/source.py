@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from pathlib import Path
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE, text_column
-from glassformer.data.datasets.embedded import HUB, open_dataset
-from glassformer.data.io.place import PACKED, find
+from glassformer.data.datasets.dataset import HUB
+from glassformer.data.datasets.embedded import open_dataset
+from glassformer.data.io.place import PACKED, files_below, find
 from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows
 
@@ -32,9 +32,9 @@ class Chunk:
 
     text: str
     starts: bool
-    """It begins a document."""
+    """Whether it begins a document."""
     ends: bool
-    """It ends a document."""
+    """Whether it ends a document."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Source:
     def chunks(self) -> Iterator[Chunk]:
         blank = True
         for document in self.documents():
-            for chunk in chunked(document):
+            for chunk in chunks_of(document):
                 blank = blank and not chunk.text.strip()
                 yield chunk
         if blank:
             raise DataError(f"{self.name} is empty: there is no text in it")
 
 
-def chunked(blocks: Iterable[str]) -> Iterator[Chunk]:
+def chunks_of(blocks: Iterable[str]) -> Iterator[Chunk]:
     """One document, given in blocks of any size, in pieces of at most CHUNK characters."""
     starts, held = True, ""
     for block in blocks:
@@ -125,7 +125,7 @@ def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
         raise Misuse(f"{name} is a glassformer run (it holds {RUN_FILE}), and data is wanted here")
     if all((folder / file).exists() for file in ("state.json", "dataset_info.json")) or (folder / SPLITS_FILE).exists():
         raise Misuse(f"{name} is a data set that save_to_disk wrote: name it {HUB}{name}")
-    reasons = {file: _why_left_out(file, settings.encoding) for file in _files_below(folder)}
+    reasons = {file: _why_left_out(file, settings.encoding) for file in files_below(folder) if file.is_file()}
     files = [file for file, reason in reasons.items() if not reason]
     left_out = sorted(Counter(filter(None, reasons.values())).items())
     note = "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in left_out) if left_out else ""
@@ -134,21 +134,8 @@ def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
     return Source(name, functools.partial(_documents, files, settings), note)
 
 
-def _files_below(folder: Path) -> list[Path]:
-    """Every file below a folder, sorted; hidden folders are not entered."""
-
-    def refuse(error: OSError) -> None:
-        raise DataError(f"cannot read {error.filename}: {error.strerror}")
-
-    files = []
-    for parent, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        files += [Path(parent, name) for name in names]
-    return sorted(file for file in files if file.is_file())
-
-
 def _why_left_out(file: Path, encoding: str) -> str:
-    """In a word, or nothing when the file looks like text."""
+    """The reason in a word, or nothing when the file looks like text."""
     if file.name.startswith("."):
         return "hidden"
     if file.suffix.lower() in PACKED:

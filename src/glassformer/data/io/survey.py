@@ -16,10 +16,10 @@ class Survey:
 
     source: Source
     fingerprint: str
-    """Of the texts and of the borders between documents; blank documents do not count."""
+    """The same for the same texts and borders between documents; blank documents do not count."""
     characters: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    """As UTF-8."""
+    """Bytes of each document as UTF-8."""
     digests: NDArray[np.uint64]
     """Equal documents have equal ones."""
     filled: NDArray[np.bool_]

@@ -6,7 +6,8 @@ from itertools import islice
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.datasets.embedded import is_hub, open_dataset
+from glassformer.data.datasets.dataset import is_hub
+from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import check_encoding
 from glassformer.data.io.rows import Row, is_table, read_rows
@@ -17,7 +18,7 @@ class Table:
     """Rows in memory: every value as text."""
 
     name: str
-    """As the user gave it."""
+    """The name, as the user gave it."""
     columns: dict[str, list[str]]
     lines: list[int]
     """Where each row begins in its file."""
@@ -42,14 +43,14 @@ def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = 
     """A .csv, .tsv, .jsonl or .parquet file, or a data set by its name; of what may be large, at most so many rows."""
     path = find(path_or_name)
     if path is None:
-        return _named(path_or_name, most if is_hub(path_or_name) else None)  # what comes along is small
+        return _from_dataset(path_or_name, most if is_hub(path_or_name) else None)  # what comes along is small
     if not path.is_file() or not is_table(path):
         raise DataError(f"{path_or_name} is no table: labels come from a .csv, .tsv, .jsonl or .parquet file")
     check_encoding(settings.encoding)
-    return _gathered(path_or_name, islice(read_rows(path, settings.encoding), most))
+    return _collect(path_or_name, islice(read_rows(path, settings.encoding), most))
 
 
-def _gathered(name: str, rows: Iterable[Row]) -> Table:
+def _collect(name: str, rows: Iterable[Row]) -> Table:
     columns: dict[str, list[str]] = {}
     lines: list[int] = []
     for line, row in rows:
@@ -63,7 +64,7 @@ def _gathered(name: str, rows: Iterable[Row]) -> Table:
     return Table(name, columns, lines)
 
 
-def _named(name: str, most: int | None) -> Table:
+def _from_dataset(name: str, most: int | None) -> Table:
     dataset = open_dataset(name)
 
     def table(name: str, rows: Iterable[tuple[str, ...]], test: Callable[[], Table] | None = None) -> Table:

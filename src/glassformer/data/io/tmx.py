@@ -20,7 +20,7 @@ class Unit:
     line: int
     """Where it begins in its file."""
     texts: dict[str, str]
-    """By language, as the file orders them; of two texts in one language, the first."""
+    """The texts by language, as the file orders them; of two texts in one language, the first."""
 
 
 class TmxFile:
@@ -118,5 +118,5 @@ def is_same(one: str, other: str) -> bool:
 
 
 def _local(name: str) -> str:
-    """Without its namespace."""
+    """The name without its namespace."""
     return name.rpartition(" ")[2]

@@ -24,7 +24,7 @@ class PartEntry:
     key: str
     dtype: str
     tokens: list[int]
-    """Of each file."""
+    """Tokens of each file."""
     checksums: list[int]
     changed: list[int]
     """When each file was last changed, in nanoseconds, when it was written or its checksum was last compared."""
@@ -84,11 +84,11 @@ def digest_of(text: str) -> str:
 
 
 def path_of(folder: Path, key: str, number: int | None) -> Path:
-    """Of a shard's ids; None: there is only one."""
+    """The file of a shard's ids; None: there is only one."""
     return folder / (f"{key}.ids" if number is None else f"{key}.{number}.ids")
 
 
-def mapped(path: Path, dtype: str, tokens: int, checksum: int | None) -> NDArray[Any] | None:
+def map_ids(path: Path, dtype: str, tokens: int, checksum: int | None) -> NDArray[Any] | None:
     """The ids of a file, if it has as many and, where a checksum is given, these very ones."""
     try:
         if path.stat().st_size != tokens * np.dtype(dtype).itemsize:
@@ -100,7 +100,7 @@ def mapped(path: Path, dtype: str, tokens: int, checksum: int | None) -> NDArray
 
 
 def _checksum(ids: NDArray[Any]) -> int:
-    """Of the file's bytes, a few megabytes at a time."""
+    """The checksum of the file's bytes, made a few megabytes at a time."""
     checksum = 0
     for start in range(0, len(ids), AT_ONCE):
         checksum = zlib.crc32(ids[start : start + AT_ONCE].tobytes(), checksum)

@@ -7,21 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.mixing import Numbers, mix, number
+from glassformer.text.alignment import WordBorders, word_borders
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.word_borders import WordBorders, word_borders
 
 NOTHING = -1
 """The answer at places where none is asked for."""
 
 MASKED, SWAPPED = 0.8, 0.1
-"""Of the tokens to guess in training: those that MASK stands for, and those that another token stands for."""
+"""Shares of the tokens to guess in training: those that MASK stands for, and those that another token stands for."""
 JUDGED = 0.15
 """Part of the tokens that are guessed where a model is judged, whatever it was trained with."""
 
 _CHOSEN, _HOW, _OTHER = (number(key) for key in range(3))
 _FIXED = number(8)
-"""With this key the share of the first 100, 1,000, 10,000 … places that are guessed is JUDGED as near as chance has it;
-there are keys, 3 for one, with which a short part is asked a quarter less."""
+"""The key with which the share of the first 100, 1,000, 10,000 … places that are guessed is JUDGED as near as chance
+has it; there are keys, 3 for one, with which a short part is asked a quarter less."""
 
 Ids = NDArray[np.int64]
 
@@ -37,7 +37,7 @@ class Masking:
     """One more than the largest id."""
     rate: float = JUDGED
     words: WordBorders | None = None
-    """Given, all tokens of a word are guessed together."""
+    """The words' borders, where all tokens of a word are guessed together."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, *, rate: float = JUDGED, whole_words: bool = False) -> "Masking":
@@ -47,7 +47,7 @@ class Masking:
 
     @cached_property
     def hidden(self) -> NDArray[np.bool_]:
-        """By id: whether such a token is ever hidden."""
+        """Whether a token is ever hidden, by its id."""
         found = np.zeros(self.size, np.bool_)
         found[self.ordinary] = True
         return found

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.say import Say
 from glassformer.data.io.source import Chunk
-from glassformer.data.packing.manifest import ShardEntry, mapped, path_of, read_entry, write_entry
+from glassformer.data.packing.manifest import ShardEntry, map_ids, path_of, read_entry, write_entry
 from glassformer.data.split.part import Part
 from glassformer.text.tokenizer import Tokenizer
 
@@ -54,9 +54,9 @@ def pack_shards(part: Part, tokenizer: Tokenizer, folder: Path, key: str, say: S
     first = 0
     while chunks.upcoming is not None:
         number = len(shards)
-        shard = _kept(folder, key, number, first)
+        shard = _find_shard(folder, key, number, first)
         if shard is None:
-            shard = _written(chunks, tokenizer, folder, key, number, first, progress)
+            shard = _write_shard(chunks, tokenizer, folder, key, number, first, progress)
         else:
             deque(itertools.islice(chunks, shard.chunks), maxlen=0)
             progress.passed(shard)
@@ -65,16 +65,16 @@ def pack_shards(part: Part, tokenizer: Tokenizer, folder: Path, key: str, say: S
     return shards
 
 
-def _kept(folder: Path, key: str, number: int, first: int) -> ShardEntry | None:
+def _find_shard(folder: Path, key: str, number: int, first: int) -> ShardEntry | None:
     """A shard that an earlier packing wrote, if it is whole."""
     entry = read_entry(ShardEntry, folder / f"{key}.{number}.json", key)
     if entry is None or (entry.number, entry.first) != (number, first):
         return None
-    whole = mapped(path_of(folder, key, number), entry.dtype, entry.tokens, entry.checksum)
+    whole = map_ids(path_of(folder, key, number), entry.dtype, entry.tokens, entry.checksum)
     return None if whole is None else entry
 
 
-def _written(
+def _write_shard(
     chunks: _Ahead, tokenizer: Tokenizer, folder: Path, key: str, number: int, first: int, progress: "_Progress"
 ) -> ShardEntry:
     """The next shard. One that holds the whole part has no entry of its own."""
@@ -84,7 +84,7 @@ def _written(
     try:
         with aside.open("wb") as file:
             for group in _together(chunks):
-                ids = _encoded(group, tokenizer, dtype)
+                ids = _encode(group, tokenizer, dtype)
                 data = ids.tobytes()
                 file.write(data)
                 count += len(group)
@@ -107,7 +107,7 @@ def _written(
     return entry
 
 
-def _encoded(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _encode(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype[Any]) -> NDArray[Any]:
     pieces: list[Sequence[int] | NDArray[np.int32]] = []
     for chunk, text_ids in zip(chunks, tokenizer.encode_batch([chunk.text for chunk in chunks]), strict=True):
         before = [tokenizer.start] if chunk.starts and tokenizer.start is not None else []

@@ -14,14 +14,14 @@ from pathlib import Path
 from glassformer.config.errors import GlassformerError
 from glassformer.config.say import Say
 from glassformer.data.io import source
-from glassformer.data.packing.manifest import PartEntry, digest_of, mapped, path_of, read_entry, write_entry
+from glassformer.data.packing.manifest import PartEntry, digest_of, map_ids, path_of, read_entry, write_entry
 from glassformer.data.packing.packer import pack_shards
 from glassformer.data.packing.shards import Ids, Shards
 from glassformer.data.split.part import Part
 from glassformer.text.tokenizer import Tokenizer
 
 FORMAT = 2
-"""Of the files below; a new one makes the old ones be built again."""
+"""The format of the files below; a new one makes the old ones be built again."""
 
 FORGOTTEN = 24 * 3600
 """Seconds after which a half-written file that nobody writes to was left by a process that was killed."""
@@ -34,7 +34,7 @@ class Tokens:
     ids: Ids
     """Mapped from disk: only what is looked at is read."""
     bytes: int
-    """Of the text as UTF-8, START and END not counted: what bits per byte divide by."""
+    """Bytes of the text as UTF-8, START and END not counted: what bits per byte divide by."""
     characters: int
     documents: int
     unknown: int
@@ -99,7 +99,7 @@ def _load(folder: Path, key: str) -> Tokens | None:
         except OSError:
             return None
         known = len(entry.tokens) > 1 and changed[-1] == entry.changed[number]
-        ids = mapped(path, entry.dtype, tokens, None if known else checksum)
+        ids = map_ids(path, entry.dtype, tokens, None if known else checksum)
         if ids is None:
             return None
         files.append(ids)

@@ -6,27 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.mixing import Numbers, mix, number
-from glassformer.data.split.groups import Rows
+from glassformer.data.split.groups import Rows, count_groups
 
-KEPT = -1
+ALWAYS_TRAINED = -1
 """The fold of rows that are always trained on: the only ones of their class."""
 
 SALT = 0x5EED
-"""So that which rows are learned from has nothing to do with which were held out."""
+"""The salt of a share, so that which rows are learned from has nothing to do with which were held out."""
 
 
 def folds_of(digests: Numbers, groups: Rows, classes: Rows, folds: int, seed: int) -> Rows | None:
     """The fold of each row: whole groups, each class spread evenly, by content and seed. None: there are too few.
 
     The order of the rows plays no part. A class all of whose rows would be in one fold could not be learned for it:
-    their groups are KEPT in training.
+    their groups are ALWAYS_TRAINED.
     """
-    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
-    for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
-        counts[group][label] += 1
-    keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
-    np.minimum.at(keys, groups, digests)
-    chance: list[int] = mix(keys, number(seed)).tolist()
+    counts, by_chance = count_groups(digests, groups, classes, seed)
+    chance: list[int] = by_chance.tolist()
     total = Counter(classes.tolist())
     have: list[Counter[int]] = [Counter() for _ in range(folds)]
     sizes = [0] * folds
@@ -48,9 +44,9 @@ def folds_of(digests: Numbers, groups: Rows, classes: Rows, folds: int, seed: in
             homes[label].add(fold)
     for group, labels in enumerate(counts):
         if any(len(homes[label]) == 1 for label in labels):
-            fold_of[group] = KEPT
+            fold_of[group] = ALWAYS_TRAINED
     out: Rows = fold_of[groups]
-    return out if len(np.unique(out[out != KEPT])) == folds else None
+    return out if len(np.unique(out[out != ALWAYS_TRAINED])) == folds else None
 
 
 def first_share(digests: Numbers, classes: Rows, fraction: float, seed: int) -> NDArray[np.bool_]:

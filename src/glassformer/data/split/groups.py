@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,9 @@ def digests_of(texts: Iterable[str]) -> Numbers:
     return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
 
 
-def grouped(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
+def group_rows(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
     """Each row's group: rows of one text are together, and those of one value too; an empty value binds nothing."""
-    texts: Rows = np.unique(digests, return_inverse=True)[1].astype(np.int64)
+    texts = number_values(digests)
     if values is None:
         return texts
     parent = list(range(len(digests)))
@@ -41,24 +42,34 @@ def grouped(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
     for row, (text, value) in enumerate(zip(texts.tolist(), values, strict=True)):
         for tie in (text, value) if value else (text,):
             parent[root(row)] = root(first.setdefault(tie, row))
-    roots = [root(row) for row in range(len(parent))]
-    out: Rows = np.unique(roots, return_inverse=True)[1].astype(np.int64)
+    return number_values(np.array([root(row) for row in range(len(parent))]))
+
+
+def number_values(values: NDArray[Any]) -> Rows:
+    """Equal values have equal numbers, from 0 on without gaps."""
+    out: Rows = np.unique(values, return_inverse=True)[1].astype(np.int64)
     return out
 
 
-def held_by_chance(
+def count_groups(digests: Numbers, groups: Rows, classes: Rows, seed: int) -> tuple[list[Counter[int]], Numbers]:
+    """How many rows of each class a group has, and a number by chance for it, made of its content and the seed."""
+    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
+    for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
+        counts[group][label] += 1
+    keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(keys, groups, digests)
+    return counts, mix(keys, number(seed))
+
+
+def hold_out_by_chance(
     digests: Numbers, groups: Rows, classes: Rows, fractions: Mapping[str, float], seed: int
 ) -> dict[str, NDArray[np.bool_]] | None:
     """Which rows each part holds out: whole groups, each class by its share, in an order of content and seed.
 
     Every class leaves at least one row to training. The order of the rows plays no part. None: there are too few.
     """
-    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
-    for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
-        counts[group][label] += 1
-    keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
-    np.minimum.at(keys, groups, digests)
-    waiting: list[int] = np.argsort(mix(keys, number(seed))).tolist()
+    counts, chance = count_groups(digests, groups, classes, seed)
+    waiting: list[int] = np.argsort(chance).tolist()
     total = Counter(classes.tolist())
     left = Counter(total)
     taken: dict[str, list[int]] = {}
@@ -127,7 +138,7 @@ def time_of(value: str) -> datetime.datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
-def held_by_time(
+def hold_out_by_time(
     digests: Numbers, times: Sequence[datetime.datetime], fractions: Mapping[str, float]
 ) -> dict[str, NDArray[np.bool_]] | None:
     """The latest rows: train, then validation, then test. Rows of one moment stay together; a text that comes again
@@ -144,7 +155,7 @@ def held_by_time(
         size = int(np.argmin(np.abs(held - wanted))) + 1
         place[stop - size : stop] = part
         stop -= size
-    texts = grouped(digests)
+    texts = group_rows(digests)
     earliest = np.full(int(texts.max()) + 1, len(fractions), dtype=np.int64)
     np.minimum.at(earliest, texts, place[row_moment])
     return {name: earliest[texts] == part for part, name in enumerate(fractions, 1)}

@@ -2,40 +2,27 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.config.presets import CLASSIFICATION, IMAGE, MULTILABEL
+from glassformer.config.presets import CLASS, IMAGE, LABEL_SET
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.heuristics import existing, number_in
+from glassformer.data.columns.heuristics import number_in, require_column
 from glassformer.data.columns.inference import Columns, check_labels
 from glassformer.data.columns.label_sets import kinds_of_sets, names_in, set_of, sets_in_words, sets_of
 from glassformer.data.columns.labels import filled_rows
-from glassformer.data.io.image_column import read_images
+from glassformer.data.io.pictures import read_images
 from glassformer.data.io.table import Table, read_table
 from glassformer.data.mixing import Numbers
+from glassformer.data.split.base import Corpus, digest
 from glassformer.data.split.groups import digests_of
-from glassformer.data.split.held_out import asked_for
-from glassformer.data.split.part import digest
-from glassformer.data.split.parts import (
-    divided,
-    few_rows,
-    fingerprint_of,
-    fingerprint_of_split,
-    given_in_words,
-    given_tables,
-    in_order,
-    left_out,
-    repeated,
-    size_in_words,
-    with_validation,
-)
+from glassformer.data.split.rows import fingerprint_of, given_tables, left_out, split_rows
 from glassformer.data.wording import EXAMPLES, listed
 
 T = TypeVar("T")
@@ -58,6 +45,9 @@ class Labelled:
     pixels: NDArray[np.uint8] | None = None
     """N×H×W×C, where there are images."""
 
+    noun: ClassVar[str] = "row"
+    lacking: ClassVar[str] = "text"
+
     def __len__(self) -> int:
         return len(self.texts)
 
@@ -73,7 +63,7 @@ class Labelled:
             beside.append(hashlib.sha256(self.pixels.tobytes()).hexdigest())
         return digest(fingerprint, *beside) if beside else fingerprint
 
-    def some(self, name: str, rows: list[int]) -> Self:
+    def select(self, name: str, rows: list[int]) -> Self:
         def of(values: list[T]) -> list[T]:
             return [values[row] for row in rows]
 
@@ -81,7 +71,7 @@ class Labelled:
         pixels = None if self.pixels is None else self.pixels[rows]
         return type(self)(name, of(self.texts), of(self.labels), of(self.lines), self.origin, columns, pixels)
 
-    def joined(self, other: Self) -> Self:
+    def join(self, other: Self) -> Self:
         columns = {name: values + other.columns[name] for name, values in self.columns.items()}
         pixels = None
         if self.pixels is not None and other.pixels is not None:
@@ -96,54 +86,48 @@ class Labelled:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledCorpus:
+class LabelledCorpus(Corpus[Labelled]):
     """Labelled data, divided."""
 
-    fingerprint: str
-    """Of all texts and labels, those of validation and test files among them."""
-    parts: dict[str, Labelled]
-    """`train`, and where asked for `validation` and `test`."""
     classes: tuple[str, ...] | None
     """Sorted, numbers as numbers; of several labels a row, these; None where the labels are amounts."""
     columns: Columns
-    remarks: tuple[str, ...]
-
-    def report(self) -> str:
-        """What was divided and how, for a person to read."""
-        return "; ".join(self.remarks)
 
 
 def split_table(table: Table, columns: Columns, settings: DataSettings) -> LabelledCorpus:
     """Files that were given are taken as they are; other parts are split off the table."""
     whole, filled = _labelled(table, columns, settings)
-    several = columns.task == MULTILABEL
-    classes = classes_of(whole) if columns.task == CLASSIFICATION else None
-    names = names_in(whole.labels, whole.origin) if several else classes
-    files, fractions = asked_for(settings)
-    what = "row" if columns.text is None else "text"
-    kinds = kinds_of_sets(whole.labels, names or ()) if several else kinds_of(whole, classes or ())
-    parts, how = divided(whole, table, filled, fractions, settings, alike=f"{what}s", kinds=kinds)
-    remarks = [
-        size_in_words(parts, len(whole)),
-        _labels_in_words(whole, columns),
-        *how,
-        *table.remarks,
-        *left_out(len(table) - len(whole), "text"),
-        *repeated(whole, what),
-        *(_single_in_words(whole) if classes and len(parts) > 1 else []),
-        *thin(parts, [name for name in parts if name != "train"], whole if classes else None),
-    ]
-    fingerprint = fingerprint_of_split(whole, table, filled, settings.split_by)
-    for name, given in given_tables(table, files, settings, read_table).items():
-        part = parts[name] = _labelled(given, columns, settings, name)[0]
-        fingerprint = digest(fingerprint, name, part.fingerprint)
-        remarks += given_in_words(part, parts["train"], left_out(len(given) - len(part), "text"))
-    remarks += with_validation(parts, settings)
-    for part in in_order(parts).values() if names else ():
-        refuse_unseen(part, columns, names if several and names else parts["train"].labels)
-    if several:
-        remarks += _never_learned(parts["train"], names or ())
-    return LabelledCorpus(fingerprint, in_order(parts), names, columns, tuple(remarks))
+    if columns.label_kind == LABEL_SET:
+        classes: tuple[str, ...] | None = names_in(whole.labels, whole.origin)
+        kinds = kinds_of_sets(whole.labels, classes or ())
+    else:
+        classes = classes_of(whole) if columns.label_kind == CLASS else None
+        kinds = kinds_of(whole, classes or ())
+    alike = "row" if columns.text is None else "text"
+    split = split_rows(whole, table, filled, settings, alike=alike, kinds=kinds)
+    remarks = [split.size, _labels_in_words(whole, columns), *split.how, *table.remarks, *left_out(table, whole)]
+    remarks += split.repeats(alike)
+    if columns.label_kind == CLASS:
+        remarks += _single_in_words(whole) if len(split.parts) > 1 else []
+        remarks += split.warnings(absent_labels(whole))
+    else:
+        remarks += split.warnings()
+    given = (
+        (part := _labelled(other, columns, settings, name)[0], left_out(other, part))
+        for name, other in given_tables(table, settings, read_table)
+    )
+    return labelled_corpus(split.corpus(remarks, given, settings), classes, columns)
+
+
+def labelled_corpus(corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns) -> LabelledCorpus:
+    """A corpus with its classes, of which no part may have others than those that can be learned."""
+    remarks, train = corpus.remarks, corpus.parts["train"]
+    if classes is not None:
+        several = columns.label_kind == LABEL_SET
+        for part in corpus.parts.values():
+            refuse_unseen(part, columns, classes if several else train.labels)
+        remarks += tuple(_never_learned(train, classes)) if several else ()
+    return LabelledCorpus(corpus.fingerprint, corpus.parts, remarks, classes, columns)
 
 
 def whole_table(
@@ -166,7 +150,7 @@ def _labelled(
     filled = filled_rows(table, columns.text)
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
-    if columns.task == MULTILABEL:
+    if columns.label_kind == LABEL_SET:
         labels = sets_of(table, columns.label, filled, columns.separator)
     else:
         labels = [table.columns[columns.label][row].strip() for row in filled]
@@ -183,7 +167,7 @@ def rows_as_part(
 ) -> Labelled:
     """These rows of a table as a part; without labels, for a model to say something of."""
     values = {
-        column: [table.columns[existing(table.name, column, table.columns, "--also")][row] for row in rows]
+        column: [table.columns[require_column(table.name, column, table.columns, "--also")][row] for row in rows]
         for column in columns.also
     }
     if columns.text is not None:
@@ -218,7 +202,7 @@ def kinds_of(part: Labelled, classes: Sequence[str]) -> NDArray[np.int64]:
 def refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) -> None:
     known = set(classes)
     for row, label in enumerate(part.labels):
-        new = [name for name in (set_of(label) if columns.task == MULTILABEL else [label]) if name not in known]
+        new = [name for name in (set_of(label) if columns.label_kind == LABEL_SET else [label]) if name not in known]
         if new:
             line = f"line {part.lines[row]:,}, {columns.labels}"
             where = part.texts[row] if columns.kind == IMAGE else line
@@ -226,9 +210,9 @@ def refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) ->
 
 
 def _labels_in_words(whole: Labelled, columns: Columns) -> str:
-    if columns.task == MULTILABEL:
+    if columns.label_kind == LABEL_SET:
         return sets_in_words(whole.labels)
-    return classes_in_words(whole) if columns.task == CLASSIFICATION else _amounts_in_words(whole)
+    return classes_in_words(whole) if columns.label_kind == CLASS else _amounts_in_words(whole)
 
 
 def _never_learned(train: Labelled, names: Sequence[str]) -> list[str]:
@@ -238,17 +222,15 @@ def _never_learned(train: Labelled, names: Sequence[str]) -> list[str]:
     return [f"warning: no row of training has the label {labels}: it will never be said"] if never else []
 
 
-def thin(parts: Mapping[str, Labelled], fractions: Collection[str], whole: Labelled | None) -> list[str]:
-    """Warnings of held-out parts that say little, in all or of some class. `whole`: all rows, if they have classes."""
-    remarks: list[str] = []
-    several = [label for label, count in Counter(whole.labels if whole else ()).items() if count > 1]
-    for name in fractions:
-        remarks += few_rows(name, len(parts[name]))
-        absent = sorted(set(several).difference(parts[name].labels))
-        if absent:
-            labels = listed([f"'{label}'" for label in absent], EXAMPLES)
-            remarks.append(f"warning: no row of {name} has the label {labels}")
-    return remarks
+def absent_labels(whole: Labelled) -> Callable[[Labelled], list[str]]:
+    """Warns of a part in which some class is not, though it has several rows."""
+    several = {label for label, count in Counter(whole.labels).items() if count > 1}
+
+    def warning(part: Labelled) -> list[str]:
+        absent = listed([f"'{label}'" for label in sorted(several.difference(part.labels))], EXAMPLES)
+        return [f"warning: no row of {part.name} has the label {absent}"] if absent else []
+
+    return warning
 
 
 def classes_in_words(whole: Labelled) -> str:

@@ -2,29 +2,17 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.heuristics import existing
+from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.io.table import Table
 from glassformer.data.mixing import Numbers
+from glassformer.data.split.base import Corpus
 from glassformer.data.split.groups import digests_of
-from glassformer.data.split.held_out import asked_for
-from glassformer.data.split.part import digest
-from glassformer.data.split.parts import (
-    divided,
-    few_rows,
-    fingerprint_of,
-    fingerprint_of_split,
-    given_in_words,
-    given_tables,
-    in_order,
-    left_out,
-    repeated,
-    size_in_words,
-    with_validation,
-)
+from glassformer.data.split.rows import fingerprint_of, given_tables, left_out, split_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +27,9 @@ class Pairs:
     origin: str
     """The file or data set they come from."""
 
+    noun: ClassVar[str] = "row"
+    lacking: ClassVar[str] = "source or target"
+
     def __len__(self) -> int:
         return len(self.sources)
 
@@ -51,51 +42,31 @@ class Pairs:
     def fingerprint(self) -> str:
         return fingerprint_of(self.sources, self.targets)
 
-    def some(self, name: str, rows: list[int]) -> "Pairs":
+    def select(self, name: str, rows: list[int]) -> "Pairs":
         sources, targets = [self.sources[row] for row in rows], [self.targets[row] for row in rows]
         return Pairs(name, sources, targets, [self.lines[row] for row in rows], self.origin)
 
-    def joined(self, other: "Pairs") -> "Pairs":
+    def join(self, other: "Pairs") -> "Pairs":
         sources, targets = self.sources + other.sources, self.targets + other.targets
         return Pairs(self.name, sources, targets, self.lines + other.lines, self.origin)
 
 
-@dataclass(frozen=True, eq=False)
-class PairCorpus:
+class PairCorpus(Corpus[Pairs]):
     """Pairs of texts, divided."""
-
-    fingerprint: str
-    """Of all sources and targets, those of validation and test files among them."""
-    parts: dict[str, Pairs]
-    """`train`, and where asked for `validation` and `test`."""
-    remarks: tuple[str, ...]
-
-    def report(self) -> str:
-        """What was divided and how, for a person to read."""
-        return "; ".join(self.remarks)
 
 
 def split_pairs(table: Table, source: str, target: str, settings: DataSettings) -> PairCorpus:
     """Files that were given are taken as they are; other parts are split off the table. `source`, `target`: columns."""
     whole, filled = _pairs(table, source, target)
-    files, fractions = asked_for(settings)
-    parts, how = divided(whole, table, filled, fractions, settings, alike="sources")
-    remarks = [
-        size_in_words(parts, len(whole)),
-        *table.remarks,
-        *how,
-        *left_out(len(table) - len(whole), "source or target"),
-        *repeated(whole, "source"),
-        *(remark for name, part in parts.items() if name != "train" for remark in few_rows(name, len(part))),
-    ]
-    fingerprint = fingerprint_of_split(whole, table, filled, settings.split_by)
-    for name, given in given_tables(table, files, settings, read_pairs).items():
-        part = parts[name] = whole_pairs(given, source, target, name)
-        fingerprint = digest(fingerprint, name, part.fingerprint)
-        lost = left_out(len(given) - len(part), "source or target")
-        remarks += given_in_words(part, parts["train"], [*given.remarks, *lost])
-    remarks += with_validation(parts, settings)
-    return PairCorpus(fingerprint, in_order(parts), tuple(remarks))
+    split = split_rows(whole, table, filled, settings, alike="source")
+    remarks = [split.size, *table.remarks, *split.how, *left_out(table, whole)]
+    remarks += [*split.repeats("source"), *split.warnings()]
+    given = (
+        (part := whole_pairs(other, source, target, name), [*other.remarks, *left_out(other, part)])
+        for name, other in given_tables(table, settings, read_pairs)
+    )
+    corpus = split.corpus(remarks, given, settings)
+    return PairCorpus(corpus.fingerprint, corpus.parts, corpus.remarks)
 
 
 def whole_pairs(table: Table, source: str, target: str, name: str) -> Pairs:
@@ -112,9 +83,9 @@ def _columns_of(given: Table, source: str, target: str) -> tuple[str, str]:
 
 def _pairs(table: Table, source: str, target: str, name: str = "whole") -> tuple[Pairs, list[int]]:
     """The rows that have both texts, and which of the table's they are."""
-    sources = table.columns[existing(table.name, source, table.columns, "--source")]
-    targets = table.columns[existing(table.name, target, table.columns, "--target")]
+    sources = table.columns[require_column(table.name, source, table.columns, "--source")]
+    targets = table.columns[require_column(table.name, target, table.columns, "--target")]
     filled = [row for row, text in enumerate(sources) if text.strip() and targets[row].strip()]
     if not filled:
         raise DataError(f"{table.name}: no row has a text in both column '{source}' and column '{target}'")
-    return Pairs(name, sources, targets, table.lines, table.name).some(name, filled), filled
+    return Pairs(name, sources, targets, table.lines, table.name).select(name, filled), filled

@@ -1,15 +1,12 @@
 """A part of a source: what is trained on, validated on or tested on."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.data.io.source import Chunk, Source
 from glassformer.data.io.survey import Survey
+from glassformer.data.split.base import Mask, digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +20,9 @@ class Part:
     documents: int
     characters: int
     bytes: int
-    """As UTF-8."""
-    chosen: NDArray[np.bool_]
-    """For each document of the source, whether it is in this part."""
+    """Bytes of its text as UTF-8."""
+    chosen: Mask
+    """Whether each document of the source is in this part."""
     span: tuple[int, int] | None = None
     """First character, and the one after the last: a stretch counts as a document of its own."""
 
@@ -58,7 +55,7 @@ class Part:
                 return
 
 
-def documents_of(found: Survey, name: str, chosen: NDArray[np.bool_]) -> Part:
+def documents_of(found: Survey, name: str, chosen: Mask) -> Part:
     """Whole documents."""
     return Part(
         name,
@@ -98,7 +95,7 @@ def stretches(found: Survey, borders: dict[str, tuple[int, int]]) -> dict[str, P
 
 
 def _bytes_of_stretches(text: Part, borders: dict[str, tuple[int, int]]) -> dict[str, int]:
-    """In one more pass over the text."""
+    """Bytes of each stretch, in one more pass over the text."""
     sizes = dict.fromkeys(borders, 0)
     at = 0
     for chunk in text.chunks():
@@ -106,8 +103,3 @@ def _bytes_of_stretches(text: Part, borders: dict[str, tuple[int, int]]) -> dict
             sizes[name] += len(chunk.text[max(first - at, 0) : max(stop - at, 0)].encode())
         at += len(chunk.text)
     return sizes
-
-
-def digest(*texts: str) -> str:
-    """One fingerprint for several texts."""
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

@@ -4,41 +4,37 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from glassformer.config.errors import DataError
-from glassformer.config.presets import CLASSIFICATION, IMAGE
+from glassformer.config.presets import CLASS, IMAGE
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.pictures import Pictures, read_pictures
 from glassformer.data.io.table import Table
 from glassformer.data.mixing import Numbers
-from glassformer.data.split.held_out import asked_for
+from glassformer.data.split.base import requested_parts
 from glassformer.data.split.labelled import (
     Labelled,
     LabelledCorpus,
+    absent_labels,
     classes_in_words,
     classes_of,
     kinds_of,
+    labelled_corpus,
     refuse_unseen,
-    thin,
 )
-from glassformer.data.split.part import digest
-from glassformer.data.split.parts import (
-    divided,
-    given_in_words,
-    in_order,
-    repeated,
-    size_in_words,
-    with_validation,
-)
+from glassformer.data.split.rows import in_order, split_rows
 
-COLUMNS = Columns(None, "the name of its folder", CLASSIFICATION, "a class for each image", IMAGE)
+COLUMNS = Columns(None, "the name of its folder", CLASS, "a class for each image", IMAGE)
 
 
-class Pictured(Labelled):
+class PicturePart(Labelled):
     """Pictures, and a class for each. Equal ones are never in two parts that were split, whatever their files."""
+
+    noun: ClassVar[str] = "picture"
 
     @cached_property
     def digests(self) -> Numbers:
@@ -51,35 +47,24 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
     """Parts that are given, as folders or files, are taken as they are; others are split off what is for training."""
     whole = _labelled(pictures)
     classes = classes_of(whole)
-    files, fractions = asked_for(settings)
+    files, fractions = requested_parts(settings)
     given = _given_parts(pictures, whole)
     fractions = {name: fraction for name, fraction in fractions.items() if name not in given}
     if (both := next((name for name in files if name in given), None)) is not None:
         raise DataError(f"{pictures.name} has {both} pictures of its own: take them out, or leave --{both} unset")
     if "validation" in given and settings.folds is not None:
         raise DataError(f"{pictures.name} has validation pictures of its own: leave --data.folds away")
-    ours = given.pop("train", whole)
+    ours: Labelled = given.pop("train", whole)
     table, kinds = Table(pictures.name, {}, ours.lines), kinds_of(ours, classes)
-    parts, how = divided(ours, table, range(len(ours)), fractions, settings, alike="pictures", kinds=kinds)
-    remarks = [
-        size_in_words(parts, len(ours), "picture"),
-        classes_in_words(ours),
-        *how,
-        *([pictures.note] if pictures.note else []),
-        *repeated(ours, "picture", "picture"),
-        *thin(parts, [name for name in parts if name != "train"], ours),
-    ]
-    fingerprint = whole.fingerprint
-    for name, path in files.items():
-        given[name] = _labelled(read_pictures(path, settings.size_of_images()), name)
-        fingerprint = digest(fingerprint, name, given[name].fingerprint)
+    split = split_rows(ours, table, range(len(ours)), settings, alike="picture", kinds=kinds, fractions=fractions)
+    split.fingerprint = whole.fingerprint
+    remarks = [split.size, classes_in_words(ours), *split.how, *([pictures.note] if pictures.note else [])]
+    remarks += [*split.repeats("picture"), *split.warnings(absent_labels(ours))]
     for part in given.values():
-        remarks += given_in_words(part, parts["train"], row="picture")
-    parts |= given
-    remarks += with_validation(parts, settings)
-    for part in in_order(parts).values():
-        refuse_unseen(part, COLUMNS, parts["train"].labels)
-    return LabelledCorpus(fingerprint, in_order(parts), classes, COLUMNS, tuple(remarks))
+        remarks += split.take(part)
+    read = ((name, read_pictures(path, settings.size_of_images())) for name, path in files.items())
+    corpus = split.corpus(remarks, ((_labelled(other, name), ()) for name, other in read), settings)
+    return labelled_corpus(corpus, classes, COLUMNS)
 
 
 def whole_pictures(pictures: Pictures, name: str, classes: Collection[str]) -> Labelled:
@@ -96,16 +81,16 @@ def as_table(pictures: Pictures) -> tuple[Table, Columns]:
     return Table(pictures.name, columns, part.lines), replace(COLUMNS, label="label", also=("picture",))
 
 
-def _labelled(pictures: Pictures, name: str = "whole") -> Pictured:
+def _labelled(pictures: Pictures, name: str = "whole") -> PicturePart:
     lines = list(range(1, len(pictures) + 1))
-    return Pictured(name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels)
+    return PicturePart(name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels)
 
 
-def _given_parts(pictures: Pictures, whole: Pictured) -> dict[str, Pictured]:
+def _given_parts(pictures: Pictures, whole: PicturePart) -> dict[str, PicturePart]:
     """The parts that the pictures come in; none where they come as one."""
     if pictures.part is None:
         return {}
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(pictures.part):
         rows.setdefault(name, []).append(row)
-    return {name: whole.some(name, of) for name, of in in_order(rows).items()}
+    return {name: whole.select(name, of) for name, of in in_order(rows).items()}

@@ -8,7 +8,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
@@ -17,11 +17,11 @@ import numpy as np
 from glassformer.config.errors import DataError
 from glassformer.exchange.gguf.package import Kind, kind_of
 
-Read = TypeVar("Read")
+Item = TypeVar("Item")
 
 VERSIONS = (2, 3)
 ALIGNMENT = 32
-"""Where a file names none."""
+"""The alignment of a file that names none."""
 NAME, STRING, ITEMS, DIMENSIONS = 1 << 16, 1 << 24, 1 << 24, 4
 """The longest name, text and list that a header may hold, and the most dimensions of a tensor."""
 
@@ -31,7 +31,7 @@ TEXT, LIST = 8, 9
 
 
 @dataclass(frozen=True)
-class Lies:
+class TensorInfo:
     """One tensor as it lies in the file: its dimensions in torch's order, how its numbers are written, and where."""
 
     shape: tuple[int, ...]
@@ -45,7 +45,7 @@ class Header:
     path: Path
     values: Mapping[str, Any]
     """What the file says of itself: numbers, texts, and lists of texts; lists of numbers are arrays."""
-    tensors: Mapping[str, Lies]
+    tensors: Mapping[str, TensorInfo]
 
 
 def read_header(path: Path) -> Header:
@@ -54,7 +54,7 @@ def read_header(path: Path) -> Header:
         if not path.is_file():
             raise DataError(f"{path} is no file" if path.exists() else f"there is no file {path}")
         with open(path, "rb") as file:
-            return _Walk(file, os.stat(path).st_size, path).header()
+            return _HeaderReader(file, os.stat(path).st_size, path).header()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
 
@@ -63,7 +63,7 @@ def damaged(path: Path, why: str) -> NoReturn:
     raise DataError(f"{path} is a damaged GGUF file: {why}; download or convert it again")
 
 
-class _Walk:
+class _HeaderReader:
     """One pass over the head, from its first byte to the first tensor's."""
 
     def __init__(self, file: BinaryIO, size: int, path: Path) -> None:
@@ -73,15 +73,15 @@ class _Walk:
         self.check_start()
         tensors, values = self.number("<u8", "the number of tensors"), self.number("<u8", "the number of values")
         self.room(values * 13 + tensors * 24, f"{values:,} values and {tensors:,} tensors")
-        said = self.named(values, "value", lambda name: self.value(self.number("<u4", f"the type of {name}"), name))
-        lying = self.named(tensors, "tensor", self.tensor)
-        alignment = said.get("general.alignment", ALIGNMENT)
+        settings = self.named(values, "value", lambda name: self.value(self.number("<u4", f"the type of {name}"), name))
+        infos = self.named(tensors, "tensor", self.tensor)
+        alignment = settings.get("general.alignment", ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
             self.bad(f"general.alignment is {str(alignment)[:40]!r}, no power of two")
         start = -(-self.at // alignment) * alignment
-        placed = {name: self.placed(name, one, start, alignment) for name, one in lying.items()}
-        self.check_apart(placed)
-        return Header(self.path, said, placed)
+        placed = {name: replace(info, offset=start + info.offset) for name, info in infos.items()}
+        self.check_places(placed, alignment)
+        return Header(self.path, settings, placed)
 
     def check_start(self) -> None:
         if self.take(4, "its first four bytes") != b"GGUF":
@@ -119,16 +119,16 @@ class _Walk:
         except UnicodeDecodeError:
             self.bad(f"{what} is not text in UTF-8")
 
-    def named(self, count: int, what: str, read: Callable[[str], Read]) -> dict[str, Read]:
-        found: dict[str, Read] = {}
+    def named(self, count: int, what: str, read: Callable[[str], Item]) -> dict[str, Item]:
+        items: dict[str, Item] = {}
         for number in range(count):
             name = self.text(f"the name of {what} {number + 1:,} of {count:,}", NAME)
             if not name or not name.isprintable():
                 self.bad(f"{name[:80]!r} is no name of a {what}")
-            if name in found:
+            if name in items:
                 self.bad(f"two {what}s are called {name[:80]!r}")
-            found[name] = read(name[:80])
-        return found
+            items[name] = read(name[:80])
+        return items
 
     def value(self, type: int, name: str) -> Any:
         if type == TEXT:
@@ -150,33 +150,30 @@ class _Walk:
             return [self.text(name) for _ in range(count)]
         return np.frombuffer(self.take(count * np.dtype(SCALARS[type]).itemsize, name), SCALARS[type])
 
-    def tensor(self, name: str) -> tuple[tuple[int, ...], int, int]:
-        """Its dimensions in torch's order, the number of its kind, and its place after the header."""
+    def tensor(self, name: str) -> TensorInfo:
+        """A tensor, whose offset still counts from the end of the head."""
         count = self.number("<u4", f"the dimensions of {name}")
         if not 1 <= count <= DIMENSIONS:
             self.bad(f"tensor {name} has {count} dimensions")
         shape = tuple(self.number("<u8", f"the dimensions of {name}") for _ in range(count))[::-1]
-        return shape, self.number("<u4", f"the kind of {name}"), self.number("<u8", f"the place of {name}")
-
-    def placed(self, name: str, read: tuple[tuple[int, ...], int, int], start: int, alignment: int) -> Lies:
-        shape, number, offset = read
+        number, offset = self.number("<u4", f"the kind of {name}"), self.number("<u8", f"the place of {name}")
         kind = kind_of(number)
         if kind is None:
-            self.bad(f"tensor {name[:80]} is of kind {number}, which does not exist or is newer than the package gguf")
+            self.bad(f"tensor {name} is of kind {number}, which does not exist or is newer than the package gguf")
         if not all(shape) or shape[-1] % kind.block:
-            self.bad(f"tensor {name[:80]} has the shape {shape}, which {kind.name} cannot have")
-        size = math.prod(shape) // kind.block * kind.bytes
-        if offset % alignment or start + offset + size > self.size:
-            self.bad(f"tensor {name[:80]}, {size:,} bytes from {start + offset:,} on, does not fit {self.size:,} bytes")
-        return Lies(shape, kind, start + offset, size)
+            self.bad(f"tensor {name} has the shape {shape}, which {kind.name} cannot have")
+        return TensorInfo(shape, kind, offset, math.prod(shape) // kind.block * kind.bytes)
 
-    def check_apart(self, tensors: Mapping[str, Lies]) -> None:
-        """Tensors that share bytes could make much memory of a small file."""
+    def check_places(self, tensors: Mapping[str, TensorInfo], alignment: int) -> None:
+        """Tensors lie within the file, and apart: those that share bytes could make much memory of a small file."""
         end = 0
-        for name, one in sorted(tensors.items(), key=lambda item: item[1].offset):
-            if one.offset < end:
+        for name, tensor in sorted(tensors.items(), key=lambda item: item[1].offset):
+            if tensor.offset % alignment or tensor.offset + tensor.size > self.size:
+                place = f"{tensor.size:,} bytes from {tensor.offset:,} on"
+                self.bad(f"tensor {name[:80]}, {place}, does not fit {self.size:,} bytes")
+            if tensor.offset < end:
                 self.bad(f"tensor {name[:80]} begins within another")
-            end = one.offset + one.size
+            end = tensor.offset + tensor.size
 
 
 def _plain(value: Any) -> bool | int | float:

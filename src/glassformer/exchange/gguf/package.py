@@ -39,15 +39,15 @@ def kind_of(number: int) -> Kind | None:
 
 @cache
 def readable(kind: Kind) -> bool:
-    """Whether the package can turn it back; it says so only when it is asked to."""
+    """Whether the package can turn a kind back; it says so only when it is asked to."""
     try:
-        dequantised(np.zeros((1, kind.bytes), np.uint8), kind)
+        dequantise(np.zeros((1, kind.bytes), np.uint8), kind)
     except (NotImplementedError, ValueError):
         return False
     return True
 
 
-def dequantised(rows: NDArray[np.uint8], kind: Kind) -> NDArray[np.float32]:
+def dequantise(rows: NDArray[np.uint8], kind: Kind) -> NDArray[np.float32]:
     """Bytes, as they lie in the file, in single precision: the last dimension grows or shrinks."""
     package = _package()
     with np.errstate(all="ignore"):  # damaged scales are no reason to warn: numbers that are none are found when used

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.config.errors import DataError
+from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.gguf.header import Header, damaged
+from glassformer.exchange.tokens.pipelines import frame
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
@@ -22,7 +24,7 @@ LONGEST = 1024
 
 ROLES = ("bos", "eos", "padding", "unknown", "eot", "eom")
 NAMED = {"bos_token": "bos", "eos_token": "eos", "pad_token": "padding", "unk_token": "unknown"}
-"""What a chat template calls them."""
+"""What a chat template calls those that it knows."""
 
 TRIPLES = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -34,52 +36,53 @@ SINGLES = TRIPLES.replace("{1,3}", "")
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Where a text is cut before its bytes are merged, and what else goes with it."""
+class PreTokenizer:
+    """A way to cut a text before its bytes are merged, and what else goes with it."""
 
     pattern: str | None = None
-    """Of the stretches; unset, GPT-2's."""
+    """The stretches that merges stay within; unset, GPT-2's."""
     digits: bool = False
     """Every digit is cut off first."""
-    composed: bool = False
+    nfc: bool = False
     """Letters and their marks are first put together (NFC)."""
-    whole: bool = False
+    ignore_merges: bool = False
     """A stretch that is a token is that token, whatever the merges would make of it."""
-    opened: bool = False
+    add_bos: bool = False
     """Texts begin with the first token where the file says nothing of it."""
 
 
-GPT2, LLAMA3, QWEN2 = Cut(), Cut(TRIPLES, whole=True, opened=True), Cut(SINGLES, composed=True)
-CUTS = {
+GPT2, QWEN2 = PreTokenizer(), PreTokenizer(SINGLES, nfc=True)
+LLAMA3 = PreTokenizer(TRIPLES, ignore_merges=True, add_bos=True)
+PRE_TOKENIZERS = {
     "default": GPT2,
     "gpt-2": GPT2,
-    "smollm": Cut(digits=True),
+    "smollm": PreTokenizer(digits=True),
     "llama-bpe": LLAMA3,
     "llama3": LLAMA3,
     "llama-v3": LLAMA3,
     "qwen2": QWEN2,
 }
-"""By the name under `tokenizer.ggml.pre`."""
+"""Ways to cut, by the name under `tokenizer.ggml.pre`."""
 
 
-def read_tokens(header: Header, rows: int) -> tuple[Tokenizer, dict[str, str]]:
-    """The file's tokenizer, for a model whose table of tokens has so many rows.
-
-    And special tokens by the names that a chat template has for them.
-    """
-    tokens = _Tokens(header, rows)
+def read_tokens(header: Header, rows: int) -> ExternalTokens:
+    """The file's tokens, for a model whose table of them has so many rows."""
+    template = header.values.get("tokenizer.chat_template")
+    if not isinstance(template, str | None):
+        damaged(header.path, "tokenizer.chat_template is no text")
+    tokens = _TokenValues(header, rows)
     kind = tokens.get("model", str)
     if kind == "gpt2":
-        rust, opened = _byte_pairs(tokens)
+        rust, add_bos = _byte_pairs(tokens)
     elif kind == "llama":
-        rust, opened = _pieces(tokens), True
+        rust, add_bos = _pieces(tokens), True
     else:
         raise DataError(f"{header.path} holds a tokenizer of kind {str(kind)[:40]!r}; gpt2 and llama can be read")
     specials = {name: tokens.texts[id] for name, role in NAMED.items() if (id := tokens.roles[role]) is not None}
-    return _finished(rust, tokens, opened), specials
+    return ExternalTokens(_tokenizer(rust, tokens, add_bos), chat_template=template, specials=specials)
 
 
-class _Tokens:
+class _TokenValues:
     """What a file says of its tokens; each value is checked when it is asked for."""
 
     def __init__(self, header: Header, rows: int) -> None:
@@ -110,7 +113,7 @@ class _Tokens:
         return value
 
     def numbers(self, key: str, default: float | None = None) -> list[Any]:
-        """One number a token."""
+        """The numbers under a key, one a token."""
         value = self.values.get(f"tokenizer.ggml.{key}")
         if value is None and default is not None:
             return [default] * len(self.texts)
@@ -134,15 +137,14 @@ class _Tokens:
         return {*self.of_kind(CONTROL, UNKNOWN), *(id for id in self.roles.values() if id is not None)}
 
 
-def _byte_pairs(tokens: _Tokens) -> tuple[tokenizers.Tokenizer, bool]:
+def _byte_pairs(tokens: _TokenValues) -> tuple[tokenizers.Tokenizer, bool]:
     name = tokens.get("pre", str, "default")
-    if name not in CUTS:
-        raise DataError(
-            f"{tokens.path} cuts its texts as {name[:40]!r} (tokenizer.ggml.pre); {', '.join(CUTS)} are known here"
-        )
-    cut = CUTS[name]
+    if name not in PRE_TOKENIZERS:
+        known = ", ".join(PRE_TOKENIZERS)
+        raise DataError(f"{tokens.path} cuts its texts as {name[:40]!r} (tokenizer.ggml.pre); {known} are known here")
+    cut = PRE_TOKENIZERS[name]
     merges = [tuple(merge.split(" ")) for merge in tokens.strings("merges")]
-    rust = _build(tokens, merges, ignore_merges=cut.whole)
+    rust = _build(tokens, merges, ignore_merges=cut.ignore_merges)
     plain = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=cut.pattern is None)
     if cut.pattern is not None:
         rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(cut.pattern), "isolated"), plain])
@@ -150,18 +152,18 @@ def _byte_pairs(tokens: _Tokens) -> tuple[tokenizers.Tokenizer, bool]:
         rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])
     else:
         rust.pre_tokenizer = plain
-    if cut.composed:
+    if cut.nfc:
         rust.normalizer = normalizers.NFC()
     rust.decoder = decoders.ByteLevel()
-    return rust, cut.opened
+    return rust, cut.add_bos
 
 
-def _pieces(tokens: _Tokens) -> tokenizers.Tokenizer:
+def _pieces(tokens: _TokenValues) -> tokenizers.Tokenizer:
     """Characters merged by the scores of what comes of it; a character that is no token falls to its bytes."""
     unknown = next(iter(tokens.of_kind(UNKNOWN)), tokens.roles["unknown"])
     rust = _build(
         tokens,
-        _scored(tokens),
+        _merges(tokens),
         unk_token=None if unknown is None else tokens.texts[unknown],
         fuse_unk=True,
         byte_fallback=True,
@@ -174,7 +176,7 @@ def _pieces(tokens: _Tokens) -> tokenizers.Tokenizer:
     return rust
 
 
-def _scored(tokens: _Tokens) -> list[tuple[str, ...]]:
+def _merges(tokens: _TokenValues) -> list[tuple[str, ...]]:
     """Every pair of pieces that makes a piece: those of the highest score first."""
     scores = tokens.numbers("scores")
     pieces = {tokens.texts[id]: scores[id] for id in tokens.of_kind(NORMAL) if id not in tokens.specials}
@@ -188,30 +190,27 @@ def _scored(tokens: _Tokens) -> list[tuple[str, ...]]:
     return [pair[3:] for pair in pairs]
 
 
-def _build(tokens: _Tokens, merges: Sequence[tuple[str, ...]], **how: Any) -> tokenizers.Tokenizer:
+def _build(tokens: _TokenValues, merges: Sequence[tuple[str, ...]], **how: Any) -> tokenizers.Tokenizer:
     for merge in merges:
         if len(merge) != 2 or not {*merge, "".join(merge)} <= tokens.ids.keys():
             damaged(tokens.path, f"the merge {' '.join(merge)[:40]!r} is not of two tokens that make a third")
     return tokenizers.Tokenizer(models.BPE(tokens.ids, [(merge[0], merge[1]) for merge in merges], **how))
 
 
-def _finished(rust: tokenizers.Tokenizer, tokens: _Tokens, opened: bool) -> Tokenizer:
-    """With its special tokens, which of them is for what, and what stands before and after a text."""
+def _tokenizer(rust: tokenizers.Tokenizer, tokens: _TokenValues, add_bos: bool) -> Tokenizer:
+    """A pipeline with its special tokens, which of them is for what, and what stands before and after a text."""
     added = {True: sorted(tokens.specials), False: [id for id in tokens.of_kind(USER) if id not in tokens.specials]}
     for special, ids in added.items():
         rust.add_tokens([AddedToken(tokens.texts[id], normalized=False, special=special) for id in ids])
     unknown: str | None = rust.model.unk_token  # byte pairs have none: every byte is a token
-    roles = _roles(tokens, opened, None if unknown is None else tokens.ids[unknown])
-    around = {tokens.texts[id]: id for id in (*roles.opening, *roles.closing)}
-    if around:
-        template = [*(tokens.texts[id] for id in roles.opening), "$A", *(tokens.texts[id] for id in roles.closing)]
-        rust.post_processor = processors.TemplateProcessing(single=template, special_tokens=list(around.items()))
+    roles = _roles(tokens, add_bos, None if unknown is None else tokens.ids[unknown])
+    frame(rust, [tokens.texts[id] for id in roles.opening], [tokens.texts[id] for id in roles.closing])
     return Tokenizer(rust, roles)
 
 
-def _roles(tokens: _Tokens, opened: bool, unknown: int | None) -> Roles:
+def _roles(tokens: _TokenValues, add_bos: bool, unknown: int | None) -> Roles:
     ids: Mapping[str, int | None] = tokens.roles
-    start = ids["bos"] if tokens.get("add_bos_token", bool, opened) else None
+    start = ids["bos"] if tokens.get("add_bos_token", bool, add_bos) else None
     closing = ids["eos"] if tokens.get("add_eos_token", bool, False) else None
     stops = dict.fromkeys(id for role in ("eot", "eom") if (id := ids[role]) is not None and id != ids["eos"])
     return Roles(

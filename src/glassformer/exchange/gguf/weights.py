@@ -10,8 +10,8 @@ from torch import Tensor
 
 from glassformer.config.errors import DataError
 from glassformer.exchange.external_model import Weights
-from glassformer.exchange.gguf.header import Header, Lies, damaged
-from glassformer.exchange.gguf.package import dequantised, readable
+from glassformer.exchange.gguf.header import Header, damaged
+from glassformer.exchange.gguf.package import dequantise, readable
 
 OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 INSIDE = {
@@ -34,43 +34,40 @@ FREQUENCIES = "rope_freqs.weight"
 
 
 class GgufWeights(Weights):
-    """Those of one file. Llama's queries and keys come back to half-split rotary from the interleaved one."""
+    """The weights of one file. Llama's queries and keys come back to half-split rotary from the interleaved one."""
 
     def __init__(self, header: Header, config: Mapping[str, Any]) -> None:
         """Raises unless the file holds exactly the tensors that `config` speaks of, each in a kind that can be read."""
         self._header = header
-        self._named = _expected(config)
-        """The file's own names."""
-        self.shapes = {name: shape for name, (_, shape) in self._named.items()}
-        _check(header, dict(self._named.values()))
-        self._turned: dict[str, int] = {}
+        self._expected = _expected(config)
+        self.shapes = {name: shape for name, (_, shape) in self._expected.items()}
+        _check(header, dict(self._expected.values()))
+        self._interleaved: dict[str, int] = {}
         if config["model_type"] == "llama":
             heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
-            self._turned = {name: heads[part] for name in self.shapes if (part := name.split(".")[-2]) in heads}
+            self._interleaved = {name: heads[part] for name in self.shapes if (part := name.split(".")[-2]) in heads}
 
-    @property
-    def kind(self) -> str:
-        kinds = [self._header.tensors[name].kind.name for name, _ in self._named.values()]
-        return max(sorted(set(kinds)), key=kinds.count)
+    def kind_of(self, name: str) -> str:
+        return self._header.tensors[self._expected[name][0]].kind.name
 
     def read(self, name: str) -> Tensor:
-        numbers = torch.from_numpy(read_tensor(self._header, self._named[name][0]))
-        return half_split(numbers, self._turned[name]) if name in self._turned else numbers
+        numbers = torch.from_numpy(read_tensor(self._header, self._expected[name][0]))
+        return half_split(numbers, self._interleaved[name]) if name in self._interleaved else numbers
 
 
 def read_tensor(header: Header, name: str) -> NDArray[np.float32]:
     """One tensor of the file, by the file's own name, in single precision."""
-    one: Lies = header.tensors[name]
+    tensor = header.tensors[name]
     try:
-        bytes = np.fromfile(header.path, np.uint8, count=one.size, offset=one.offset)
+        bytes = np.fromfile(header.path, np.uint8, count=tensor.size, offset=tensor.offset)
     except OSError as error:
         raise DataError(f"cannot read {header.path}: {error.strerror or error}") from None
-    if len(bytes) != one.size:
+    if len(bytes) != tensor.size:
         damaged(header.path, f"it ends within tensor {name}")
-    numbers = dequantised(bytes.reshape(*one.shape[:-1], -1), one.kind)
+    numbers = dequantise(bytes.reshape(*tensor.shape[:-1], -1), tensor.kind)
     if not np.isfinite(numbers).all():
         damaged(header.path, f"tensor {name} holds numbers that are infinite or none")
-    return numbers.reshape(one.shape)
+    return numbers.reshape(tensor.shape)
 
 
 def half_split(rows: Tensor, heads: int) -> Tensor:
@@ -122,11 +119,11 @@ def _check(header: Header, expected: Mapping[str, tuple[int, ...]]) -> None:
             damaged(
                 header.path, f"tensor {name} is of shape {header.tensors[name].shape}, its settings ask for {shape}"
             )
-    for name, one in header.tensors.items():
+    for name, tensor in header.tensors.items():
         if name not in expected and name != FREQUENCIES:
             raise DataError(f"{header.path} holds a tensor {name[:80]}, which no model here has")
-        if not readable(one.kind):
+        if not readable(tensor.kind):
             raise DataError(
-                f"{header.path}: tensor {name} is written as {one.kind.name}, which cannot be turned back to numbers; "
-                "take another quantisation of the model (Q8_0, Q4_K_M …)"
+                f"{header.path}: tensor {name} is written as {tensor.kind.name}, which cannot be turned back to "
+                "numbers; take another quantisation of the model (Q8_0, Q4_K_M …)"
             )

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from glassformer.config.errors import Misuse
+from glassformer.config.presets import CLASSIFICATION, LABELLING
 from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
 from glassformer.exchange.huggingface.matching import Match
+
+Choices = Mapping[str, Sequence[Any]]
+"""The values that each setting can have; the first is meant where nothing is said."""
 
 
 class Unsupported(Misuse):
@@ -20,16 +24,16 @@ class Unsupported(Misuse):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedConfig:
     """What a config.json says, in the words of this house."""
 
     task: str
     settings: Mapping[str, Any]
-    """Of the model, by their names in its section."""
+    """The model's settings, by their names in its section."""
     labels: Any = None
-    """Of a classifier or regressor: what `Answers.to_json` writes."""
+    """What `Answers.to_json` writes, of a classifier or regressor."""
     loss: str | None = None
-    """Of a classifier: which loss its scores are made for (`softmax`, `logistic`)."""
+    """Which loss a classifier's scores are made for (`softmax`, `logistic`)."""
     ignored: tuple[str, ...] = ()
     """Weights of theirs that say nothing, such as a table that both sides compute: prefixes of their names, or patterns
     with *."""
@@ -39,35 +43,96 @@ class Reading:
     """Patterns with * → what an import says where a weight of theirs has such a name."""
 
 
+class ConfigValues:
+    """The values of a config.json, each checked when it is read."""
+
+    def __init__(self, values: Mapping[str, Any], name: str) -> None:
+        """`name`: what errors call the architecture."""
+        self.values, self.name = values, name
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value; `default` where it is missing or null."""
+        value = self.values.get(key)
+        return default if value is None else value
+
+    def require(self, choices: Choices) -> None:
+        """Refuse settings whose values ours cannot be."""
+        for key, able in choices.items():
+            if self.values.get(key, able[0]) not in able:
+                only = " or ".join(map(repr, able))
+                raise Unsupported(
+                    f"{self.name} with {key} {short(self.values[key])} is not supported: only with {only}"
+                )
+
+    def size(self, key: str, default: int | None = None, most: int = 2**24) -> int:
+        value = self.get(key, default)
+        if type(value) is not int or not 0 < value <= most:
+            raise Unsupported(f"config.json: {key} is {short(value)}, but must be a whole number from 1 to {most:,}")
+        return value
+
+    def number(self, key: str, default: float | None = None, most: float = 1e12) -> float:
+        value = self.get(key, default)
+        if type(value) not in (int, float) or not 0 < value <= most:
+            raise Unsupported(f"config.json: {key} is {short(value)}, but must be a number above 0, at most {most:g}")
+        return float(value)
+
+    def dropout(self, key: str) -> float:
+        """What a model was trained with; it matters again where it is trained further."""
+        value = self.get(key, 0.1)
+        if type(value) not in (int, float) or not 0 <= value <= 0.95:
+            raise Unsupported(f"config.json: {key} is {short(value)}, but must be a number from 0 to 0.95")
+        return float(value)
+
+    def boolean(self, key: str, default: bool) -> bool:
+        value = self.get(key, default)
+        if type(value) is not bool:
+            raise Unsupported(f"config.json: {key} is {short(value)}, but must be true or false")
+        return value
+
+    def choice(self, key: str, names: Mapping[str, str], default: str) -> str:
+        """A name of theirs, as ours; `names`: theirs → ours."""
+        value = self.get(key, default)
+        if not isinstance(value, str) or value not in names:
+            raise Unsupported(f"{self.name} with {key} {short(value)} is not supported: only with {', '.join(names)}")
+        return names[value]
+
+
 class Architecture(ABC):
     """One family of models (`model_type` in config.json)."""
 
     model_type: str
+    name: str
+    """What errors call it."""
     tasks: ClassVar[Mapping[str, str]]
     """Names in `architectures` → our task; of one that labels, `classification` stands for all that labels can be."""
     base: str = ""
     """What the names of the body's weights begin with; files of a body alone leave it away."""
 
     @abstractmethod
-    def read(self, config: Mapping[str, Any], architecture: str) -> Reading:
-        """Refuses by name whatever is set in a way that ours cannot be."""
+    def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
+        """The meaning of a config.json. Refuses by name whatever is set in a way that ours cannot be."""
 
     @abstractmethod
-    def matches(self, model: ModelSettings, task: str, architecture: str) -> list[Match]:
+    def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
         """Every weight of ours, and where it is in theirs."""
 
     @abstractmethod
-    def write(self, config: Config, vocab: int) -> tuple[str, dict[str, Any]]:
-        """The architecture's name and config.json for a run of ours; Unsupported, with why, if it has none.
+    def write(self, config: Config, vocab: int) -> dict[str, Any]:
+        """The config.json for a run of ours, whose task this family has; Unsupported, with why, if there is none.
 
         What follows from labels and from the roles of tokens is added to it by the export.
         """
 
-    def beside(self, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    def name_for(self, task: str) -> str | None:
+        """The first of its names in `architectures` that has this task of ours; None where none has."""
+        wanted = head_task(task)
+        return next((name for name, head in self.tasks.items() if head == wanted), None)
+
+    def folder_settings(self, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         """Settings, by dotted key, that follow from other files of a folder than config.json."""
         return {}
 
-    def files(self, config: Config) -> Mapping[str, Any]:
+    def extra_files(self, config: Config) -> Mapping[str, Any]:
         """Further JSON files of a run that goes out, by their names."""
         return {}
 
@@ -76,45 +141,9 @@ class Architecture(ABC):
         return [name.removeprefix(self.base)] if self.base and name.startswith(self.base) else []
 
 
-def only(config: Mapping[str, Any], wanted: Mapping[str, Sequence[Any]], name: str) -> None:
-    """Refuse settings whose values ours cannot be; what is not said has the first of its values."""
-    for key, values in wanted.items():
-        if config.get(key, values[0]) not in values:
-            able = " or ".join(map(repr, values))
-            raise Unsupported(f"{name} with {key} {short(config[key])} is not supported: only with {able}")
-
-
-def whole_number(config: Mapping[str, Any], key: str, *, default: int | None = None, most: int = 2**24) -> int:
-    value = config.get(key)
-    value = default if value is None else value
-    if type(value) is not int or not 0 < value <= most:
-        raise Unsupported(f"config.json: {key} is {short(value)}, but must be a whole number from 1 to {most:,}")
-    return value
-
-
-def number(config: Mapping[str, Any], key: str, *, default: float | None = None, most: float = 1e12) -> float:
-    value: Any = config.get(key)
-    value = default if value is None else value
-    if type(value) not in (int, float) or not 0 < value <= most:
-        raise Unsupported(f"config.json: {key} is {short(value)}, but must be a number above 0, at most {most:g}")
-    return float(value)
-
-
-def truth(config: Mapping[str, Any], key: str, *, default: bool) -> bool:
-    value = config.get(key)
-    value = default if value is None else value
-    if type(value) is not bool:
-        raise Unsupported(f"config.json: {key} is {short(value)}, but must be true or false")
-    return value
-
-
-def word(config: Mapping[str, Any], key: str, words: Mapping[str, str], *, default: str, name: str) -> str:
-    """A name of theirs, as ours; `words`: theirs → ours."""
-    value = config.get(key)
-    value = default if value is None else value
-    if not isinstance(value, str) or value not in words:
-        raise Unsupported(f"{name} with {key} {short(value)} is not supported: only with {', '.join(words)}")
-    return words[value]
+def head_task(task: str) -> str:
+    """The task by which architectures know their heads: all that labels is classification."""
+    return CLASSIFICATION if task in LABELLING else task
 
 
 def short(value: Any) -> str:
@@ -123,15 +152,15 @@ def short(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-def differs(config: Config, wanted: Mapping[str, Sequence[Any]], than: str) -> None:
+def require_settings(config: Config, choices: Choices, name: str) -> None:
     """Refuse a run of ours whose settings have no counterpart in theirs, naming each."""
-    apart = [key for key in wanted if config.idle(key) is None and config.get(key) not in wanted[key]]
+    apart = [key for key in choices if config.idle(key) is None and config.get(key) not in choices[key]]
     if apart:
-        told = [f"no {key} {_said(config.get(key))}: only {' or '.join(map(_said, wanted[key]))}" for key in apart]
-        error = Unsupported(f"{than} has {'; '.join(told)}")
+        lines = [f"no {key} {_plain(config.get(key))}: only {' or '.join(map(_plain, choices[key]))}" for key in apart]
+        error = Unsupported(f"{name} has {'; '.join(lines)}")
         error.differences = len(apart)
         raise error
 
 
-def _said(value: Any) -> str:
+def _plain(value: Any) -> str:
     return "unset" if value is None else str(value).lower()

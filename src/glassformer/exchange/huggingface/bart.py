@@ -1,19 +1,133 @@
-"""BART: a translator with learned positions, and a norm after the word vectors of both sides."""
+"""BART: an encoder and a decoder of like blocks, one table of word vectors for all; and what Marian shares with it."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from glassformer.config.presets import TRANSLATION
+from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
-from glassformer.exchange.huggingface.matching import Match, Several, linear
-from glassformer.exchange.huggingface.seq2seq import STACKS, Seq2SeqArchitecture
+from glassformer.exchange.huggingface.architecture import (
+    Architecture,
+    Choices,
+    ConfigValues,
+    ParsedConfig,
+    Unsupported,
+    short,
+)
+from glassformer.exchange.huggingface.common import (
+    POST_NORM,
+    POST_NORM_ACTIVATIONS,
+    POST_NORM_SETTINGS,
+    activation_name,
+    require_plain_heads,
+)
+from glassformer.exchange.huggingface.matching import Match, linear, linears, same
 
+THEIRS: Choices = {
+    "is_encoder_decoder": (True, None),
+    "normalize_before": (False, None),
+    "add_final_layer_norm": (False, None),
+    "tie_word_embeddings": (True, None),
+}
+"""Settings of theirs that ours can be."""
+OURS: Choices = {
+    **POST_NORM,
+    "model.decoder": ("transformer",),
+    "model.shared": (True,),
+    "model.tied": (True,),
+    "model.norm_eps": (None, 1e-5),
+}
+"""Settings of ours that they have."""
+
+ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+PARTS = {
+    **{f"attend.{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION.items()},
+    "around_attend.norm": "self_attn_layer_norm",
+    "feed.input": "fc1",
+    "feed.output": "fc2",
+    "around_feed.norm": "final_layer_norm",
+}
+CROSS_ATTENTION = {
+    **{f"recall.{ours}": f"encoder_attn.{theirs}" for ours, theirs in ATTENTION.items()},
+    "around_recall.norm": "encoder_attn_layer_norm",
+}
+WORDS, BIAS = "model.shared.weight", "final_logits_bias"
+STACKS = ("encoder", "decoder")
 UNUSED = 2
-"""Rows before the first position in its tables."""
+"""Rows before the first position in BART's tables."""
+
+
+class Seq2SeqArchitecture(Architecture):
+    own: ClassVar[Choices]
+    """Settings of ours that this one has, beside those that both have."""
+    fixed: ClassVar[Choices]
+    """Settings of theirs that can have no other values."""
+    settings: ClassVar[dict[str, Any]]
+    """Settings of ours that every model of this one has."""
+
+    def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
+        values.require({**THEIRS, **self.fixed})
+        width, heads = values.size("d_model", 1024), _common_size(values, "attention_heads", 16)
+        if width % heads:
+            raise Unsupported(f"config.json: encoder_attention_heads {heads} does not divide d_model {width}")
+        settings = {
+            **POST_NORM_SETTINGS,
+            **self.settings,
+            "decoder": "transformer",
+            "layers": values.size("encoder_layers", 12),
+            "decoder_layers": values.size("decoder_layers", 12),
+            "heads": heads,
+            "width": width,
+            "hidden": _common_size(values, "ffn_dim", 4096),
+            "context": values.size("max_position_embeddings", 1024),
+            "vocab": values.size("vocab_size"),
+            "activation": values.choice("activation_function", POST_NORM_ACTIVATIONS, "gelu"),
+            "embed_scale": values.boolean("scale_embedding", False),
+            "dropout": values.dropout("dropout"),
+            "tied": True,
+            "shared": True,
+            "head_bias": True,
+            "initialisation": "xavier",
+        }
+        repeated = dict.fromkeys(["lm_head.weight", *(f"model.{stack}.embed_tokens.weight" for stack in STACKS)], WORDS)
+        return ParsedConfig(TRANSLATION, settings, repeated=repeated)
+
+    def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
+        assert model.decoder_layers is not None
+        matches = _word_vectors(bias=bool(model.head_bias))
+        for stack, layers in zip(STACKS, (model.layers, model.decoder_layers), strict=True):
+            parts = PARTS if stack == "encoder" else {**PARTS, **CROSS_ATTENTION}
+            for layer in range(layers):
+                matches += linears(f"{stack}.blocks.{layer}", f"model.{stack}.layers.{layer}", parts)
+        return matches
+
+    def write(self, config: Config, vocab: int) -> dict[str, Any]:
+        require_plain_heads(config, {**OURS, **self.own}, self.name)
+        model = config.model
+        if not model.shared:  # which nobody can set where each side has tokens of its own
+            raise Unsupported(f"{self.name} has no model.shared false: only true")
+        sizes = {"attention_heads": model.heads, "ffn_dim": model.hidden}
+        return {
+            "vocab_size": model.vocab or vocab,
+            "max_position_embeddings": model.context,
+            "d_model": model.width,
+            "encoder_layers": model.layers,
+            "decoder_layers": model.decoder_layers,
+            **{f"{stack}_{key}": value for stack in STACKS for key, value in sizes.items()},
+            "activation_function": activation_name(model),
+            "scale_embedding": model.embed_scale,
+            "dropout": model.dropout,
+            "attention_dropout": model.dropout,
+            "is_encoder_decoder": True,
+            "tie_word_embeddings": True,
+            "forced_eos_token_id": None,  # unsaid, it would be the usual one of some other vocabulary
+        }
 
 
 class Bart(Seq2SeqArchitecture):
+    """Learned positions, and a norm after the word vectors of both sides."""
+
     model_type = "bart"
     name = "BART"
     tasks: ClassVar = {"BartForConditionalGeneration": TRANSLATION}
@@ -25,22 +139,51 @@ class Bart(Seq2SeqArchitecture):
     }
     settings: ClassVar = {"positions": "learned", "embed_norm": True}
 
-    def matches(self, model: ModelSettings, task: str, architecture: str) -> list[Match]:
-        found = super().matches(model, task, architecture)
+    def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
+        matches = super().matches(model, architecture)
         for stack in STACKS:
-            found.append(_positions(f"{stack}.positions.table.weight", f"model.{stack}.embed_positions.weight"))
-            found += linear(f"{stack}.embed_norm", f"model.{stack}.layernorm_embedding", bias=True)
-        return found
+            matches.append(_positions(f"{stack}.positions.table.weight", f"model.{stack}.embed_positions.weight"))
+            matches += linear(f"{stack}.embed_norm", f"model.{stack}.layernorm_embedding", bias=True)
+        return matches
+
+
+def _common_size(values: ConfigValues, key: str, default: int) -> int:
+    """A size that both stacks have."""
+    encoder, decoder = (values.size(f"{stack}_{key}", default) for stack in STACKS)
+    if encoder != decoder:
+        raise Unsupported(
+            f"{values.name} with encoder_{key} {short(encoder)} and decoder_{key} {short(decoder)} is not supported: "
+            "only with the same"
+        )
+    return encoder
+
+
+def _word_vectors(*, bias: bool) -> list[Match]:
+    """The word vectors, and the bias of the head, which files may lack; ours without one is theirs with zeros."""
+    table = "embed_source.table.weight"
+    if bias:
+        head = Match(
+            ("head.bias",),
+            (BIAS,),
+            lambda tensors: [tensors[0][0]],
+            lambda tensors: [tensors[0].unsqueeze(0)],
+            optional=(BIAS,),
+        )
+        return [same(table, WORDS), head]
+    return [
+        Match(
+            (table,),
+            (WORDS, BIAS),
+            lambda tensors: tensors[:1],
+            lambda tensors: [tensors[0], tensors[0].new_zeros(1, len(tensors[0]))],
+        )
+    ]
 
 
 def _positions(ours: str, theirs: str) -> Match:
-    return Match((ours,), (theirs,), _used, _after_unused)
-
-
-def _used(tensors: Several) -> Several:
-    return [tensors[0][UNUSED:]]
-
-
-def _after_unused(tensors: Several) -> Several:
-    (table,) = tensors
-    return [torch.cat([table.new_zeros(UNUSED, table.shape[1]), table])]
+    return Match(
+        (ours,),
+        (theirs,),
+        lambda tensors: [tensors[0][UNUSED:]],
+        lambda tensors: [torch.cat([tensors[0].new_zeros(UNUSED, tensors[0].shape[1]), tensors[0]])],
+    )

@@ -6,49 +6,48 @@ that of the two texts zeros.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from glassformer.bricks.norm import EPS
-from glassformer.config.presets import CLASSIFICATION, LABELLING, MASKED, VECTORS
+from glassformer.config.presets import CLASSIFICATION, MASKED, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
 from glassformer.exchange.huggingface.architecture import (
     Architecture,
-    Reading,
+    Choices,
+    ConfigValues,
+    ParsedConfig,
     Unsupported,
-    number,
-    only,
-    truth,
-    whole_number,
-    word,
+    head_task,
 )
-from glassformer.exchange.huggingface.labels import read_labels
-from glassformer.exchange.huggingface.matching import Match, Several, linear, same
-from glassformer.exchange.huggingface.post_norm import (
-    ACTIVATIONS,
-    SETTINGS,
+from glassformer.exchange.huggingface.common import (
+    POST_NORM,
+    POST_NORM_ACTIVATIONS,
+    POST_NORM_SETTINGS,
     activation_name,
-    dropout_of,
-    maps,
-    must_be_like,
+    require_plain_heads,
 )
+from glassformer.exchange.huggingface.labels import with_labels
+from glassformer.exchange.huggingface.matching import Match, Tensors, linear, linears, same
 from glassformer.exchange.huggingface.sentences import sentence_files, sentence_settings
 
-ONLY: dict[str, tuple[Any, ...]] = {
+THEIRS: Choices = {
     "position_embedding_type": ("absolute", None),
     "is_decoder": (False, None),
     "add_cross_attention": (False, None),
     "is_encoder_decoder": (False, None),
 }
-BODY: dict[str, tuple[Any, ...]] = {
+"""Settings of theirs that ours can be."""
+OURS: Choices = {
+    **POST_NORM,
     "model.positions": ("learned",),
     "model.embed_norm": (True,),
     "model.embed_scale": (False,),
     "model.causal": (False,),
 }
-HEADS: dict[str, dict[str, tuple[Any, ...]]] = {
+"""Settings of ours that it has."""
+HEADS: dict[str, Choices] = {
     MASKED: {"model.head_transform": (True,)},
     VECTORS: {"model.pool": ("mean", "first", "max")},
     CLASSIFICATION: {
@@ -58,7 +57,7 @@ HEADS: dict[str, dict[str, tuple[Any, ...]]] = {
         "model.head_bias": (None, True),
     },
 }
-"""By task, settings of ours that their heads have."""
+"""Settings of ours that its heads have, by task."""
 
 PARTS = {
     "attend.query": "attention.self.query",
@@ -71,13 +70,15 @@ PARTS = {
     "around_feed.norm": "output.LayerNorm",
 }
 BIAS, BIAS_OF_ITS_OWN = "cls.predictions.bias", "cls.predictions.decoder.bias"
-"""Of the head; the second where it is not tied, in files that have it."""
+"""The head's bias; the second where it is not tied, in files that have it."""
+WORDS = "embeddings.word_embeddings.weight"
 TEXTS = 2
 """Rows that the table of the first and the second text has in a model that goes out."""
 
 
 class Bert(Architecture):
     model_type = "bert"
+    name = "BERT"
     tasks: ClassVar = {
         "BertForMaskedLM": MASKED,
         "BertForPreTraining": MASKED,
@@ -86,38 +87,46 @@ class Bert(Architecture):
     }
     base = "bert."
 
-    def read(self, config: Mapping[str, Any], architecture: str) -> Reading:
-        only(config, ONLY, "BERT")
-        width = whole_number(config, "hidden_size", default=768)
-        heads = whole_number(config, "num_attention_heads", default=12)
+    def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
+        values.require(THEIRS)
+        width, heads = values.size("hidden_size", 768), values.size("num_attention_heads", 12)
         if width % heads:
             raise Unsupported(f"config.json: num_attention_heads {heads} does not divide hidden_size {width}")
-        settings = {
-            **SETTINGS,
-            "layers": whole_number(config, "num_hidden_layers", default=12),
+        body = {
+            **POST_NORM_SETTINGS,
+            "layers": values.size("num_hidden_layers", 12),
             "heads": heads,
             "width": width,
-            "hidden": whole_number(config, "intermediate_size", default=3072),
-            "context": whole_number(config, "max_position_embeddings", default=512),
-            "vocab": whole_number(config, "vocab_size", default=30522),
-            "activation": word(config, "hidden_act", ACTIVATIONS, default="gelu", name="BERT"),
+            "hidden": values.size("intermediate_size", 3072),
+            "context": values.size("max_position_embeddings", 512),
+            "vocab": values.size("vocab_size", 30522),
+            "activation": values.choice("hidden_act", POST_NORM_ACTIVATIONS, "gelu"),
             "positions": "learned",
             "embed_norm": True,
-            "norm_eps": number(config, "layer_norm_eps", default=1e-12, most=1.0),
-            "dropout": dropout_of(config, "hidden_dropout_prob"),
+            "norm_eps": values.number("layer_norm_eps", 1e-12, most=1.0),
+            "dropout": values.dropout("hidden_dropout_prob"),
             "initialisation": "gpt2",
         }
+        task = self.tasks[architecture]
         ignored = ("bert.embeddings.position_ids", "embeddings.position_ids")
-        reading = Reading(self.tasks[architecture], settings, ignored=ignored)
-        if reading.task == MASKED:
-            return _masked(reading, truth(config, "tie_word_embeddings", default=True))
-        if reading.task == VECTORS:
-            pooler = ("pooler.", "bert.pooler.", "cls.")
+        if task == MASKED:
+            tied = values.boolean("tie_word_embeddings", True)
+            repeated = {BIAS_OF_ITS_OWN: BIAS, "cls.predictions.decoder.weight": f"bert.{WORDS}"}
+            return ParsedConfig(
+                task,
+                {**body, "tied": tied, "head_transform": True, "head_bias": True},
+                ignored=(*ignored, "bert.pooler.", "pooler.", "cls.seq_relationship."),
+                repeated=repeated if tied else {},
+            )
+        if task == VECTORS:
             note = "its pooler is left out: the vector of a text is the mean of its tokens', or what modules.json says"
-            settings |= {"pool": "mean", "unit": False}
-            return replace(reading, settings=settings, ignored=(*ignored, *pooler), notes={"*pooler.*": note})
-        found = read_labels(config, "BERT")
-        settings |= {
+            return ParsedConfig(
+                task,
+                {**body, "pool": "mean", "unit": False},
+                ignored=(*ignored, "pooler.", "bert.pooler.", "cls."),
+                notes={"*pooler.*": note},
+            )
+        head = {
             "pool": "first",
             "head_layers": 1,
             "head_hidden": width,
@@ -125,48 +134,42 @@ class Bert(Architecture):
             "head_bias": True,
             "word_dropout": 0.0,
         }
-        return replace(
-            reading,
-            task=found.task,
-            settings=settings,
-            labels=found.labels,
-            loss=found.loss,
-            ignored=(*ignored, "cls."),
-        )
+        return with_labels(ParsedConfig(task, {**body, **head}, ignored=(*ignored, "cls.")), values)
 
-    def matches(self, model: ModelSettings, task: str, architecture: str) -> list[Match]:
-        body = "" if architecture == "BertModel" else self.base
-        words = f"{body}embeddings.word_embeddings.weight"
-        found = [
+    def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
+        task = self.tasks[architecture]
+        body = "" if task == VECTORS else self.base
+        table = same("embed.table.weight", f"{body}{WORDS}")
+        matches = [
             _positions(f"{body}embeddings"),
             *linear("encoder.embed_norm", f"{body}embeddings.LayerNorm", bias=True),
         ]
         for layer in range(model.layers):
-            found += maps(f"encoder.blocks.{layer}", f"{body}encoder.layer.{layer}", PARTS)
+            matches += linears(f"encoder.blocks.{layer}", f"{body}encoder.layer.{layer}", PARTS)
         if task == VECTORS:
-            return [same("embed.table.weight", words), *found]
-        if task in LABELLING:
-            pooler = linear("head.hidden.0", "bert.pooler.dense", bias=True)
-            return [same("embed.table.weight", words), *found, *pooler, *linear("head.output", "classifier", bias=True)]
+            return [table, *matches]
+        if task == CLASSIFICATION:
+            return [
+                table,
+                *matches,
+                *linear("head.hidden.0", "bert.pooler.dense", bias=True),
+                *linear("head.output", "classifier", bias=True),
+            ]
         head = "cls.predictions"
-        found += maps("transform", f"{head}.transform", {"map": "dense", "norm": "LayerNorm"})
-        biases: tuple[str, ...] = (BIAS,)
-        if not model.tied:
-            found.append(same("head.weight", f"{head}.decoder.weight"))
+        matches += linears("transform", f"{head}.transform", {"map": "dense", "norm": "LayerNorm"})
+        if model.tied:
+            biases: tuple[str, ...] = (BIAS,)
+        else:
             biases = (BIAS_OF_ITS_OWN, BIAS)
-        if model.head_bias:
-            return [same("embed.table.weight", words), _bias(biases), *found]
-        return [_without_bias(words, biases), *found]
+            matches.append(same("head.weight", f"{head}.decoder.weight"))
+        return [*([table, _bias(biases)] if model.head_bias else [_without_bias(f"{body}{WORDS}", biases)]), *matches]
 
-    def write(self, config: Config, vocab: int) -> tuple[str, dict[str, Any]]:
-        model, task = config.model, CLASSIFICATION if config.task in LABELLING else config.task
-        if task not in HEADS:
-            raise Unsupported(f"BERT does not learn {config.task}")
-        must_be_like(config, {**BODY, **HEADS[task]}, "BERT")
+    def write(self, config: Config, vocab: int) -> dict[str, Any]:
+        model, task = config.model, head_task(config.task)
+        require_plain_heads(config, {**OURS, **HEADS[task]}, self.name)
         if task == CLASSIFICATION and model.head_hidden != model.width:
             raise Unsupported(f"BERT has no model.head_hidden {model.head_hidden}: only model.width {model.width}")
-        name = {MASKED: "BertForMaskedLM", VECTORS: "BertModel"}.get(task, "BertForSequenceClassification")
-        return name, {
+        return {
             "vocab_size": model.vocab or vocab,
             "max_position_embeddings": model.context,
             "type_vocab_size": TEXTS,
@@ -186,59 +189,43 @@ class Bert(Architecture):
         """Files of a body alone leave its name away; the oldest ones call the two numbers of a norm gamma and beta."""
         names = [name, *super().aliases(name)]
         if ".LayerNorm." in name:
-            names += [one.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta") for one in names]
+            names += [alias.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta") for alias in names]
         return [*names[1:], *([BIAS] if name == BIAS_OF_ITS_OWN else [])]
 
-    def beside(self, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    def folder_settings(self, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         return sentence_settings(folder) if config.get("architectures") == ["BertModel"] else {}
 
-    def files(self, config: Config) -> dict[str, Any]:
+    def extra_files(self, config: Config) -> dict[str, Any]:
         return sentence_files(config.model) if config.task == VECTORS else {}
-
-
-def _masked(reading: Reading, tied: bool) -> Reading:
-    repeated = {BIAS_OF_ITS_OWN: BIAS, "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight"}
-    return replace(
-        reading,
-        settings={**reading.settings, "tied": tied, "head_transform": True, "head_bias": True},
-        ignored=(*reading.ignored, "bert.pooler.", "pooler.", "cls.seq_relationship."),
-        repeated=repeated if tied else {},
-    )
 
 
 def _positions(theirs: str) -> Match:
     """Positions, with the vector of a first text in each of them."""
-
-    def to_ours(tensors: Several) -> Several:
-        positions, texts = tensors
-        return [positions + texts[0]]
-
-    def to_theirs(tensors: Several) -> Several:
-        (positions,) = tensors
-        return [positions, positions.new_zeros(TEXTS, positions.shape[1])]
-
     texts = f"{theirs}.token_type_embeddings.weight"
-    names = (f"{theirs}.position_embeddings.weight", texts)
-    return Match(("encoder.positions.table.weight",), names, to_ours, to_theirs, any_rows=(texts,))
+    return Match(
+        ("encoder.positions.table.weight",),
+        (f"{theirs}.position_embeddings.weight", texts),
+        lambda tensors: [tensors[0] + tensors[1][0]],
+        lambda tensors: [tensors[0], tensors[0].new_zeros(TEXTS, tensors[0].shape[1])],
+        any_rows=(texts,),
+    )
 
 
 def _bias(theirs: tuple[str, ...]) -> Match:
     """The first of theirs is what is added; the other, where there is one, is only there."""
+    return Match(
+        ("head.bias",),
+        theirs,
+        lambda tensors: tensors[:1],
+        lambda tensors: [tensors[0]] * len(theirs),
+        optional=theirs[1:],
+    )
 
-    def to_theirs(tensors: Several) -> Several:
-        return [tensors[0]] * len(theirs)
 
-    return Match(("head.bias",), theirs, _first, to_theirs, absent=theirs[1:])
-
-
-def _without_bias(words: str, theirs: tuple[str, ...]) -> Match:
+def _without_bias(table: str, biases: tuple[str, ...]) -> Match:
     """Their head always has a bias; ours without one is theirs with zeros."""
 
-    def to_theirs(tensors: Several) -> Several:
-        return [tensors[0], *[tensors[0].new_zeros(len(tensors[0]))] * len(theirs)]
+    def to_theirs(tensors: Tensors) -> Tensors:
+        return [tensors[0], *[tensors[0].new_zeros(len(tensors[0]))] * len(biases)]
 
-    return Match(("embed.table.weight",), (words, *theirs), _first, to_theirs)
-
-
-def _first(tensors: Several) -> Several:
-    return tensors[:1]
+    return Match(("embed.table.weight",), (table, *biases), lambda tensors: tensors[:1], to_theirs)

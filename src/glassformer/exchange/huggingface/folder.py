@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.exchange.external_model import Found, Weights
+from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.huggingface.architecture import Unsupported, short
 from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.exchange.tokens.files import TokenFiles
@@ -44,7 +44,7 @@ class FolderWeights(Weights):
                 raise DataError(f"{paths[0].parent / INDEX} says that {name} is in {owner}, but it is not")
 
     def read(self, name: str) -> Tensor:
-        kind = self._files[name].get_slice(name).get_dtype()
+        kind = self.kind_of(name)
         if kind not in FLOATS:
             raise Unsupported(
                 f"{self._where[name]}: {name} is of {kind}, and only plain numbers are read: F32, F16, BF16"
@@ -55,15 +55,12 @@ class FolderWeights(Weights):
             raise DataError(f"{self._where[name]} is damaged at {name}: {_line(error)}") from None
         return weight.to(torch.float32)
 
-    @property
-    def kind(self) -> str:
-        """The numbers that most of it is written in."""
-        kinds = [self._files[name].get_slice(name).get_dtype() for name in self.shapes]
-        return max(sorted(set(kinds)), key=kinds.count) if kinds else ""
+    def kind_of(self, name: str) -> str:
+        return str(self._files[name].get_slice(name).get_dtype())
 
 
-def read_folder(folder: Path, name: str | None = None) -> Found:
-    """What lies there. `name` is what errors and cards call it."""
+def read_folder(folder: Path, name: str | None = None) -> ExternalModel:
+    """The model in a folder. `name` is what errors and cards call it."""
     files = TokenFiles(folder)
     config = files.json(CONFIG)
     if config is None:
@@ -72,18 +69,13 @@ def read_folder(folder: Path, name: str | None = None) -> Found:
         raise Unsupported(f"{folder} brings program code of its own (auto_map), and none is ever run from a model")
     architecture, _ = architecture_of(config, name or str(folder))
     weights = _weights(folder, files)
-    tokens = read_tokens(folder, config)
-    return Found(
-        name or str(folder),
-        "huggingface",
-        config,
-        weights,
-        tokens.tokenizer,
-        tokens.target_tokenizer,
-        tokens.chat_template,
-        architecture.beside(folder, config),
-        tokens.files,
-        tokens.specials,
+    return ExternalModel(
+        name=name or str(folder),
+        format="huggingface",
+        config=config,
+        weights=weights,
+        tokens=read_tokens(folder, config),
+        settings=architecture.folder_settings(folder, config),
     )
 
 

@@ -1,12 +1,12 @@
 """Which weights of ours are which of theirs: one list, read both ways."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-Several = Sequence[Tensor]
+Tensors = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
@@ -15,35 +15,34 @@ class Match:
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
-    to_ours: Callable[[Several], Several]
-    to_theirs: Callable[[Several], Several]
-    """Also given tensors without numbers (`meta`): what shapes theirs must have follows from ours."""
+    to_ours: Callable[[Tensors], Tensors]
+    to_theirs: Callable[[Tensors], Tensors]
+    """The way out, also for tensors without numbers (`meta`): what shapes theirs must have follows from ours."""
     any_rows: tuple[str, ...] = ()
-    """Of theirs, those whose number of rows is theirs to choose."""
-    absent: tuple[str, ...] = ()
-    """Of theirs, those that a file may lack: then they are zeros."""
+    """Names of theirs whose number of rows is theirs to choose."""
+    optional: tuple[str, ...] = ()
+    """Names of theirs that a file may lack: then they are zeros."""
 
 
 def same(ours: str, theirs: str) -> Match:
-    return Match((ours,), (theirs,), _as_it_is, _as_it_is)
+    return Match((ours,), (theirs,), lambda tensors: tensors, lambda tensors: tensors)
 
 
-def turned(ours: str, theirs: str) -> Match:
-    """Theirs is the transpose of ours."""
-    return Match((ours,), (theirs,), _transposed, _transposed)
+def transposed(ours: str, theirs: str) -> Match:
+    return Match((ours,), (theirs,), lambda tensors: [tensors[0].T], lambda tensors: [tensors[0].T])
 
 
-def joined(ours: Sequence[str], theirs: str, sizes: Sequence[int], *, turn: bool = False) -> Match:
-    """Several of ours, of so many rows each, are one of theirs, end to end; `turn`: transposed after that."""
+def concatenated(ours: Sequence[str], theirs: str, sizes: Sequence[int], *, transpose: bool = False) -> Match:
+    """Several of ours, of so many rows each, are one of theirs, end to end; or the transpose of that."""
 
-    def apart(whole: Several) -> Several:
-        return torch.split(whole[0].T if turn and whole[0].dim() == 2 else whole[0], list(sizes))
+    def split(whole: Tensors) -> Tensors:
+        return torch.split(whole[0].T if transpose else whole[0], list(sizes))
 
-    def together(parts: Several) -> Several:
+    def join(parts: Tensors) -> Tensors:
         whole = torch.cat(list(parts))
-        return [whole.T if turn and whole.dim() == 2 else whole]
+        return [whole.T if transpose else whole]
 
-    return Match(tuple(ours), (theirs,), apart, together)
+    return Match(tuple(ours), (theirs,), split, join)
 
 
 def linear(ours: str, theirs: str, *, bias: bool) -> list[Match]:
@@ -51,9 +50,6 @@ def linear(ours: str, theirs: str, *, bias: bool) -> list[Match]:
     return [same(f"{ours}.{part}", f"{theirs}.{part}") for part in ("weight", "bias")[: 1 + bias]]
 
 
-def _as_it_is(tensors: Several) -> Several:
-    return tensors
-
-
-def _transposed(tensors: Several) -> Several:
-    return [tensor.T for tensor in tensors]
+def linears(ours: str, theirs: str, names: Mapping[str, str], *, bias: bool = True) -> list[Match]:
+    """Several linear maps or norms; `names`: ours → theirs."""
+    return [match for part, name in names.items() for match in linear(f"{ours}.{part}", f"{theirs}.{name}", bias=bias)]

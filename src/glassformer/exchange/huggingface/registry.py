@@ -1,9 +1,8 @@
 """The architectures that can come in and go out, by their `model_type`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from glassformer.config.presets import CLASSIFICATION, LABELLING
 from glassformer.config.resolve import Config
 from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, short
 from glassformer.exchange.huggingface.bart import Bart
@@ -17,31 +16,40 @@ ARCHITECTURES: dict[str, Architecture] = {
 }
 
 
+class TheirConfig(NamedTuple):
+    """A run of ours as an architecture of theirs."""
+
+    architecture: Architecture
+    name: str
+    """The class, as `architectures` in config.json names it."""
+    values: dict[str, Any]
+    """The rest of config.json."""
+
+
 def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architecture, str]:
     """The family that a config.json names, and the class."""
-    named = config.get("architectures")
-    name = named[0] if isinstance(named, list) and named else None
+    names = config.get("architectures")
+    name = names[0] if isinstance(names, list) and names else None
     for each in ARCHITECTURES.values():
         if isinstance(name, str) and name in each.tasks:
             return each, name
-    able = ", ".join(one for each in ARCHITECTURES.values() for one in each.tasks)
+    able = ", ".join(known for each in ARCHITECTURES.values() for known in each.tasks)
     if name is None:
         raise Unsupported(
-            f"{source}: architectures in config.json is {short(named)}, but must be a list with one of {able}"
+            f"{source}: architectures in config.json is {short(names)}, but must be a list with one of {able}"
         )
-    what = short(name)
-    raise Unsupported(f"{source} is a {what}, which cannot be imported; these can: {able}")
+    raise Unsupported(f"{source} is a {short(name)}, which cannot be imported; these can: {able}")
 
 
-def written(config: Config, vocab: int) -> tuple[Architecture, str, dict[str, Any]]:
-    """The architecture that is as this run is, its class, and config.json; or why the nearest one is not."""
+def their_config(config: Config, vocab: int) -> TheirConfig:
+    """A run as the architecture that is as it is; or why the nearest one is not."""
     nearest: Unsupported | None = None
-    task = CLASSIFICATION if config.task in LABELLING else config.task
     for each in ARCHITECTURES.values():
-        if task not in each.tasks.values():
+        name = each.name_for(config.task)
+        if name is None:
             continue
         try:
-            return each, *each.write(config, vocab)
+            return TheirConfig(each, name, each.write(config, vocab))
         except Unsupported as error:
             nearest = error if nearest is None or error.differences < nearest.differences else nearest
     assert nearest is not None

@@ -24,7 +24,7 @@ def sentence_settings(folder: Path) -> dict[str, Any]:
         return {}
     try:
         modules = json.loads(text)
-        kinds, paths = ([str(one[key]) for one in modules] for key in ("type", "path"))
+        kinds, paths = ([str(module[key]) for module in modules] for key in ("type", "path"))
     except (ValueError, RecursionError, TypeError, KeyError):
         raise DataError(
             f"{folder / MODULES} is damaged: it holds no list of modules, each with type and path"
@@ -33,22 +33,22 @@ def sentence_settings(folder: Path) -> dict[str, Any]:
     if names not in (KINDS, KINDS[:2]):
         odd = next((name for name in names if name not in KINDS), ", ".join(names))
         raise Unsupported(f"{folder / MODULES}: {short(odd)} is not supported: only {', '.join(KINDS)}, in this order")
-    said = files.json(f"{paths[1]}/config.json")
-    if said is None:
+    pooling = files.json(f"{paths[1]}/config.json")
+    if pooling is None:
         raise DataError(f"{folder / MODULES} names a Pooling module, but {short(paths[1])} holds no config.json")
-    return {"model.pool": _pool(said, folder / paths[1] / "config.json"), "model.unit": len(names) == len(KINDS)}
+    return {"model.pool": _pool(pooling, folder / paths[1] / "config.json"), "model.unit": len(names) == len(KINDS)}
 
 
-def _pool(said: dict[str, Any], source: Path) -> str:
+def _pool(pooling: dict[str, Any], source: Path) -> str:
     """The one way of pooling, which files say as a name, or as the one truth among many."""
     start, end = "pooling_mode_", "_tokens"
     chosen = [
         key.removeprefix(start).removesuffix(end).removesuffix("_token")
-        for key, value in said.items()
+        for key, value in pooling.items()
         if value is True and key.startswith(start)
     ]
-    if isinstance(said.get("pooling_mode"), str):
-        chosen = [said["pooling_mode"]]
+    if isinstance(pooling.get("pooling_mode"), str):
+        chosen = [pooling["pooling_mode"]]
     if len(chosen) != 1 or chosen[0] not in POOLS:
         what = " and ".join(map(short, chosen)) or "nothing"
         raise Unsupported(f"{source}: pooling by {what} is not supported: only by one of {', '.join(POOLS)}")
@@ -56,7 +56,7 @@ def _pool(said: dict[str, Any], source: Path) -> str:
 
 
 def sentence_files(model: ModelSettings) -> dict[str, Any]:
-    """The same as files, by their names: what is in each, as JSON."""
+    """The files that say how a run of ours pools: by their names, what is in each as JSON."""
     theirs = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "lasttoken": "lasttoken"}
     kinds = KINDS if model.unit else KINDS[:2]
     paths = ["" if number == 0 else f"{number}_{kind}" for number, kind in enumerate(kinds)]

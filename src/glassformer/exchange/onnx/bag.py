@@ -10,7 +10,7 @@ from glassformer.bricks.spelled import SPREAD, mixed
 
 
 class WrittenOutBag(BagOfWords):
-    """The same table. A text may be shorter than the longest run: behind it stands padding, so that every run fits."""
+    """The bag. A text may be shorter than the longest run: behind it stands padding, so that every run fits."""
 
     def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
         real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
@@ -58,7 +58,7 @@ class WrittenOutBag(BagOfWords):
 
 
 def _runs(values: Tensor, length: int) -> list[Tensor]:
-    """For each place of a run of so many, the values that stand there, one for each run; beyond the end, zeros."""
+    """The values at each place of a run of so many, one for each run; beyond the end, zeros."""
     wide = F.pad(values, (0, length - 1))
     return [wide[:, place : place + values.shape[1]] for place in range(length)]
 

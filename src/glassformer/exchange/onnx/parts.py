@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
 from glassformer.config.errors import Misuse
-from glassformer.exchange.onnx.graph import BATCH, LENGTH, SOURCE, Graph, Port, Session
+from glassformer.exchange.comparison import BATCH, LENGTH, SOURCE, Port, ports_of, translator_ports
+from glassformer.exchange.onnx.graph import Graph, Session
 from glassformer.models.reader import TextReader
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
@@ -17,43 +18,30 @@ from glassformer.tasks.answers import Answers, Scale
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"
 
 
-class Scoring(nn.Module):
-    """A language model, or one that gives vectors: tokens and mask in, what it says out."""
+class ModelGraph(nn.Module):
+    """A whole model: its scores or vectors; and what scores mean, as probabilities or in the unit of the data."""
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.model(*inputs)
-
-
-class Answering(nn.Module):
-    """A reader, with what its scores mean: probabilities, or the number in the unit of the data."""
-
-    def __init__(self, model: nn.Module, shape: Shape, answers: Answers) -> None:
+    def __init__(self, model: nn.Module, shape: Shape, answers: Answers | None) -> None:
         super().__init__()
         self.model = model
         self.answers = answers
-        words = 2 if shape.vocab else 0
-        self.lacking = {}
+        text_inputs = 2 if shape.vocab else 0
+        columns = {text_inputs: (torch.float32, shape.numbers), text_inputs + 1: (torch.int64, shape.categories)}
+        self.empty = {place: kind for place, (kind, some) in columns.items() if shape.columns and not some}
         """Places of tensors that this model has no columns for: it is called with empty ones."""
-        if shape.columns and not shape.numbers:
-            self.lacking[words] = torch.float32
-        if shape.columns and not shape.categories:
-            self.lacking[words + 1] = torch.int64
 
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        given = list(inputs)
-        for place, kind in self.lacking.items():
-            given.insert(place, inputs[0].new_zeros(inputs[0].shape[0], 0, dtype=kind))
-        scores = self.model(*given)
-        if isinstance(self.answers, Scale):
-            return scores, self.answers.values(scores)
-        return scores, self.answers.probabilities(scores)
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        tensors = list(inputs)
+        for place, kind in self.empty.items():
+            tensors.insert(place, inputs[0].new_zeros(inputs[0].shape[0], 0, dtype=kind))
+        scores: Tensor = self.model(*tensors)
+        if self.answers is None:
+            return scores
+        meaning = self.answers.values if isinstance(self.answers, Scale) else self.answers.probabilities
+        return scores, meaning(scores)
 
 
-class Remembering(nn.Module):
+class EncoderGraph(nn.Module):
     """The half of a translator that reads."""
 
     def __init__(self, model: Seq2Seq) -> None:
@@ -65,8 +53,8 @@ class Remembering(nn.Module):
         return self.encoder(self.embed(source), mask)
 
 
-class Writing(nn.Module):
-    """The half that writes. What follows a token never matters, so that its padding needs no mask."""
+class DecoderGraph(nn.Module):
+    """The half of a translator that writes. What follows a token never matters, so that its padding needs no mask."""
 
     def __init__(self, model: Seq2Seq) -> None:
         super().__init__()
@@ -81,80 +69,56 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
     if isinstance(model, Seq2Seq | TokenModel):
         rows = model.head.out_features  # a table may have more rows than there are tokens
     if isinstance(model, Seq2Seq):
-        source = Port("source", (BATCH, SOURCE), below=(shape.vocab,))
-        source_mask = Port("source_mask", (BATCH, SOURCE), torch.bool)
-        target = Port("target", (BATCH, LENGTH), below=(target_vocab,))
+        source, source_mask, target = translator_ports(shape.vocab, target_vocab)
         memory = Port("memory", (BATCH, SOURCE, model.encoder.width), torch.float32)
         reads = "what the decoder looks at: a vector for each token of the source"
         writes = f"{BATCH} × {LENGTH} × {rows}: scores for the next token after each token of the target"
         return [
-            Graph(ENCODER, Remembering(model), (source, source_mask), {"memory": reads}),
-            Graph(DECODER, Writing(model), (target, memory, source_mask), {"logits": writes}),
+            Graph(ENCODER, EncoderGraph(model), (source, source_mask), {"memory": reads}),
+            Graph(DECODER, DecoderGraph(model), (target, memory, source_mask), {"logits": writes}),
         ]
     if isinstance(model, TokenModel):
-        scores = f"{BATCH} × {LENGTH} × {rows}: scores of every token of the vocabulary, at each place"
-        return [Graph(MODEL, Scoring(model), ports_of(shape), {"logits": scores})]
-    if answers is None:
+        outputs = {"logits": f"{BATCH} × {LENGTH} × {rows}: scores of every token of the vocabulary, at each place"}
+    elif answers is None:
         assert isinstance(model, TextReader)
-        vectors = f"{BATCH} × {model.encoder.width}: a vector for each text"
-        return [Graph(MODEL, Scoring(model), ports_of(shape), {"vectors": vectors})]
-    if isinstance(answers, Scale):
-        meaning = {"values": f"{BATCH}: the numbers in the unit of the data, scores · spread + mean"}
+        outputs = {"vectors": f"{BATCH} × {model.encoder.width}: a vector for each text"}
+    elif isinstance(answers, Scale):
+        outputs = {
+            "scores": f"{BATCH} × 1: in spreads from the mean",
+            "values": f"{BATCH}: the numbers in the unit of the data, scores · spread + mean",
+        }
     else:
-        meaning = {"probabilities": f"{BATCH} × {len(answers.names)}: in the order of labels.json"}
-    outputs = {"scores": f"{BATCH} × {answers.outputs}: before softmax or sigmoid", **meaning}
-    if isinstance(answers, Scale):
-        outputs["scores"] = f"{BATCH} × 1: in spreads from the mean"
-    return [Graph(MODEL, Answering(model, shape, answers), ports_of(shape), outputs)]
+        outputs = {
+            "scores": f"{BATCH} × {answers.outputs}: before softmax or sigmoid",
+            "probabilities": f"{BATCH} × {len(answers.names)}: in the order of labels.json",
+        }
+    return [Graph(MODEL, ModelGraph(model, shape, answers), ports_of(shape), outputs)]
 
 
-def ports_of(shape: Shape) -> tuple[Port, ...]:
-    """What a model of such examples is called with; what has no columns is left out."""
-    ports = []
-    if shape.vocab:
-        ports += [
-            Port("tokens", (BATCH, LENGTH), below=(shape.vocab,)),
-            Port("mask", (BATCH, LENGTH), torch.bool),
-        ]
-    if shape.numbers:
-        ports.append(Port("numbers", (BATCH, shape.numbers), torch.float32))
-    if shape.categories:
-        ports.append(Port("categories", (BATCH, len(shape.categories)), below=shape.categories))
-    if shape.image is not None:
-        ports.append(Port("pixels", (BATCH, *shape.image), torch.float32))
-    return tuple(ports)
-
-
-class Exported(nn.Module):
+class OnnxModel(nn.Module):
     """The graphs of a folder, called as the model was that they were made of."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         names = [MODEL] if (folder / MODEL).is_file() else [ENCODER, DECODER]
-        if not is_exported(folder):
+        if not is_onnx(folder):
             raise Misuse(f"{folder} holds no exported model: there is neither {MODEL} nor {ENCODER} and {DECODER}")
         self.sessions = [Session(folder / name) for name in names]
 
     def forward(self, *inputs: Tensor | None) -> Tensor:
         """Scores, as the model gives them; a mask that is None hides nothing."""
-        there = [
-            torch.ones_like(_there(inputs[place - 1]), dtype=torch.bool) if one is None else one
-            for place, one in enumerate(inputs)
-        ]
+        tensors: list[Tensor] = []
+        for tensor in inputs:
+            tensors.append(torch.ones_like(tensors[-1], dtype=torch.bool) if tensor is None else tensor)
         if len(self.sessions) == 1:
             (session,) = self.sessions
-            filled = [one for one in there if one.shape[-1]]
+            filled = [tensor for tensor in tensors if tensor.shape[-1]]
             return session(**dict(zip(session.inputs, filled, strict=True)))[0]
-        reads, writes = self.sessions
-        source, mask, target = there[:3]
-        (memory,) = reads(source=source, source_mask=mask)
-        return writes(target=target, memory=memory, source_mask=mask)[0]
+        encoder, decoder = self.sessions
+        source, mask, target = tensors[:3]
+        (memory,) = encoder(source=source, source_mask=mask)
+        return decoder(target=target, memory=memory, source_mask=mask)[0]
 
 
-def _there(tensor: Tensor | None) -> Tensor:
-    assert tensor is not None
-    return tensor
-
-
-def is_exported(folder: Path) -> bool:
+def is_onnx(folder: Path) -> bool:
     return (folder / MODEL).is_file() or all((folder / name).is_file() for name in (ENCODER, DECODER))

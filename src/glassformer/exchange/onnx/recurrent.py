@@ -15,24 +15,24 @@ from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 Parts = tuple[Tensor, ...]
 
 
-def scanned(
+def scan_tokens(
     step: Callable[[Parts, Parts], tuple[Parts, Tensor]], first: Parts, inputs: Parts, *, backwards: bool = False
 ) -> Float[Tensor, "B T d"]:
     """`step` from state and inputs of a token to the next state and an output, for all tokens; inputs are B×T×…."""
     from torch._higher_order_ops.scan import scan  # a loop of the graph, of any number of steps
 
-    def counted(state: Any, now: Any) -> Any:
+    def apart(state: Any, now: Any) -> Any:
         after, out = step(tuple(state), tuple(now))
         return after, out.clone()  # what goes on and what comes out may not be one tensor
 
     begin = tuple(part.clone(memory_format=torch.contiguous_format) for part in first)  # laid out as what follows is
     along = tuple(part.transpose(0, 1) for part in inputs)
-    found: Tensor = scan(counted, begin, along, reverse=backwards)[1]
-    return found.transpose(0, 1)
+    outputs: Tensor = scan(apart, begin, along, reverse=backwards)[1]
+    return outputs.transpose(0, 1)
 
 
 class ScannedRecurrent(Recurrent):
-    """The same weights; padding is passed over step by step instead of being taken out first."""
+    """The layers with the same weights; padding is passed over step by step instead of being taken out first."""
 
     def forward(
         self, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None = None
@@ -51,20 +51,20 @@ class ScannedRecurrent(Recurrent):
 
 
 def _one_way(step: Step, x: Tensor, first: Hidden, mask: Tensor | None, *, backwards: bool) -> Tensor:
-    def one(state: Parts, now: Parts) -> tuple[Parts, Tensor]:
+    def step_token(state: Parts, now: Parts) -> tuple[Parts, Tensor]:
         after, _ = step(now[0], state)
         if mask is not None:  # padding is not read
             after = tuple(torch.where(now[1], new, old) for new, old in zip(after, state, strict=True))
         return after, after[0]
 
     if mask is None:
-        return scanned(one, first, (x,), backwards=backwards)
+        return scan_tokens(step_token, first, (x,), backwards=backwards)
     real = mask.unsqueeze(-1)
-    return scanned(one, first, (x, real), backwards=backwards) * real
+    return scan_tokens(step_token, first, (x, real), backwards=backwards) * real
 
 
 class ScannedDecoder(RecurrentDecoder):
-    """The same weights; with input feeding, looking at the memory stands inside the loop."""
+    """The decoder with the same weights; with input feeding, looking at the memory stands inside the loop."""
 
     def forward(
         self,
@@ -84,7 +84,7 @@ class ScannedDecoder(RecurrentDecoder):
         cell, kinds = self.layers.cell, len(hidden)
         steps = [step_of(cell, layer, 0) for layer in range(cell.num_layers)]
 
-        def one(before: Parts, now: Parts) -> tuple[Parts, Tensor]:
+        def step_token(before: Parts, now: Parts) -> tuple[Parts, Tensor]:
             # the memory goes round with the state: seen from outside, a loop takes its size for a fixed one
             *hidden, fed, states, real, keys = before
             h = torch.cat([now[0], fed], -1)
@@ -97,7 +97,7 @@ class ScannedDecoder(RecurrentDecoder):
             return (*after, out, states.clone(), real.clone(), keys.clone()), out
 
         first = [part[layer] for layer in range(cell.num_layers) for part in hidden]
-        return scanned(one, (*first, torch.zeros_like(first[0]), states, real, keys), (x,))
+        return scan_tokens(step_token, (*first, torch.zeros_like(first[0]), states, real, keys), (x,))
 
     def _join(self, h: Tensor, states: Tensor, real: Tensor, keys: Tensor) -> Float[Tensor, "B T d"]:
         """The output after each state, joined with what it finds in the memory."""

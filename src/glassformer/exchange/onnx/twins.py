@@ -1,7 +1,6 @@
 """Models as a graph can hold them: the same weights, and another way to compute where ours has no operator there."""
 
 import copy
-from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,10 +12,9 @@ from glassformer.bricks.norm import BatchNorm
 from glassformer.bricks.positions import Rotation
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.exchange.exporting import Module, tensors_of
 from glassformer.exchange.onnx.bag import WrittenOutBag
 from glassformer.exchange.onnx.recurrent import ScannedDecoder, ScannedRecurrent
-
-Module = TypeVar("Module", bound=nn.Module)
 
 
 class WrittenOutAttention(Attention):
@@ -49,7 +47,7 @@ class WrittenOutAttention(Attention):
 
 
 class EveryBatchNorm(BatchNorm):
-    """In use every token is normalised by itself, so that padding need not be taken out first."""
+    """The norm in use: every token is normalised by itself, so that padding need not be taken out first."""
 
     def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
         out: Tensor = self.norm(x.transpose(1, 2)).transpose(1, 2)
@@ -65,21 +63,10 @@ TWINS: dict[type[nn.Module], type[nn.Module]] = {
 }
 
 
-def in_use(model: Module) -> Module:
-    """A copy in single precision on the CPU, in use rather than in training; weights that are so already are shared."""
-    plain = all(held.device.type == "cpu" and held.dtype in (torch.float32, torch.int64) for held in _held(model))
-    memo = {id(held): held for held in _held(model)} if plain else {}
-    return copy.deepcopy(model, memo).cpu().float().eval()
-
-
 def twin_of(model: Module) -> Module:
-    """A copy that computes the same with what a graph has; it shares the weights of a model `in_use`."""
-    twin = copy.deepcopy(model, {id(held): held for held in _held(model)})
+    """A copy that computes the same with what a graph has; it shares the weights."""
+    twin = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors_of(model)})
     for module in twin.modules():
         if type(module) in TWINS:
             module.__class__ = TWINS[type(module)]
     return twin
-
-
-def _held(model: nn.Module) -> list[Tensor]:
-    return [*model.parameters(), *model.buffers()]

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,67 +9,66 @@ import tokenizers
 
 from glassformer.config.presets import LANGUAGE_MODEL, TRANSLATION
 from glassformer.config.resolve import Config
+from glassformer.exchange.exporting import ExportedRun
 from glassformer.runs.files import write_json, write_text
-from glassformer.text.outside import steps
+from glassformer.text.external_pipeline import steps
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
 PROBE = "a"
 FEW = 1000
-"""So many ids may be named that are never written."""
+"""The number of ids, at most, that are named as never written."""
 
 
 def token_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
     """What config.json says of special tokens."""
     roles = tokenizer.roles
-    said: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "bos_token_id": _first(roles),
         "eos_token_id": list(roles.ends) if roles.stops else roles.end,
         "pad_token_id": roles.pad,
     }
     if config.task == TRANSLATION:
-        said |= {
+        settings |= {
             "decoder_start_token_id": roles.opening[0],
             "forced_bos_token_id": roles.opening[1] if len(roles.opening) > 1 else None,
         }
-    return said
+    return settings
 
 
-def generation_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
+def _generation_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
     """How transformers writes with it, where it writes: as greedily as unasked, and what is never written is not."""
     if config.task not in (LANGUAGE_MODEL, TRANSLATION):
         return {}
-    forced = tokenizer.roles.opening[1:] if config.task == TRANSLATION else ()  # which cannot be suppressed too
+    settings = {key: value for key, value in token_settings(tokenizer, config).items() if value is not None}
+    forced: tuple[int, ...] = ()
+    if config.task == TRANSLATION:
+        settings["max_length"] = config.model.context
+        forced = tokenizer.roles.opening[1:]  # which cannot be suppressed too
     never = [id for id in tokenizer.never(config.model.vocab or tokenizer.vocab_size) if id not in forced]
-    said = {key: value for key, value in token_settings(tokenizer, config).items() if value is not None}
-    longest = {"max_length": config.model.context} if config.task == TRANSLATION else {}
-    return {**said, **longest, **({"suppress_tokens": never} if 0 < len(never) <= FEW else {})}
+    return {**settings, **({"suppress_tokens": never} if 0 < len(never) <= FEW else {})}
 
 
-def token_files(
-    tokenizer: Tokenizer,
-    config: Config,
-    place: Path,
-    *,
-    original: Path | None,
-    chat_template: str | None,
-    specials: Mapping[str, str],
-) -> None:
-    """Those that came with an imported model as they came; else tokenizer.json and what it does not say itself.
-
-    `specials`: tokens by the names that the chat template has for them, beside those that have a role.
-    """
-    if original is not None:
-        for file in sorted(original.iterdir()):
+def write_token_files(run: ExportedRun, tokenizer: Tokenizer, place: Path) -> None:
+    """Write what came with an imported model as it came; else tokenizer.json and what it does not say itself."""
+    if run.original is None:
+        _write_own(run, tokenizer, place)
+    else:
+        for file in sorted(run.original.iterdir()):
             shutil.copyfile(file, place / file.name)
         if not (place / "source.spm").exists():
             write_text(place / "tokenizer.json", tokenizer.to_json())
-        return
-    roles = tokenizer.roles
+    generation = place / "generation_config.json"
+    if not generation.exists() and (settings := _generation_settings(tokenizer, run.config)):
+        write_json(generation, settings)
+
+
+def _write_own(run: ExportedRun, tokenizer: Tokenizer, place: Path) -> None:
+    config, roles = run.config, tokenizer.roles
     after = () if config.task == LANGUAGE_MODEL else roles.closing  # what is written goes on
     before = roles.source if config.task == TRANSLATION else roles.opening
     write_text(place / "tokenizer.json", _framing(tokenizer, before, after))
-    named = {
+    ids = {
         "bos_token": _first(roles),
         "eos_token": roles.end,
         "unk_token": roles.unk,
@@ -86,12 +84,12 @@ def token_files(
             "model_input_names": ["input_ids", "attention_mask"],
             "clean_up_tokenization_spaces": False,
             "padding_side": "left" if config.task == LANGUAGE_MODEL else "right",
-            **{key: rust.id_to_token(id) for key, id in named.items() if id is not None},
-            **specials,
+            **{key: rust.id_to_token(id) for key, id in ids.items() if id is not None},
+            **run.specials,
         },
     )
-    if chat_template is not None:
-        write_text(place / "chat_template.jinja", chat_template)
+    if run.chat_template is not None:
+        write_text(place / "chat_template.jinja", run.chat_template)
 
 
 def _first(roles: Roles) -> int | None:

@@ -7,9 +7,9 @@ from typing import Any
 from glassformer.config.errors import DataError
 
 MOST_BYTES = 1 << 28
-"""Of a file about tokens. The largest there are take a tenth of it."""
+"""The size of a file about tokens, at most. The largest there are take a tenth of it."""
 
-KEPT = (
+ORIGINALS = (
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
@@ -47,8 +47,9 @@ class TokenFiles:
             return None
         return path if any(real.is_relative_to(root) for root in self._roots) else None
 
-    def kept(self) -> tuple[Path, ...]:
-        return tuple(path for name in KEPT if (path := self.path(name)) is not None)
+    def originals(self) -> tuple[Path, ...]:
+        """The files that an export gives back as they came."""
+        return tuple(path for name in ORIGINALS if (path := self.path(name)) is not None)
 
     def text(self, name: str) -> str | None:
         path = self.path(name)
@@ -87,13 +88,8 @@ class TokenFiles:
             return None
         wrong = next((token for token, id in value.items() if type(id) is not int or not 0 <= id < len(value)), None)
         if wrong is not None or len(set(value.values())) < len(value) or not value:
-            what = (
-                "it is empty"
-                if not value
-                else f"{wrong!r} has the id {value[wrong]!r}"
-                if wrong is not None
-                else "an id twice"
-            )
+            what = "an id twice" if value else "it is empty"
+            what = what if wrong is None else f"{wrong!r} has the id {value[wrong]!r}"
             raise DataError(f"{self.folder / name} is damaged: it numbers its {len(value)} tokens wrongly ({what})")
         return value
 
@@ -106,6 +102,6 @@ class TokenFiles:
         return value
 
     def lines(self, name: str) -> list[str] | None:
-        """Without their ends. Only a newline ends one: tokens may hold other signs that part lines."""
+        """The lines without their ends. Only a newline ends one: tokens may hold other signs that part lines."""
         text = self.text(name)
         return None if text is None else text.removesuffix("\n").replace("\r\n", "\n").split("\n")

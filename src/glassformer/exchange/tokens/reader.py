@@ -3,17 +3,17 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from glassformer.config.errors import DataError
+from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.pipelines import byte_pairs, marian_pieces, word_pieces
 from glassformer.exchange.tokens.roles import roles_of
-from glassformer.text.outside import steps
+from glassformer.text.external_pipeline import steps
 from glassformer.text.tokenizer import Tokenizer
 
 PARTS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
@@ -24,72 +24,71 @@ _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask":
 _BART = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
 _MARIAN = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 USUAL = {"gpt2": _GPT2, "bert": _BERT, "bart": _BART, "marian": _MARIAN}
-"""By the kind of model: the names where the files say nothing."""
+"""The names where the files say nothing, by the kind of model."""
 
+BERT_KEYS = (
+    ("do_lower_case", "lowercase"),
+    ("tokenize_chinese_chars", "handle_chinese_chars"),
+    ("strip_accents", "strip_accents"),
+)
+"""How BERT folds texts: names in tokenizer_config.json and in tokenizer.json."""
 ID = re.compile("[0-9]{1,9}")
 OTHER_FORMATS = ("tokenizer.model", "sentencepiece.bpe.model", "spiece.model", "tekken.json")
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """What a folder says of its tokens."""
-
-    tokenizer: Tokenizer
-    target_tokenizer: Tokenizer | None
-    """Where targets are cut in another way than sources."""
-    chat_template: str | None
-    specials: dict[str, str]
-    """Special tokens by the names a chat template has for them: `bos_token`, `eos_token` …"""
-    files: tuple[Path, ...]
-    """To be given back, as they came, by an export."""
-
-
-def read_tokens(folder: Path, config: Mapping[str, Any]) -> Tokens:
-    """`config`: what config.json says."""
+def read_tokens(folder: Path, config: Mapping[str, Any]) -> ExternalTokens:
+    """The tokens of a folder. `config`: what its config.json says."""
     files = TokenFiles(folder)
-    said = files.json("tokenizer_config.json") or {}
+    settings = files.json("tokenizer_config.json") or {}
     kind = str(config.get("model_type"))
-    names = _names(said, files.json("special_tokens_map.json") or {}, USUAL.get(kind, {}))
-    source, target = _pipelines(files, kind, said, names)
+    names = _names(settings, files.json("special_tokens_map.json") or {}, USUAL.get(kind, {}))
+    pipelines = _pipelines(files, kind, settings, names)
     generation = files.json("generation_config.json") or {}
-    whole = [_completed(rust, files, said, names) for rust in (source, target) if rust is not None]
-    known = [{part: id for part, name in names.items() if (id := rust.token_to_id(name)) is not None} for rust in whole]
-    made = [
-        Tokenizer(rust, roles_of(rust, ids, config, generation, str(folder)))
-        for rust, ids in zip(whole, known, strict=True)
+    complete = [_complete(rust, files, settings, names) for rust in pipelines]
+    ids = [
+        {part: id for part, name in names.items() if (id := rust.token_to_id(name)) is not None} for rust in complete
     ]
-    specials = {f"{part}_token": names[part] for part in known[0]}
-    return Tokens(made[0], made[1] if target else None, _chat_template(files, said), specials, files.kept())
+    tokenizer, *target = (
+        Tokenizer(rust, roles_of(rust, known, config, generation, str(folder)))
+        for rust, known in zip(complete, ids, strict=True)
+    )
+    return ExternalTokens(
+        tokenizer,
+        target[0] if target else None,
+        _chat_template(files, settings),
+        {f"{part}_token": names[part] for part in ids[0]},
+        files.originals(),
+    )
 
 
-def _names(said: Mapping[str, Any], older: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, str]:
+def _names(settings: Mapping[str, Any], older: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, str]:
     """Special tokens by what they are for."""
-    found = {}
+    names = {}
     for part in PARTS:
-        for where in (said, older):
-            value = where.get(f"{part}_token")
+        for file in (settings, older):
+            value = file.get(f"{part}_token")
             value = value.get("content") if isinstance(value, dict) else value
             if isinstance(value, str) and value:
-                found[part] = value
+                names[part] = value
                 break
         else:
-            if part in usual and f"{part}_token" not in said:
-                found[part] = usual[part]
-    return found
+            if part in usual and f"{part}_token" not in settings:
+                names[part] = usual[part]
+    return names
 
 
 def _pipelines(
-    files: TokenFiles, kind: str, said: Mapping[str, Any], names: Mapping[str, str]
-) -> tuple[tokenizers.Tokenizer, tokenizers.Tokenizer | None]:
-    """That of the texts, or of the sources; and that of the targets, where they have one of their own."""
+    files: TokenFiles, kind: str, settings: Mapping[str, Any], names: Mapping[str, str]
+) -> list[tokenizers.Tokenizer]:
+    """The pipeline of the texts, or of the sources; and the targets', where they have one of their own."""
     if kind == "marian" and (files.path("source.spm") is not None or files.path("tokenizer.json") is None):
-        return marian_pieces(files, said, names)
+        return marian_pieces(files, settings, names)
     if files.path("tokenizer.json") is not None:
-        return _fast(files, said), None
+        return [_fast(files, settings)]
     if kind == "bert" and files.path("vocab.txt") is not None:
-        return word_pieces(files, said, names), None
+        return [word_pieces(files, settings, names)]
     if kind in ("gpt2", "bart") and files.path("vocab.json") is not None and files.path("merges.txt") is not None:
-        return byte_pairs(files, said, names, framed=kind == "bart"), None
+        return [byte_pairs(files, settings, names, framed=kind == "bart")]
     for name in OTHER_FORMATS:
         if files.path(name) is not None:
             raise DataError(
@@ -99,7 +98,7 @@ def _pipelines(
     raise DataError(f"{files.folder} has no tokenizer.json, and no other files with the tokens of a {kind} model")
 
 
-def _fast(files: TokenFiles, said: Mapping[str, Any]) -> tokenizers.Tokenizer:
+def _fast(files: TokenFiles, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
     """`tokenizer.json`, and the few things in which the file beside it is right where the two differ."""
     spec = files.json("tokenizer.json")
     assert spec is not None
@@ -108,22 +107,19 @@ def _fast(files: TokenFiles, said: Mapping[str, Any]) -> tokenizers.Tokenizer:
     spec = json.loads(plain.to_json())
     for step in steps(spec["normalizer"]):
         if step["type"] == "BertNormalizer":
-            for key, name in (("do_lower_case", "lowercase"), ("tokenize_chinese_chars", "handle_chinese_chars")):
-                step[name] = said[key] if isinstance(said.get(key), bool) else step[name]
-            if isinstance(said.get("strip_accents"), bool):
-                step["strip_accents"] = said["strip_accents"]
+            step.update({name: settings[key] for key, name in BERT_KEYS if isinstance(settings.get(key), bool)})
     if spec["model"].get("dropout") is not None:
         spec["model"]["dropout"] = None  # a text is cut in one way
     return tokenizers.Tokenizer.from_str(json.dumps(spec))
 
 
-def _completed(
-    rust: tokenizers.Tokenizer, files: TokenFiles, said: Mapping[str, Any], names: Mapping[str, str]
+def _complete(
+    rust: tokenizers.Tokenizer, files: TokenFiles, settings: Mapping[str, Any], names: Mapping[str, str]
 ) -> tokenizers.Tokenizer:
-    """With the tokens that other files add, and with everything special marked as such."""
+    """A pipeline with the tokens that other files add, and with everything special marked as such."""
     added = dict(files.added())
     special = set(names.values())
-    decoder = said.get("added_tokens_decoder")
+    decoder = settings.get("added_tokens_decoder")
     for id, token in decoder.items() if isinstance(decoder, dict) else ():
         if not isinstance(token, dict) or not isinstance(token.get("content"), str) or not ID.fullmatch(id):
             raise DataError(f"{files.folder / 'tokenizer_config.json'} is damaged: added_tokens_decoder, {id[:40]!r}")
@@ -144,13 +140,13 @@ def _completed(
     return tokenizers.Tokenizer.from_str(json.dumps(spec))
 
 
-def _chat_template(files: TokenFiles, said: Mapping[str, Any]) -> str | None:
-    """A file of its own, or a key; of several by name, the one called default."""
+def _chat_template(files: TokenFiles, settings: Mapping[str, Any]) -> str | None:
+    """The template, in a file of its own or under a key; of several by name, the one called default."""
     text = files.text("chat_template.jinja")
     if text is not None:
         return text
-    value = said.get("chat_template") or (files.json("chat_template.json") or {}).get("chat_template")
+    value = settings.get("chat_template") or (files.json("chat_template.json") or {}).get("chat_template")
     if isinstance(value, list):
-        named = [one for one in value if isinstance(one, dict) and one.get("name") == "default"]
-        value = named[0].get("template") if named else None
+        defaults = [each for each in value if isinstance(each, dict) and each.get("name") == "default"]
+        value = defaults[0].get("template") if defaults else None
     return value if isinstance(value, str) else None

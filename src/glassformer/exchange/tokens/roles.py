@@ -18,14 +18,17 @@ def roles_of(
     generation: Mapping[str, Any],
     name: str,
 ) -> Roles:
-    """`known`: ids by the names of files (`bos`, `cls` …); `config` and `generation`: what the files of these say."""
+    """The roles that files give to tokens.
+
+    `known`: ids by the names of files (`bos`, `cls` …); `config` and `generation`: what the files of these say.
+    """
     rows, ids = config.get("vocab_size"), max(rust.get_vocab().values()) + 1
-    said = _Said(config, generation, min(ids, rows) if type(rows) is int else ids)
-    known = {part: id for part, id in known.items() if id in said}
+    in_files = _FileIds(config, generation, min(ids, rows) if type(rows) is int else ids)
+    known = {part: id for part, id in known.items() if id in in_files}
     before, after = _around(rust, name)
-    ends = said.all("eos_token_id")
+    ends = in_files.all("eos_token_id")
     end = known.get("eos", ends[0] if ends else after[-1] if after else None)
-    pad = known.get("pad", said.one("pad_token_id"))
+    pad = known.get("pad", in_files.first("pad_token_id"))
     bos = known.get("bos", known.get("cls"))
     roles: dict[str, Any] = {
         "pad": pad,
@@ -38,16 +41,16 @@ def roles_of(
         "stops": tuple(id for id in ends if id != end),
     }
     if config.get("is_encoder_decoder") is True or config.get("model_type") in ("bart", "marian"):
-        first = said.one("decoder_start_token_id")
+        first = in_files.first("decoder_start_token_id")
         if first is None or end is None:
             lacking = "decoder_start_token_id" if first is None else "eos_token_id"
             raise DataError(f"{name}: its config.json names no {lacking}, with which what is written begins or ends")
-        forced = said.one("forced_bos_token_id")
+        forced = in_files.first("forced_bos_token_id")
         roles |= {"source": before, "opening": (first, *([] if forced is None else [forced])), "closing": (end,)}
     return Roles(**roles)
 
 
-class _Said:
+class _FileIds:
     """Ids in two files; one that no token has (such as -1) is none."""
 
     def __init__(self, config: Mapping[str, Any], generation: Mapping[str, Any], size: int) -> None:
@@ -58,15 +61,12 @@ class _Said:
         return type(id) is int and 0 <= id < self.size
 
     def all(self, key: str) -> list[int]:
-        """In the order in which they are named first."""
-        found: list[int] = []
-        for file in self.files:
-            value = file.get(key)
-            several: list[Any] = value if isinstance(value, list) else [value]
-            found += [id for id in several if id in self and id not in found]
-        return found
+        """The ids under a key, in the order in which they are named first."""
+        values: list[Any] = [file.get(key) for file in self.files]
+        lists = [value if isinstance(value, list) else [value] for value in values]
+        return list(dict.fromkeys(id for ids in lists for id in ids if id in self))
 
-    def one(self, key: str) -> int | None:
+    def first(self, key: str) -> int | None:
         return next(iter(self.all(key)), None)
 
 

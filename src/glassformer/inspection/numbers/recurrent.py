@@ -1,215 +1,230 @@
-"""One step of a recurrent layer: Elman's, an LSTM's, a GRU's."""
+"""One step of a recurrent layer, Elman's, an LSTM's, a GRU's; and a recurrent decoder, which looks at the source."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.recurrent import Hidden, Recurrent
 from glassformer.config.arrays import Array
-from glassformer.inspection.numbers.writing import (
-    Sheet,
+from glassformer.encoders.recurrent import RecurrentEncoder
+from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.inspection.numbers.steps import Activations, Source, Step, score_panels
+from glassformer.inspection.numbers.terms import (
+    Term,
     Vector,
+    activate,
+    added,
+    affine,
     array,
-    grid,
-    joined,
+    combine,
     linear,
     number,
     products,
-    worked,
+    term,
 )
 from glassformer.rendering.panels import Panel
 
-Matrix = Float[Array, "g d"]
+
+class Gate(NamedTuple):
+    """f(W x + U h + b), its rows of the matrices in the order of the table."""
+
+    symbol: str
+    title: str
+    function: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """What a layer has at one token, before and after it; matrices hold their gates one after the other."""
+class CellStep(NamedTuple):
+    """Vectors by name, and the formula of the last of them; names stand in braces."""
 
-    x: Vector
-    h: Vector
-    """Of the token before."""
-    w_x: Matrix
-    w_h: Matrix
-    b_x: Vector
-    b_h: Vector
-    """Zeros where there is no bias."""
-    bias: bool
-    out: Vector
-    """The new h."""
-    c: Vector | None = None
-    """An LSTM's cell before, and after."""
-    new_c: Vector | None = None
-    gates: Mapping[str, Vector]
-    projection: Matrix | None = None
-    """Of an LSTM whose cell is wider than h."""
-    backwards: bool = False
-    relu: bool = False
-    """An RNN's non-linearity, where it is not tanh."""
+    title: str
+    rows: tuple[str, ...]
+    symbol: str
+    formula: str
 
 
-def step_at(layers: Recurrent, seen: Mapping[str, Tensor], path: str, layer: int, way: int, at: int, given: Tensor,
-            first: Hidden) -> Step:  # fmt: skip
-    """Of layer and way at token `at`; `given`: T×i, what the layer reads; `first`: states before the first token."""
-    cell = layers.cell
-    ways = 2 if cell.bidirectional else 1
-    where = f"{path}.{layer}{'.back' if way else ''}"
-    ending = f"l{layer}{'_reverse' if way else ''}"
-    before = at + 1 if way else at - 1
+class Cell(NamedTuple):
+    """What a kind of cell computes at a token."""
 
-    def old(what: str, number: int) -> Vector:
-        states = seen[f"{where}.{what}"][0]
-        return array(states[before] if 0 <= before < len(states) else first[number][layer * ways + way, 0])
-
-    weights = {name: array(value) for name, value in cell.named_parameters() if name.endswith(ending)}
-    w_x = weights[f"weight_ih_{ending}"]
-    nothing = np.zeros(len(w_x))
-    lstm = isinstance(cell, nn.LSTM)
-    letters = "ifgo" if lstm else "rzn" if isinstance(cell, nn.GRU) else ""
-    return Step(
-        x=array(given[at]),
-        h=old("states", 0),
-        w_x=w_x,
-        w_h=weights[f"weight_hh_{ending}"],
-        b_x=weights.get(f"bias_ih_{ending}", nothing),
-        b_h=weights.get(f"bias_hh_{ending}", nothing),
-        bias=cell.bias,
-        out=array(seen[f"{where}.states"][0, at]),
-        c=old("cells", 1) if lstm else None,
-        new_c=array(seen[f"{where}.cells"][0, at]) if lstm else None,
-        gates={letter: array(seen[f"{where}.gates.{letter}"][0, at]) for letter in letters},
-        projection=weights.get(f"weight_hr_{ending}"),
-        backwards=way == 1,
-        relu=getattr(cell, "nonlinearity", "tanh") == "relu",
-    )
+    gates: tuple[Gate, ...]
+    steps: tuple[CellStep, ...] = ()
 
 
-def step_panels(step: Step, where: str, token: str, shown: int) -> list[Panel]:
-    """x and the last h; the gates; what is kept; the new h."""
-    write = _Writer(step, where, token, shown)
-    panels = [
-        write.rows("what it reads", {"x": step.x}, f"x, the vector of {token}"),
-        write.rows("what it remembers", {"h before": step.h}, f"h_{write.before}, the state at the token read before"),
-    ]
-    if len(step.gates) == 4:
-        return panels + lstm_panels(write)
-    return panels + (gru_panels(write) if step.gates else elman_panels(write))
+LSTM_GATES = (
+    Gate("i", "i, let in", "σ"),
+    Gate("f", "f, keep", "σ"),
+    Gate("g", "g, candidate", "tanh"),
+    Gate("o", "o, let out", "σ"),
+)
+LSTM_CELL = CellStep("the cell", ("f", "c before", "i", "g", "c"), "c_t", "{f} ⊙ {c before} + {i} ⊙ {g}")
+GRU_GATES = (Gate("r", "r, what counts of the past", "σ"), Gate("z", "z, keep", "σ"))
+GRU_STATE = CellStep("the new state", ("z", "n", "h before", "h"), "h_t", "(1 − {z}) ⊙ {n} + {z} ⊙ {h before}")
+
+CELLS = {
+    "tanh": Cell((Gate("h_t", "the new state", "tanh"),)),
+    "relu": Cell((Gate("h_t", "the new state", "relu"),)),
+    "lstm": Cell(
+        LSTM_GATES,
+        (LSTM_CELL, CellStep("the new state", ("o", "tanh c", "h"), "h_t", "{o} ⊙ {tanh c}")),
+    ),
+    "lstm, projected": Cell(
+        LSTM_GATES,
+        (
+            LSTM_CELL,
+            CellStep("what it lets out", ("o", "tanh c", "u"), "u", "{o} ⊙ {tanh c}"),
+            CellStep("the new state", ("h",), "h_t", "{W_hr u}"),
+        ),
+    ),
+    "gru": Cell(
+        GRU_GATES,
+        (
+            CellStep("n, candidate", ("W x + b", "U h + b′", "r", "n"), "n", "tanh({W x + b} + {r} ⊙ ({U h + b′}))"),
+            GRU_STATE,
+        ),
+    ),
+    "gru, no bias": Cell(
+        GRU_GATES,
+        (CellStep("n, candidate", ("W x", "U h", "r", "n"), "n", "tanh({W x} + {r} ⊙ ({U h}))"), GRU_STATE),
+    ),
+}
 
 
-def elman_panels(write: "_Writer") -> list[Panel]:
-    return [write.gate("the new state", "h", "relu" if write.step.relu else "tanh", 0, write.step.out, plain=True)]
+def cell_of(cell: nn.RNNBase) -> Cell:
+    if isinstance(cell, nn.LSTM):
+        return CELLS["lstm, projected" if cell.proj_size else "lstm"]
+    if isinstance(cell, nn.GRU):
+        return CELLS["gru" if cell.bias else "gru, no bias"]
+    return CELLS[str(cell.nonlinearity)]
 
 
-LSTM_GATES = {"i": "let in", "f": "keep", "g": "candidate", "o": "let out"}
+def cell_steps(
+    cell: nn.RNNBase, weights: Mapping[str, Array], acts: Activations, x: Vector, first: Sequence[Vector], *, back: bool
+) -> Iterator[Step]:
+    """x and the last h; the gates; what is kept; the new h. `first`: h (and c) before the first token."""
+    at, t = acts.at, "(t+1)" if back else "(t−1)"
+    last = at + 1 if back else at - 1
+
+    def before(name: str, start: Vector) -> Vector:
+        states = acts[name]
+        return states[last] if 0 <= last < len(states) else start
+
+    h = before("states", first[0])
+    yield Step("what it reads", {"x": x}, f"x, the vector of {acts.token}")
+    yield Step("what it remembers", {"h before": h}, f"h_{t}, the state at the token read before")
+    letters = {nn.LSTM: "ifgo", nn.GRU: "rzn"}.get(type(cell), "")
+    values = {letter: acts[f"gates.{letter}"][at] for letter in letters}
+    values |= {"h before": h, "h": acts["states"][at]}
+    terms = {name: term(name, vector[0]) for name, vector in values.items()} | {"h before": term(f"h_{t}", h[0])}
+    if isinstance(cell, nn.LSTM):
+        c, new = before("cells", first[1]), acts["cells"][at]
+        values |= {"c before": c, "c": new, "tanh c": np.tanh(new), "u": values["o"] * np.tanh(new)}
+        terms |= {"c before": term(f"c_{t}", c[0]), "tanh c": Term("tanh c_t", f"tanh({number(new[0])})")}
+    if "weight_hr" in weights:
+        terms["W_hr u"] = Term("W_hr u", products(weights["weight_hr"][0], values["u"]))
+    zeros = np.zeros(len(weights["weight_ih"]))
+    parts = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih", zeros), weights.get("bias_hh", zeros))
+    maps = list(zip(*(np.split(part, max(1, len(letters))) for part in parts), strict=True))
+    table = cell_of(cell)
+    for gate, (w, u, b_x, b_h) in zip(table.gates, maps, strict=False):
+        letter, bias = gate.symbol[0], b_x + b_h
+        index = f"_{letter}" if letters else ""
+        rows = {"W x": w @ x, "U h": u @ h, **({"b": bias} if cell.bias else {})}
+        rows |= {"sum": w @ x + u @ h + bias, letter: values[letter]}
+        past = affine(f"U{index} h_{t}", u[0], h, bias[0] if cell.bias else None, f"b{index}")
+        total = combine("{x} + {past}", x=Term(f"W{index} x", products(w[0], x)), past=past)
+        yield Step(gate.title, rows, gate.symbol, activate(gate.function, total))
+    if isinstance(cell, nn.GRU):
+        w, u, b_x, b_h = maps[2]
+        from_x, from_h = ("W x + b", "U h + b′") if cell.bias else ("W x", "U h")
+        values |= {from_x: w @ x + b_x, from_h: u @ h + b_h}
+        terms |= {
+            from_x: affine("W_n x", w[0], x, b_x[0] if cell.bias else None, "b_n"),
+            from_h: affine(f"U_n h_{t}", u[0], h, b_h[0] if cell.bias else None, "b′_n"),
+        }
+    for row in table.steps:
+        yield Step(row.title, {name: values[name] for name in row.rows}, row.symbol, combine(row.formula, **terms))
 
 
-def lstm_panels(write: "_Writer") -> list[Panel]:
-    step = write.step
-    assert step.c is not None
-    assert step.new_c is not None
-    i, f, g, o = (step.gates[letter] for letter in "ifgo")
-    panels = [
-        write.gate(f"{letter}, {word}", letter, "tanh" if letter == "g" else "σ", place, step.gates[letter])
-        for place, (letter, word) in enumerate(LSTM_GATES.items())
-    ]
-    kept = joined(f"{number(f[0])}·{number(step.c[0])}", f"{number(i[0])}·{number(g[0])}")
-    rows = {"f": f, "c before": step.c, "i": i, "g": g, "c": step.new_c}
-    panels.append(write.rows("the cell", rows, f"c_t = f ⊙ c_{write.before} + i ⊙ g", ("c", kept)))
-    said = np.tanh(step.new_c)
-    let_out = f"{number(o[0])}·tanh({number(step.new_c[0])})"
-    if step.projection is None:
-        rows = {"o": o, "tanh c": said, "h": step.out}
-        return [*panels, write.rows("the new state", rows, "h_t = o ⊙ tanh c_t", ("h", let_out))]
-    rows = {"o": o, "tanh c": said, "u": o * said}
-    return [
-        *panels,
-        write.rows("what it lets out", rows, "u = o ⊙ tanh c_t", ("u", let_out)),
-        write.rows("the new state", {"h": step.out}, "h_t = W_hr u", ("h", products(step.projection[0], o * said))),
-    ]
-
-
-def gru_panels(write: "_Writer") -> list[Panel]:
-    step = write.step
-    r, z, n = (step.gates[letter] for letter in "rzn")
-    panels = [write.gate("r, what counts of the past", "r", "σ", 0, r), write.gate("z, keep", "z", "σ", 1, z)]
-    size = len(n)
-    mine = slice(2 * size, 3 * size)
-    from_x = step.w_x[mine] @ step.x + step.b_x[mine]
-    from_h = step.w_h[mine] @ step.h + step.b_h[mine]
-    bias, formula = (step.b_x[mine][0], step.b_h[mine][0]), f"n = tanh(W_n x + b_n + r ⊙ (U_n h_{write.before} + b′_n))"
-    past = linear(step.w_h[mine][0], step.h, bias[1] if step.bias else None)
-    how = f"tanh({linear(step.w_x[mine][0], step.x, bias[0] if step.bias else None)} + {number(r[0])} · ({past}))"
-    rows = {"W x": from_x, "U h": from_h, "r": r, "n": n}
-    if step.bias:
-        rows = {"W x + b": from_x, "U h + b′": from_h, "r": r, "n": n}
-    else:
-        formula = f"n = tanh(W_n x + r ⊙ (U_n h_{write.before}))"
-    panels.append(write.rows("n, candidate", rows, formula, ("n", how)))
-    how = joined(f"(1 − {number(z[0])})·{number(n[0])}", f"{number(z[0])}·{number(step.h[0])}")
-    rows = {"z": z, "n": n, "h before": step.h, "h": step.out}
-    panels.append(write.rows("the new state", rows, f"h_t = (1 − z) ⊙ n + z ⊙ h_{write.before}", ("h", how)))
-    return panels
-
-
-@dataclass(frozen=True)
-class _Writer:
-    """Writes the panels of one step."""
-
-    step: Step
-    where: str
-    token: str
-    shown: int
-
-    @property
-    def before(self) -> str:
-        return "(t+1)" if self.step.backwards else "(t−1)"
-
-    def rows(
-        self, title: str, rows: Mapping[str, Vector], formula: str, sentence: tuple[str, str] | None = None
-    ) -> Panel:
-        """Vectors by name; `sentence`: what the first number of the last of them is, and how it comes about."""
-        values = np.stack(list(rows.values()))
-        done = "" if sentence is None else worked(f"{sentence[0]}({self.token})₀", sentence[1], float(values[-1, 0]))
-        return grid(f"{self.where}: {title}", values, list(rows), formula=formula, worked=done, shown=self.shown)
-
-    def gate(self, title: str, letter: str, name: str, place: int, value: Vector, *, plain: bool = False) -> Panel:
-        """A gate is one of several maps: its rows of the matrices come at `place`. `plain`: there is but one."""
-        step, size = self.step, len(value)
-        mine = slice(place * size, (place + 1) * size)
-        from_x, from_h, bias = step.w_x[mine] @ step.x, step.w_h[mine] @ step.h, step.b_x[mine] + step.b_h[mine]
-        index = "" if plain else f"_{letter}"
-        rows, formula = {"W x": from_x, "U h": from_h}, f"W{index} x + U{index} h_{self.before}"
-        how = joined(products(step.w_x[mine][0], step.x), products(step.w_h[mine][0], step.h))
-        if step.bias:
-            rows, formula, how = {**rows, "b": bias}, f"{formula} + b{index}", joined(how, number(bias[0]))
-        rows |= {"sum": from_x + from_h + bias, letter: value}
-        return self.rows(
-            title, rows, f"{letter}{'_t' if plain else ''} = {name}({formula})", (letter, f"{name}({how})")
-        )
-
-
-def layer_panels(
-    layers: Recurrent,
-    seen: Mapping[str, Tensor],
-    path: str,
-    *,
-    layer: int,
-    sheet: Sheet,
-    given: Float[Tensor, "T i"],
-    first: Hidden,
-) -> list[Panel]:
-    """The step at the chosen token, each way; `given`: what the first layer reads."""
-    ways = 2 if layers.cell.bidirectional else 1
+def layer_panels(layers: Recurrent, acts: Activations, x: Float[Tensor, "T i"], first: Hidden) -> Iterator[Panel]:
+    """The step at the chosen token, each way; `x`: what the first layer reads, `first`: what it starts from."""
+    cell, layer = layers.cell, acts.layer
+    ways = {"": ", forwards", ".back": ", backwards"} if cell.bidirectional else {"": ""}
     for below in range(layer):
-        both = [seen[f"{path}.{below}{'.back' if way else ''}.states"][0] for way in range(ways)]
-        given = torch.cat(both, -1)
-    panels: list[Panel] = []
-    for way in range(ways):
-        direction = "" if ways == 1 else (", forwards", ", backwards")[way]
-        step = step_at(layers, seen, path, layer, way, sheet.at, given, first)
-        panels += step_panels(step, f"Layer {layer}{direction}", sheet.token, sheet.shown)
-    return panels
+        x = torch.cat([acts.tensor(f"layers.{below}{way}.states")[0] for way in ways], -1)
+    for place, (way, direction) in enumerate(ways.items(), layer * len(ways)):
+        here = acts.under(f"layers.{layer}{way}", f"Layer {layer}{direction}")
+        ending = f"_l{layer}_reverse" if way else f"_l{layer}"
+        weights = {
+            name.removesuffix(ending): array(weight)
+            for name, weight in cell.named_parameters()
+            if name.endswith(ending)
+        }
+        start = [array(state[place, 0]) for state in first]
+        yield from here.panels(*cell_steps(cell, weights, here, array(x[acts.at]), start, back=bool(way)))
+
+
+def recurrent_panels(encoder: RecurrentEncoder, acts: Activations) -> Iterator[Panel]:
+    return layer_panels(encoder.layers, acts, acts.tensor("input")[0], encoder.layers.start(1))
+
+
+def decoder_panels(decoder: RecurrentDecoder, acts: Activations) -> Iterator[Panel]:
+    """Where it starts, a step, a look at the source, and the two joined."""
+    assert acts.source is not None
+    memory = acts.source.memory
+    x, out = acts.tensor("input")[0], acts.tensor("output")[0]
+    first, summary = decoder.first(memory), array(decoder.summary(*memory))
+    bridge, start = decoder.bridges[0], array(first[0][:, 0])
+    assert isinstance(bridge, nn.Linear)
+    yield acts.panel(Step("The source in one vector", {"s": summary[0]}, "s, a summary of the source"))
+    by_layer = acts.beside([f"layer {place}" for place in range(len(start))])
+    yield by_layer.panel(Step("The first state", start, "h", activate("tanh", linear("W s", bridge, summary[0]))))
+    if decoder.input_feeding:
+        x = torch.cat([x, torch.cat([torch.zeros_like(out[:1]), out[:-1]])], -1)
+        fed = "Each input is [word vector; the last output]."
+        yield acts.panel(Step("What the first layer reads", array(x), "[x; o_(t−1)]", note=fed))
+    yield from layer_panels(decoder.layers, acts, x, first)
+    if decoder.attention is not None and decoder.join is not None:
+        yield from memory_attention_panels(decoder.attention, decoder.join, acts, acts.source)
+
+
+def memory_attention_panels(
+    attention: MemoryAttention, join: nn.Linear, acts: Activations, source: Source
+) -> Iterator[Panel]:
+    """A recurrent decoder's query, keys, scores, weights, context, and both joined."""
+    memory, mask = source.memory
+    states, scores = acts.tensor("layers.output"), acts.tensor("attention.scores")
+    if mask is not None:
+        scores = scores.masked_fill(~mask.unsqueeze(1), -torch.inf)
+    context = array((acts.tensor("attention.weights") @ memory)[0])
+    q, m, y, p = array(states[0]), array(memory[0]), array(scores[0]), acts["attention.weights"]
+    at, best = acts.at, int(np.argmax(p[acts.at]))
+    looking = replace(acts, title="Attention to the source")
+    looked_at = looking.beside(source.tokens, best)
+    yield looking.panel(Step("queries", q, "q = h, the state"))
+    yield looked_at.panel(Step("memory", m, "m, what the encoder made of the source"))
+    score = Term("q · m", f"({products(q[at], m[best])})")
+    if attention.kind == "scaled":
+        score = Term("q · m / √d", f"{score.numbers} / √{q.shape[1]}")
+    if attention.bilinear is not None:
+        mapped = array(attention.bilinear(states)[0])
+        yield looking.panel(Step("queries mapped", mapped, "q′", linear("W q", attention.bilinear, q[at])))
+        score = Term("q′ · m", f"({products(mapped[at], m[best])})")
+    if attention.of_query is not None and attention.of_memory is not None and attention.total is not None:
+        a, k = array(attention.of_query(states)[0]), array(attention.of_memory(memory)[0])
+        v = array(attention.total.weight[0])
+        yield looking.panel(Step("queries mapped", a, "a", linear("W q", attention.of_query, q[at])))
+        yield looked_at.panel(Step("keys", k, "k", linear("U m", attention.of_memory, m[best])))
+        sums = zip(v.tolist(), a[at].tolist(), k[best].tolist(), strict=True)
+        terms = [f"{number(weight)}·tanh({added([number(query), number(key)])})" for weight, query, key in sums]
+        score = Term("v · tanh(a + k), a = W q + b, k = U m", added(terms))
+    both = np.concatenate([q[at], context[at]])
+    yield from score_panels(looking, looked_at, y, p, score)
+    found = Term("Σ p m, over the source", products(p[at], m[:, 0]))
+    yield looking.panel(Step("what was found", context, "c", found))
+    joined = activate("tanh", linear("W [h; c]", join, both))
+    yield acts.panel(Step("State and source joined", acts["output"], "o", joined))

@@ -1,8 +1,10 @@
 """One training step on one example: from scores to the loss, back to the gradients, and on to better weights."""
 
 import copy
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,31 +14,39 @@ from torch import Tensor, nn
 from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.numbers.update import (
-    Judged,
-    bag_panels,
-    linear_panels,
-    norm_table,
-    update_panels,
-)
-from glassformer.inspection.numbers.writing import (
-    SHOWN,
-    Vector,
-    added,
-    answer_name,
-    array,
-    check_length,
-    chosen,
-    grid,
-    number,
-    worked,
-)
+from glassformer.inspection.numbers.steps import SHOWN, answer_name, check_index, check_length, grid, lines
+from glassformer.inspection.numbers.terms import Term, Vector, added, array, number, products, worked
 from glassformer.models.reader import BagReader
-from glassformer.rendering.panels import Panel, Words
+from glassformer.rendering.panels import Grid, Panel, Table, Words
 from glassformer.rendering.view import View
-from glassformer.text.shown import bare
+from glassformer.text.display import bare
 
-LOSSES = ("softmax", "logistic", "squared")
+
+class Loss(NamedTuple):
+    """What is computed from scores y and answers t; in braces the numbers of the prediction that is worked out."""
+
+    function: Callable[[Tensor, Tensor], Tensor]
+    loss: Term
+    gradient: Term
+    """At the scores."""
+    probability: Term | None = None
+
+
+LOSSES = {
+    "softmax": Loss(
+        softmax_loss,
+        Term("loss = −ln p(answer)", "−ln {p}"),
+        Term("p − t, t 1 at the answer, else 0", "({p} − 1)"),
+        Term("p = e^y / Σ e^y", "e^{y} / {total}"),
+    ),
+    "logistic": Loss(
+        logistic_loss,
+        Term("loss = −ln p where t is 1, −ln (1 − p) where it is 0", "−ln {right}"),
+        Term("p − t", "({p} − {t})"),
+        Term("p = σ(y)", "σ({y})"),
+    ),
+    "squared": Loss(squared_loss, Term("loss = (y − t)²", "({y} − {t})²"), Term("2 (y − t)", "2·({y} − {t})")),
+}
 
 OPTIMISERS = {
     "sgd": "This run learns in just this way, from many examples at once: w − η·g, g the mean of their gradients.",
@@ -51,6 +61,40 @@ OPTIMISERS = {
 }
 
 NOTE = "On a copy of the model, without dropout, label smoothing and class weights; the run is as it was."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """Predictions of one example, N of them, as far as something was asked for; the one `at` is worked out."""
+
+    scores: Float[Array, "N C"]
+    probabilities: Float[Array, "N C"]
+    answers: Vector
+    """The number of the right one, or the number that is right."""
+    losses: Vector
+    gradient: Float[Array, "N C"]
+    """Of the mean loss, at the scores."""
+    at: int
+    answer: int
+    """Its right column."""
+    rows: Sequence[str]
+    outputs: Sequence[str]
+    """Names of what is scored."""
+    after: str
+    """What the one worked out follows."""
+    shown: int
+
+    def name(self, column: int) -> str:
+        return answer_name(self.outputs, column, self.scores.shape[1])
+
+    @property
+    def of(self) -> str:
+        """Of what, and after what: ('.' | … sails); a number that is predicted has no name."""
+        if self.scores.shape[1] == 1 and len(self.outputs) != 2:
+            return ""
+        name = bare(self.name(self.answer))
+        name = f"'{name}'" if self.outputs else name
+        return f"({name} | {self.after})" if self.after else f"({name})"
 
 
 def training_step(
@@ -77,47 +121,51 @@ def training_step(
     twin = copy.deepcopy(model).cpu().eval()
     given = tuple(None if part is None else part.cpu() for part in inputs)
     weights = {name: weight for name, weight in twin.named_parameters() if weight.requires_grad}
-    linear = last_linear(twin)
-    shared = linear is not None and _uses(twin, linear.weight) > 1
     read: list[Tensor] = []
-    hook = None if linear is None else linear.register_forward_hook(lambda _, args, out: read.append(args[0].detach()))
+    linear = last_linear(twin)
+    hook = (linear or nn.Identity()).register_forward_hook(lambda _, args, out: read.append(args[0].detach()))
     try:
         with torch.enable_grad():
             scores, right, asked = asked_scores(twin, given, answers.cpu())
             losses = losses_of(loss, scores, right)
             by_scores, *rest = torch.autograd.grad(losses.mean(), [scores, *weights.values()], materialize_grads=True)
     finally:
-        if hook is not None:
-            hook.remove()
+        hook.remove()
     gradients = dict(zip(weights, rest, strict=True))
-    probabilities = {"softmax": scores.softmax(-1), "logistic": scores.sigmoid()}.get(loss)
-    judged = Judged(
+    at = len(right) - 1 if position is None else place_of(position, asked)
+    rows, after = ["example"], ""
+    if len(asked) == len(tokens) or len(asked) > 1:
+        before = [bare(token) for token in tokens or map(str, range(len(asked)))]
+        follows = [bare(answer_name(outputs, int(one), scores.shape[1])) for one in right]
+        places = np.flatnonzero(asked)
+        rows = [f"{before[place]} → {one}" for place, one in zip(places, follows, strict=True)]
+        # a translator has read the source
+        after = before[0] if places[at] == 0 and len(given) == 1 else f"… {before[places[at]]}"
+    predictions = Predictions(
         scores=array(scores),
-        probabilities=None if probabilities is None else array(probabilities),
+        probabilities=array(scores.softmax(-1) if loss == "softmax" else scores.sigmoid()),
         answers=array(right),
         losses=array(losses),
-        by_scores=array(by_scores),
+        gradient=array(by_scores),
+        at=at,
+        answer=int(right[at]) if loss == "softmax" else 0,
+        rows=rows,
+        outputs=outputs,
+        after=after,
+        shown=shown,
     )
-    at = len(right) - 1 if position is None else place_of(position, asked)
-    rows, context = ["example"], ""
-    if len(asked) == len(tokens) or len(asked) > 1:
-        said = [bare(token) for token in tokens or map(str, range(len(asked)))]
-        follows = [bare(answer_name(outputs, int(one), scores.shape[1])) for one in right]
-        rows = [f"{said[place]} → {one}" for place, one in zip(np.flatnonzero(asked), follows, strict=True)]
-        last = int(np.flatnonzero(asked)[at])
-        context = said[last] if last == 0 and len(given) == 1 else f"… {said[last]}"  # a translator has read the source
-    panels = loss_panels(judged, loss, rows, outputs, at, shown, context)
+    panels = loss_panels(predictions, LOSSES[loss])
     x = array(read[-1].reshape(-1, read[-1].shape[-1])) if read else np.zeros((0, 0))
     if linear is not None and linear.out_features == scores.shape[1] and len(x) == len(asked):
-        panels += linear_panels(linear, weights, gradients, judged, x[asked], outputs, at, lr, shown, shared=shared)
+        panels += linear_panels(twin, linear, gradients, predictions, x[asked], lr)
     elif isinstance(twin, BagReader):
-        panels += bag_panels(twin, given, gradients, judged, tokens, outputs, lr, shown)
+        panels.append(bag_panel(twin, given, gradients, predictions, tokens, lr))
     panels.append(norm_table(weights, gradients))
     with torch.no_grad():
         for name, weight in weights.items():
             weight.sub_(lr * gradients[name])
-        after = losses_of(loss, asked_scores(twin, given, answers.cpu())[0], right)
-    panels += update_panels(float(judged.losses.mean()), float(after.double().mean()), gradients, lr)
+        new = losses_of(loss, asked_scores(twin, given, answers.cpu())[0], right)
+    panels.append(change_table(float(predictions.losses.mean()), float(new.double().mean()), gradients, lr))
     panels.append(Words(title="The run's own optimiser", text=OPTIMISERS[optimizer]))
     return View("One training step", panels, NOTE)
 
@@ -136,15 +184,13 @@ def asked_scores(
 
 
 def losses_of(loss: str, scores: Float[Tensor, "N C"], answers: Tensor) -> Float[Tensor, "N"]:
-    if loss == "softmax":
-        return softmax_loss(scores, answers.long())
-    one = scores[:, 0]
-    return (logistic_loss if loss == "logistic" else squared_loss)(one, answers.to(one))
+    function = LOSSES[loss].function
+    return function(scores, answers.long()) if loss == "softmax" else function(scores[:, 0], answers.to(scores))
 
 
 def place_of(position: int, asked: Bool[Array, "T"]) -> int:
     """A token's place among those that have an answer."""
-    chosen("position", position, len(asked))
+    check_index("position", position, len(asked))
     if not asked[position]:
         raise Misuse(f"--position {position}: nothing is asked for after this token; choose another")
     return int(asked[:position].sum())
@@ -156,76 +202,143 @@ def last_linear(model: nn.Module) -> nn.Linear | None:
     return next((module for module in reversed(list(head.modules())) if isinstance(module, nn.Linear)), None)
 
 
-def _uses(model: nn.Module, weight: Tensor) -> int:
-    return sum(one is weight for _, one in model.named_parameters(remove_duplicate=False))
+# --- from scores to the loss, and back ---
 
 
-def loss_panels(
-    judged: Judged, loss: str, rows: Sequence[str], names: Sequence[str], at: int, shown: int, after: str = ""
-) -> list[Panel]:
-    """Scores, probabilities, the loss, and its gradient at the scores. `after`: what the one worked out follows."""
-    count, several = len(rows), len(rows) > 1
-    scores, p, losses, back = judged.scores, judged.probabilities, judged.losses, judged.by_scores
-    answer = int(judged.answers[at]) if loss == "softmax" else 0
-    order = _columns(scores[at], answer, shown - several)
-    called = [*["right token"] * several, *(answer_name(names, column, scores.shape[1]) for column in order)]
-    note = "Columns: the answer, and what else scores highest." if scores.shape[1] > shown else ""
+def loss_panels(one: Predictions, loss: Loss) -> list[Panel]:
+    """Scores, probabilities, the loss, and its gradient at the scores."""
+    at, answer, several = one.at, one.answer, len(one.rows) > 1
+    count, classes = one.scores.shape
+    others = [int(column) for column in np.argsort(-one.scores[at], kind="stable") if column != answer]
+    order = [answer, *others][: one.shown - several]
+    called = [*["right token"] * several, *(one.name(column) for column in order)]
+    note = "Columns: the answer, and what else scores highest." if classes > one.shown else ""
     if several:
         note = "The first column is each row's own right token; the others are that of the row worked out, "
-        note += f"{rows[at]}, and what else scores highest there."
-    of, over = _of(names, answer, scores.shape[1], after), f" / {count}" if several else ""
-    formulas, how = _formulas(judged, loss, at, answer)
+        note += f"{one.rows[at]}, and what else scores highest there."
+    y, p, t = one.scores[at, answer], one.probabilities[at, answer], one.answers[at]
+    total = float(np.exp(np.logaddexp.reduce(one.scores[at])))
+    numbers = {"y": number(y), "p": number(p), "t": number(t), "total": number(total)}
+    numbers["right"] = numbers["p"] if t == 1 else f"(1 − {numbers['p']})"
 
-    def columns(values: Float[Array, "N C"]) -> Float[Array, "N c"]:
-        own = values[np.arange(count), judged.answers.astype(int)][:, None] if several else values[:, :0]
-        return np.hstack([own, values[:, order]])
+    def sentence(name: str, term: Term, result: float, over: str = "") -> str:
+        return worked(name, term.numbers.format(**numbers).replace("− −", "+ ") + over, result)
 
-    panels: list[Panel] = [grid("Scores", columns(scores), rows, formula="y", note=note, columns=called, shown=shown)]
-    if p is not None:
-        sentence = worked(f"p{of}", how["p"], float(p[at, answer]))
-        shares = grid("Probabilities", columns(p), rows, formula=formulas["p"], worked=sentence, columns=called,
-                      shown=shown)  # fmt: skip
+    def columns(title: str, values: Float[Array, "N C"], formula: str, note: str) -> Grid:
+        own = values[np.arange(count), one.answers.astype(int)][:, None] if several else values[:, :0]
+        values = np.hstack([own, values[:, order]])
+        return grid(title, values, one.rows, formula=formula, note=note, columns=called, shown=one.shown)
+
+    panels: list[Panel] = [columns("Scores", one.scores, "y", note)]
+    if loss.probability is not None:
+        share = sentence(f"p{one.of}", loss.probability, p)
+        shares = columns("Probabilities", one.probabilities, loss.probability.letters, share)
         panels.append(replace(shares, signed=False, low=0.0, high=1.0))
-    each = worked(f"loss{of}" if loss == "softmax" else "loss", how["loss"], float(losses[at]))
-    mean = worked("mean loss", f"({added([number(one) for one in losses])}) / {count}", float(losses.mean()))
-    lost = grid("Loss", losses[:, None], rows, formula=formulas["loss"], note=each, worked=mean if several else "",
-                columns=["loss"], shown=shown)  # fmt: skip
-    panels.append(replace(lost, signed=False))
-    sentence = worked(f"∂loss/∂y{of}", f"{how['back']}{over}", float(back[at, order[0]]))
-    formula = f"{formulas['back']}; divided by {count}, for the mean" if several else formulas["back"]
-    panels.append(grid("Gradient at the scores", columns(back), rows, formula=formula, worked=sentence,
-                       columns=called, shown=shown))  # fmt: skip
-    return panels
+    note = sentence(f"loss{one.of}" if loss.function is softmax_loss else "loss", loss.loss, one.losses[at])
+    formula, over = loss.gradient.letters, ""
+    if several:
+        mean = f"({added([number(each) for each in one.losses])}) / {count}"
+        note = lines(note, worked("mean loss", mean, one.losses.mean()))
+        formula, over = f"{formula}; divided by {count}, for the mean", f" / {count}"
+    lost = grid("Loss", one.losses[:, None], one.rows, formula=loss.loss.letters, note=note, columns=["loss"])
+    back = sentence(f"∂loss/∂y{one.of}", loss.gradient, one.gradient[at, answer], over)
+    return [*panels, replace(lost, signed=False), columns("Gradient at the scores", one.gradient, formula, back)]
 
 
-def _of(names: Sequence[str], answer: int, count: int, after: str) -> str:
-    """Of what, and after what: ('.' | … sails); a number that is predicted has no name."""
-    if count == 1 and len(names) != 2:
-        return ""
-    name = bare(answer_name(names, answer, count))
-    said = f"'{name}'" if names else name
-    return f"({said} | {after})" if after else f"({said})"
+# --- from the gradient at the scores to those of weights, and their update ---
 
 
-def _formulas(judged: Judged, loss: str, at: int, answer: int) -> tuple[dict[str, str], dict[str, str]]:
-    """What each step is called, and how the chosen one comes about."""
-    y, true = float(judged.scores[at, answer]), float(judged.answers[at])
-    if loss == "squared":
-        apart = f"({number(y)} − {number(true)})".replace("− −", "+ ")
-        return {"loss": "loss = (y − t)²", "back": "2 (y − t)"}, {"loss": f"{apart}²", "back": f"2·{apart}"}
-    assert judged.probabilities is not None
-    p = float(judged.probabilities[at, answer])
-    if loss == "softmax":
-        total = float(np.exp(np.logaddexp.reduce(judged.scores[at])))
-        formulas = {"p": "p = e^y / Σ e^y", "loss": "loss = −ln p(answer)", "back": "p − t, t 1 at the answer, else 0"}
-        how = {"p": f"e^{number(y)} / {number(total)}", "loss": f"−ln {number(p)}", "back": f"({number(p)} − 1)"}
-        return formulas, how
-    formulas = {"p": "p = σ(y)", "loss": "loss = −ln p where t is 1, −ln (1 − p) where it is 0", "back": "p − t"}
-    said = f"−ln {number(p)}" if true == 1 else f"−ln (1 − {number(p)})"
-    return formulas, {"p": f"σ({number(y)})", "loss": said, "back": f"({number(p)} − {number(true)})"}
+def linear_panels(
+    model: nn.Module,
+    linear: nn.Linear,
+    gradients: Mapping[str, Tensor],
+    one: Predictions,
+    x: Float[Array, "N d"],
+    lr: float,
+) -> list[Panel]:
+    """The row of the last map that scores the answer: its gradient, and the update; none where it is not learned."""
+    names = [name for name, weight in model.named_parameters(remove_duplicate=False) if weight is linear.weight]
+    if names[0] not in gradients:
+        return []
+    g = array(gradients[names[0]][one.answer])
+    formula, note = (
+        "g = Σ ∂loss/∂y · x, over the predictions",
+        worked("g₀", products(one.gradient[:, one.answer], x[:, 0]), g[0]),
+    )
+    if len(names) > 1:
+        formula = "g = ∂loss/∂w"
+        note = "This table is the word vectors' too: its gradient is the sum of both uses."
+    of = f" of {one.name(one.answer)}" if one.scores.shape[1] > 1 else ""
+    return [update_panel(f"{names[0]}, the row{of}", array(linear.weight[one.answer]), g, lr, formula, note, one.shown)]
 
 
-def _columns(scores: Vector, answer: int, shown: int) -> list[int]:
-    """All, the answer first; or that and the highest."""
-    order = [int(at) for at in np.argsort(-scores, kind="stable") if at != answer]
-    return [answer, *order][:shown]
+def bag_panel(
+    model: BagReader,
+    inputs: Sequence[Tensor | None],
+    gradients: Mapping[str, Tensor],
+    one: Predictions,
+    tokens: Sequence[str],
+    lr: float,
+) -> Panel:
+    """The row of the bag's table for the first word."""
+    ids, mask = (*inputs, None)[:2]
+    assert ids is not None
+    features, real = model.bag.features(ids, mask)
+    row = int(features[0, 0])
+    x = float((model.bag.weights(features, real)[0] * (features[0] == row)).sum())
+    w, g = array(model.bag.table.weight[row]), array(gradients["bag.table.weight"][row])
+    note = worked("g₀", f"{number(x)}·{number(one.gradient[0, 0])}", g[0])
+    title = f"bag.table.weight, the row of {bare(tokens[0]) if tokens else row}"
+    panel = update_panel(title, w, g, lr, "g = x · ∂loss/∂y", note, one.shown)
+    columns = [answer_name(one.outputs, column, len(w)) for column in range(len(w))]
+    return replace(panel, columns=columns[: one.shown], column_name="")
+
+
+def update_panel(title: str, w: Vector, g: Vector, lr: float, formula: str, note: str, shown: int) -> Grid:
+    rows = {"w": w, "gradient g": g, "w − η·g": w - lr * g}
+    step = worked("w₀ − η·g₀", f"{number(w[0])} − {number(lr)}·{number(g[0])}", w[0] - lr * g[0])
+    values, formula = np.stack(list(rows.values())), f"{formula};  w ← w − η·g"
+    return grid(title, values, list(rows), formula=formula, note=note, worked=step, shown=shown)
+
+
+def norm_table(weights: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> Table:
+    """How long the gradient is, layer by layer."""
+    layers: dict[str, list[str]] = {}
+    for name in weights:
+        layers.setdefault(layer_of(name), []).append(name)
+    rows = [
+        [
+            layer,
+            sum(weights[name].numel() for name in names),
+            squared_length(weights[name] for name in names) ** 0.5,
+            squared_length(gradients[name] for name in names) ** 0.5,
+        ]
+        for layer, names in layers.items()
+    ]
+    columns = ["where", "weights", "‖w‖", "‖g‖"]
+    return Table(title="The gradient, layer by layer", columns=columns, rows=rows, note="‖g‖ = √(Σ g²)")
+
+
+def squared_length(tensors: Iterable[Tensor]) -> float:
+    return float(sum(tensor.detach().double().square().sum() for tensor in tensors))
+
+
+def layer_of(name: str) -> str:
+    """encoder.blocks.0.attend.query.weight → encoder.blocks.0; torch's weight_ih_l1 → layer 1 of its kind."""
+    if found := re.match(r"(.*)\.cell\.\w+_l(\d+)", name):
+        return f"{found[1]}.{found[2]}"
+    if found := re.match(r".*?\.\d+(?=\.)", name):
+        return found[0]
+    return name.rpartition(".")[0] or name
+
+
+def change_table(before: float, after: float, gradients: Mapping[str, Tensor], lr: float) -> Table:
+    """What the step did to the loss, and what the gradient promised."""
+    rows: list[list[str | float]] = [
+        ["loss before", before],
+        ["loss after", after],
+        ["change", after - before],
+        ["promised by the gradient, −η·‖g‖²", -lr * squared_length(gradients.values())],
+    ]
+    note = f"All weights at once, w ← w − η·g with η = {number(lr)}, then the same example again."
+    return Table(title="After the step", columns=["", "loss"], rows=rows, note=note)

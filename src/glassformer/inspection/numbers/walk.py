@@ -1,7 +1,8 @@
 """A walk through a model: every step of what it computes for a short text, layer and head as chosen."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +18,21 @@ from glassformer.encoders.identity import IdentityEncoder
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.inspection.capture import capture
-from glassformer.inspection.numbers.block import transformer_panels
+from glassformer.inspection.capture import Seen, capture, layers_of
 from glassformer.inspection.numbers.convolution import cnn_panels, image_panels, window_panels
-from glassformer.inspection.numbers.reading import answer_panels, bag_panels, head_panels, pool_panels
-from glassformer.inspection.numbers.recurrent import layer_panels
-from glassformer.inspection.numbers.recurrent_decoder import decoder_panels
-from glassformer.inspection.numbers.writing import MOST_TOKENS, SHOWN, Sheet, array, check_length, chosen, number
+from glassformer.inspection.numbers.head import answer_panel, bag_panels, head_panels, pool_panels
+from glassformer.inspection.numbers.recurrent import decoder_panels, recurrent_panels
+from glassformer.inspection.numbers.steps import (
+    MOST_TOKENS,
+    SHOWN,
+    Activations,
+    Source,
+    Step,
+    check_index,
+    check_length,
+)
+from glassformer.inspection.numbers.terms import array, number
+from glassformer.inspection.numbers.transformer import transformer_panels
 from glassformer.models.inputs import ColumnTokens, ImageTokens
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagReader, Reader
@@ -32,6 +41,49 @@ from glassformer.rendering.panels import Panel, Words
 from glassformer.rendering.view import View
 
 NOTE = "Every number is the model's own; beside it the formula, and one cell worked out."
+
+Walker = Callable[[Any, Any], Iterable[Panel]]
+"""Of a model and its example, or of an encoder and what was captured of it."""
+
+EMBEDDINGS: dict[type[nn.Module], str] = {
+    WordVectors: "x = row w of a table, for word w",
+    OneHot: "x = 1 at the word's place, else 0",
+    ColumnTokens: "x = z · v + b for a number z, each column its own v and b; for a category its own vector",
+    ImageTokens: "x = y of every filter, at each cell",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """What a model was called with, what was captured of it, and which of that is worked out."""
+
+    inputs: Sequence[Tensor | None]
+    tokens: Sequence[str]
+    written: Sequence[str]
+    seen: Seen
+    layer: int
+    head: int
+    position: int | None
+    outputs: Sequence[str]
+    shown: int
+
+    def at_last(self, path: str, tokens: Sequence[str]) -> Activations:
+        return Activations(
+            seen=self.seen,
+            path=path,
+            tokens=tokens,
+            at=len(tokens) - 1,
+            layer=self.layer,
+            head=self.head,
+            shown=self.shown,
+        )
+
+    def at_position(self, path: str, tokens: Sequence[str]) -> Activations:
+        count = self.seen[f"{path}.input"].shape[1]
+        if len(tokens) != count:
+            raise Misuse(f"{len(tokens)} names of tokens, but the model reads {count} vectors: they must be as many")
+        last = self.at_last(path, tokens)
+        return last if self.position is None else replace(last, at=check_index("position", self.position, count))
 
 
 @torch.no_grad()
@@ -52,13 +104,7 @@ def walk(
     `position`: the token that is worked out, of a translator among those `written`; None: the last. `outputs`: what
     the scores are of. So many of a vector's numbers as `shown`.
     """
-    walks: list[tuple[type[nn.Module], Callable[..., list[Panel]]]] = [
-        (LanguageModel, _language_model),
-        (Reader, _reader),
-        (BagReader, _bag),
-        (Seq2Seq, _translator),
-    ]
-    through = next((through for kind, through in walks if isinstance(model, kind)), None)
+    through = _of_kind(MODELS, model)
     if through is None:
         raise Misuse(
             f"number by number knows the models that are built here, and not {type(model).__name__}: "
@@ -73,63 +119,50 @@ def walk(
         model.eval()
         with capture(model) as seen:
             model(*inputs)
-        choice = Choice(layer=layer, head=head, position=position, outputs=outputs, shown=shown)
-        panels = through(model, seen, tuple(inputs), tokens, written, choice)
+        example = Example(
+            inputs=inputs,
+            tokens=tokens,
+            written=written,
+            seen=seen,
+            layer=layer,
+            head=head,
+            position=position,
+            outputs=outputs,
+            shown=shown,
+        )
+        panels = list(through(model, example))
     finally:
         for module in training:
             module.training = True
     return View("Number by number", panels, NOTE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """What is worked out, and how much of it is shown."""
-
-    layer: int
-    head: int
-    position: int | None
-    outputs: Sequence[str]
-    shown: int
-
-    def sheet(self, tokens: Sequence[str], count: int) -> Sheet:
-        if len(tokens) != count:
-            raise Misuse(f"{len(tokens)} names of tokens, but the model reads {count} vectors: they must be as many")
-        at = len(tokens) - 1 if self.position is None else chosen("position", self.position, len(tokens))
-        return Sheet(tokens, at, self.shown)
-
-    def last(self, tokens: Sequence[str]) -> Sheet:
-        """Where the chosen token is none of these."""
-        return Sheet(tokens, len(tokens) - 1, self.shown)
+# --- models ---
 
 
-Given = tuple[Tensor | None, ...]
+def _language_model(model: LanguageModel, example: Example) -> list[Panel]:
+    acts = example.at_position("encoder", example.tokens)
+    return [
+        vectors_panel(model.embed, replace(acts, path="embed")),
+        *encoder_panels(model.encoder, acts),
+        *_next_panels(model.head, acts, example.outputs),
+    ]
 
 
-def _language_model(
-    model: LanguageModel, seen: Mapping[str, Tensor], inputs: Given, tokens: Sequence[str], _: object, choice: Choice
-) -> list[Panel]:
-    sheet = choice.sheet(tokens, seen["encoder.input"].shape[1])
-    panels = word_panels(model.embed, seen, "embed", sheet)
-    panels += encoder_panels(model.encoder, seen, "encoder", sheet, choice)
-    return panels + _next_panels(model.head, seen, "encoder", sheet, choice)
-
-
-def _translator(
-    model: Seq2Seq, seen: Mapping[str, Tensor], inputs: Given, tokens: Sequence[str], written: Sequence[str],
-    choice: Choice,
-) -> list[Panel]:  # fmt: skip
+def _translator(model: Seq2Seq, example: Example) -> list[Panel]:
     """The source first, at its last token; then what is written."""
-    source, sheet = choice.last(tokens), choice.sheet(written, seen["decoder.input"].shape[1])
-    memory = Memory(seen["encoder.output"], inputs[1])
-    own = replace(choice, layer=min(choice.layer, max(0, layers_in(model.encoder) - 1)))
+    of_source = example.at_last("encoder", example.tokens)
+    of_source = replace(of_source, layer=min(example.layer, layer_count(model.encoder, of_source) - 1))
+    source = Source(Memory(example.seen["encoder.output"], example.inputs[1]), example.tokens)
+    of_target = replace(example.at_position("decoder", example.written), source=source)
     reading = [
-        *word_panels(model.embed_source, seen, "embed_source", source),
-        *encoder_panels(model.encoder, seen, "encoder", source, own),
+        vectors_panel(model.embed_source, replace(of_source, path="embed_source")),
+        *encoder_panels(model.encoder, of_source),
     ]
     writing = [
-        *word_panels(model.embed_target, seen, "embed_target", sheet),
-        *encoder_panels(model.decoder, seen, "decoder", sheet, choice, memory, source),
-        *_next_panels(model.head, seen, "decoder", sheet, choice),
+        vectors_panel(model.embed_target, replace(of_target, path="embed_target")),
+        *encoder_panels(model.decoder, of_target),
+        *_next_panels(model.head, of_target, example.outputs),
     ]
     return [
         *(replace(panel, title=f"Source · {panel.title}") for panel in reading),
@@ -137,114 +170,102 @@ def _translator(
     ]
 
 
-def _reader(
-    model: Reader, seen: Mapping[str, Tensor], inputs: Given, tokens: Sequence[str], _: object, choice: Choice
-) -> list[Panel]:
-    cut = _convolutions(model)
-    count = seen["encoder.input"].shape[1]
-    if cut is not None:  # the position is that of a cell of the first convolution
-        tokens = [f"cell {cell}" for cell in range(count)]
-    sheet = choice.last(tokens) if cut is not None else choice.sheet(tokens, count)
+def _reader(model: Reader, example: Example) -> list[Panel]:
     panels: list[Panel] = []
+    if _convolutions(model) is None:
+        acts = example.at_position("encoder", example.tokens)
+    else:  # the position is that of a cell of the first convolution
+        count = example.seen["encoder.input"].shape[1]
+        acts = example.at_last("encoder", [f"cell {cell}" for cell in range(count)])
     if isinstance(model.embed, ImageTokens):
-        pixels = inputs[0]
+        pixels = example.inputs[0]
         assert pixels is not None
-        panels += image_panels(model.embed.cut, pixels, choice.position)
-    panels += word_panels(model.embed, seen, "embed", sheet)
-    panels += encoder_panels(model.encoder, seen, "encoder", sheet, choice)
-    mask = model.vectors(*(tensor for tensor in inputs if tensor is not None))[1]
-    real = np.ones(count, dtype=bool) if mask is None else mask[0].cpu().numpy()
-    panels += pool_panels(model.pool, seen, tokens, real, choice.shown)
-    panels += head_panels(model.head, seen["pool.output"], choice.outputs, shown=choice.shown)
-    return panels + answer_panels(array(seen["logits"][0]), choice.outputs, shown=choice.shown)
+        panels += image_panels(model.embed.cut, pixels, example.position)
+    mask = model.vectors(*(tensor for tensor in example.inputs if tensor is not None))[1]
+    real = np.ones(len(acts.tokens), dtype=bool) if mask is None else mask[0].cpu().numpy()
+    return [
+        *panels,
+        vectors_panel(model.embed, replace(acts, path="embed")),
+        *encoder_panels(model.encoder, acts),
+        *pool_panels(model.pool, replace(acts, path="pool"), real),
+        *head_panels(model.head, example.seen["pool.output"], example.outputs, acts.beside(["s"]), "s"),
+        answer_panel(array(example.seen["logits"][0]), example.outputs, acts),
+    ]
 
 
-def _bag(
-    model: BagReader, seen: Mapping[str, Tensor], inputs: Given, tokens: Sequence[str], _: object, choice: Choice
-) -> list[Panel]:
-    ids, mask = (*inputs, None)[:2]
+def _bag(model: BagReader, example: Example) -> list[Panel]:
+    ids, mask = (*example.inputs, None)[:2]
     assert ids is not None
-    panels = bag_panels(model.bag, ids, mask, tokens, choice.shown)
-    panels += head_panels(model.head, model.bag(ids, mask), choice.outputs, shown=choice.shown, row="u", letter="u")
-    return panels + answer_panels(array(seen["logits"][0]), choice.outputs, shown=choice.shown)
+    acts = example.at_last("bag", example.tokens)
+    return [
+        *bag_panels(model.bag, ids, mask, acts),
+        *head_panels(model.head, model.bag(ids, mask), example.outputs, acts.beside(["u"]), "u"),
+        answer_panel(array(example.seen["logits"][0]), example.outputs, acts),
+    ]
 
 
-def _next_panels(head: nn.Linear, seen: Mapping[str, Tensor], path: str, sheet: Sheet, choice: Choice) -> list[Panel]:
-    """The scores of the token that follows the chosen one."""
-    x = seen[f"{path}.output"][:, sheet.at]
-    panels = head_panels(head, x, choice.outputs, shown=choice.shown, row=sheet.rows[sheet.at], letter="x")
-    scores = array(seen["logits"][0, sheet.at])
-    return panels + answer_panels(scores, choice.outputs, shown=choice.shown, at=f": what follows {sheet.token}")
+MODELS: Mapping[type[nn.Module], Walker] = {
+    LanguageModel: _language_model,
+    Reader: _reader,
+    BagReader: _bag,
+    Seq2Seq: _translator,
+}
 
 
-def word_panels(embed: nn.Module, seen: Mapping[str, Tensor], path: str, sheet: Sheet) -> list[Panel]:
+def vectors_panel(embed: nn.Module, acts: Activations) -> Panel:
     """What the tokens become before any layer."""
-    formula = {
-        WordVectors: "x = row w of a table, for word w",
-        OneHot: "x = 1 at the word's place, else 0",
-        ColumnTokens: "x = z · v + b for a number z, each column its own v and b; for a category its own vector",
-        ImageTokens: "x = y of every filter, at each cell",
-    }.get(type(embed), "x")
+    formula = EMBEDDINGS.get(type(embed), "x")
     if isinstance(embed, WordVectors):
         formula += "" if embed.fit is None else ", led to the model's width by a linear map"
         formula += "" if embed.scale == 1.0 else f", times {number(embed.scale)}"
-    return [sheet.vectors("Vectors", array(seen[f"{path}.vectors"][0]), formula)]
+    return acts.panel(Step("Vectors", acts["vectors"], formula))
 
 
-def layers_in(encoder: Encoder) -> int:
-    if isinstance(encoder, TransformerEncoder):
-        return len(encoder.blocks)
-    if isinstance(encoder, CnnEncoder):
-        return len(encoder.convolutions)
-    return encoder.layers.cell.num_layers if isinstance(encoder, RecurrentEncoder | RecurrentDecoder) else 1
+def _next_panels(head: nn.Linear, acts: Activations, outputs: Sequence[str]) -> list[Panel]:
+    """The scores of the token that follows the chosen one."""
+    x, scores = acts.tensor("output")[:, acts.at], array(acts.seen["logits"][0, acts.at])
+    return [
+        *head_panels(head, x, outputs, acts.beside([acts.tokens[acts.at]]), "x"),
+        answer_panel(scores, outputs, acts, f"Probabilities: what follows {acts.token}"),
+    ]
 
 
-def encoder_panels(
-    encoder: Encoder,
-    seen: Mapping[str, Tensor],
-    path: str,
-    sheet: Sheet,
-    choice: Choice,
-    memory: Memory | None = None,
-    source: Sheet | None = None,
-) -> list[Panel]:
-    """The chosen layer of an encoder, and what all of them together give."""
-    count = layers_in(encoder)
-    layer = chosen("layer", choice.layer, count)
-    looks = isinstance(encoder, RecurrentDecoder) and encoder.attention is not None
-    ends = looks or (layer == count - 1 and not isinstance(encoder, RecurrentEncoder | RecurrentDecoder))
-    """What it gives stands there already."""
-    out = sheet.vectors(
-        f"What the {path} gives",
-        array(seen[f"{path}.output"][0]),
-        "x, after all layers",
-        note=f"Layers 0 to {count - 1}; shown is layer {layer}." if count > 1 else "",
-    )
-    if isinstance(encoder, TransformerEncoder):
-        head = chosen("head", choice.head, encoder.own_blocks()[layer].attend.heads)
-        states = None if memory is None else memory.states
-        panels = transformer_panels(
-            encoder, seen, path, layer=layer, head=head, sheet=sheet, memory=states, source=source
-        )
-    elif isinstance(encoder, RecurrentEncoder):
-        first, given = encoder.layers.start(1), seen[f"{path}.input"][0]
-        panels = layer_panels(
-            encoder.layers, seen, f"{path}.layers", layer=layer, sheet=sheet, given=given, first=first
-        )
-    elif isinstance(encoder, RecurrentDecoder):
-        assert memory is not None
-        assert source is not None
-        panels = decoder_panels(encoder, seen, path, layer=layer, sheet=sheet, memory=memory, source=source)
-    elif isinstance(encoder, CnnEncoder):
-        panels = cnn_panels(encoder, seen, path, layer=layer, sheet=sheet)
-    elif isinstance(encoder, WindowEncoder):
-        panels = window_panels(encoder, seen[f"{path}.input"], seen[f"{path}.output"], sheet)
-    elif isinstance(encoder, IdentityEncoder):
-        return []
-    else:
-        ends = False
-        panels = [Words(text=f"The steps of {type(encoder).__name__} are its own; what it gives follows.")]
-    return panels if ends else [*panels, out]
+# --- encoders ---
+
+ENCODERS: Mapping[type[Encoder], Walker] = {
+    TransformerEncoder: transformer_panels,
+    RecurrentEncoder: recurrent_panels,
+    RecurrentDecoder: decoder_panels,
+    CnnEncoder: cnn_panels,
+    WindowEncoder: window_panels,
+    IdentityEncoder: lambda encoder, acts: (),
+}
+
+
+def encoder_panels(encoder: Encoder, acts: Activations) -> list[Panel]:
+    """The chosen layer of an encoder, and what all of them together give, where that does not stand there already."""
+    count = layer_count(encoder, acts)
+    check_index("layer", acts.layer, count)
+    through = _of_kind(ENCODERS, encoder)
+    note = f"Layers 0 to {count - 1}; shown is layer {acts.layer}." if count > 1 else ""
+    out = acts.panel(Step(f"What the {acts.path} gives", acts["output"], "x, after all layers", note=note))
+    if through is None:
+        return [Words(text=f"The steps of {type(encoder).__name__} are its own; what it gives follows."), out]
+    ends = acts.layer == count - 1
+    if isinstance(encoder, RecurrentEncoder | RecurrentDecoder):  # a step at one token, unless all look at the source
+        ends = isinstance(encoder, RecurrentDecoder) and encoder.attention is not None
+    return [*through(encoder, acts), *([] if ends else [out])]
+
+
+def layer_count(encoder: Encoder, acts: Activations) -> int:
+    return len(layers_of(acts.seen, encoder, acts.path)) - 1  # beside them, what goes into the first
+
+
+def _of_kind(table: Mapping[Any, Walker], module: nn.Module) -> Walker | None:
+    return next((through for kind, through in table.items() if isinstance(module, kind)), None)
+
+
+# --- what is too much ---
 
 
 def _check_reading(model: Reader, tokens: Sequence[str]) -> None:

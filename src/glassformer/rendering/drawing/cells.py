@@ -1,4 +1,4 @@
-"""Cells of one size with names around them: the drawing behind heat maps, matrices and tables of guesses."""
+"""Cells of one size with names around them: matrices, tables of guesses, and what stands behind heat maps."""
 
 import math
 from collections.abc import Sequence
@@ -6,27 +6,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, Normalize
-from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.rendering.drawing.colours import GREY, ORANGE, RULE, ink_on
+from glassformer.config.errors import Misuse
+from glassformer.rendering.drawing.colours import GREY, ORANGE, RULE, UP, colours_of, ink_on, scale_of
 from glassformer.rendering.drawing.lettering import (
+    CODE,
     LONGEST,
     SMALL,
     TEXT,
-    fonts,
-    line_height,
+    Font,
     number,
+    shorten,
     shown,
     turned,
     width_of,
 )
 from glassformer.rendering.drawing.sheet import GAP, Block, Sheet, paragraph, stack
+from glassformer.rendering.panels import Grid, Guesses
 
 MOST_WIDTH, MOST_HEIGHT = 13.6, 18.0
 """Inches that cells and what stands around them may take; fewer inches make smaller cells."""
@@ -36,6 +39,14 @@ BAR, LEAST_BAR, MOST_BAR = 0.1, 0.8, 2.0
 """Inches: the scale's width, and its least and greatest height."""
 TURN = 50
 """Degrees that long names of columns are turned by."""
+MOST_CELLS = 512
+"""On a side: more would be less than a few dots each."""
+MOST_LETTERS = 40
+"""Letters of a row's name, which may be a few words."""
+MOST_GUESSES = 120
+"""Tokens across, in as many bands as they take."""
+WIDEST_GUESS = 1.0
+"""Inches; longer ones are cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,64 +61,61 @@ class Cells:
     row_name: str = ""
     column_name: str = ""
     written: Sequence[Sequence[str]] | None = None
-    """Into the cells."""
+    """What stands in the cells."""
     cell: float = CELL
     """Inches: a cell's width, where what is written needs no more."""
     longest: int = LONGEST
     """Letters of a row's name."""
-    framed: Bool[Array, "R C"] | None = None
+    framed: Sequence[Sequence[int]] = ()
+    """Rows and columns of cells with a frame."""
     bar: bool = True
     """Whether the scale stands beside them."""
 
 
-def cells(what: Cells, *, wish: float = MOST_WIDTH, most: float = MOST_WIDTH, tallest: float = MOST_HEIGHT) -> Block:
-    """As wide as wished where names stay readable so, but at most `most`; then not every name is written."""
+def cells(what: Cells, wish: float = MOST_WIDTH) -> Block:
+    """Cells as wide as wished where names stay readable so, at most `MOST_WIDTH`; then not every name is written."""
     many, high = len(what.columns), len(what.rows)
-    sides = ((what.rows, what.longest), (what.columns, LONGEST))
-    rows, columns = [[shown(name, most) if name else "" for name in side] for side, most in sides]
-    left = _side_name(what.row_name) + max(map(width_of, rows), default=0.0) + GAP
+    rows = [shown(name, what.longest) if name else "" for name in what.rows]
+    columns = [shown(name) if name else "" for name in what.columns]
+    left = (SMALL.line_height + GAP) * bool(what.row_name) + max(map(width_of, rows), default=0.0) + GAP
     right = room_for_bar(what.scale) if what.bar else 0.0
-    wide = what.cell if what.written is None else max(what.cell, cell_width(what.written))
-    dropped = what.written is not None and left + many * wide + right > most
-    wide = CELL if dropped else wide
-    if what.written is None or dropped:
-        wide = min(wide, max(LEAST, (wish - left - right) / many), (most - left - right) / many)
-    tall = min(wide if what.written is None or dropped else CELL, tallest / high)
-    tall = LEAST if tall < LEAST and high * LEAST <= tallest else tall
+    written = what.written
+    wide = what.cell if written is None else max(what.cell, cell_width(written))
+    dropped = written is not None and left + many * wide + right > MOST_WIDTH
+    if dropped:
+        written, wide = None, CELL
+    if written is None:
+        wide = min(wide, max(LEAST, (wish - left - right) / many), (MOST_WIDTH - left - right) / many)
+    tall = min(wide if written is None else CELL, MOST_HEIGHT / high)
+    tall = LEAST if tall < LEAST and high * LEAST <= MOST_HEIGHT else tall
     turn = _turn(columns, wide)
-    names = [
-        turned(width_of(name, _letters(wide)), _letters(wide), angle) for name, angle in zip(columns, turn, strict=True)
-    ]
-    above = line_height(SMALL) * bool(what.column_name) + max((size[1] for size in names), default=0.0) + GAP
+    names = [turned(name, _font(wide), angle) for name, angle in zip(columns, turn, strict=True)]
+    above = SMALL.line_height * bool(what.column_name) + max((size[1] for size in names), default=0.0) + GAP
     # a turned name leans to the right, and the last ones may reach beyond the cells
-    reach = max(
-        ((place + 0.6) * wide + size[0] for place, size in enumerate(names) if 0 < turn[place] < 90), default=0.0
-    )
-    width = left + max(reach, many * wide + right)
+    leaning = [(place + 0.6) * wide + size[0] for place, size in enumerate(names) if 0 < turn[place] < 90]
+    width = left + max([many * wide + right, *leaning])
     body = max(high * tall, LEAST_BAR if what.bar else 0.0)
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         axes = sheet.axes(x + left, y + above, many * wide, high * tall)
-        image = _shade(axes, what)
+        image = axes.imshow(what.values, cmap=what.colours, norm=what.scale, aspect="auto", interpolation="nearest")
+        axes.spines[:].set_visible(False)
         _name(axes, rows, columns, turn, (wide, tall))
-        if what.written is not None and not dropped:
-            _write(axes, what)
-        if what.framed is not None:
-            _frame(axes, what.framed)
+        if written is not None:
+            _write(axes, what, written)
+        for row, column in what.framed:
+            place = (column - 0.5, row - 0.5)
+            axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=ORANGE, linewidth=2, clip_on=False, zorder=3))
         if what.bar:
-            colour_bar(sheet, (x + left + many * wide + 2 * GAP, y + above), min(body, MOST_BAR), image, what.scale)
+            colour_bar(sheet, (x + left + many * wide + 2 * GAP, y + above), min(body, MOST_BAR), image)
         if what.column_name:
             sheet.words(x + left, y, f"{what.column_name} →", SMALL, color=GREY)
         if what.row_name:
-            top = y + above - 0.74 * line_height(SMALL)
+            top = y + above - 0.74 * SMALL.line_height
             sheet.words(x, top, f"{what.row_name} →", SMALL, color=GREY, va="top", rotation=270)
 
-    remarks = []
-    if dropped:
-        remarks.append("too many cells to write into them")
-    remarks += _left_out(_every(wide), _every(tall))
-    block = Block(width, above + body, draw)
-    return stack([block, paragraph("; ".join(remarks), width, SMALL, colour=GREY)])
+    remarks = [*["too many cells to write into them"] * dropped, *_left_out(_every(wide), _every(tall))]
+    return stack([Block(width, above + body, draw), paragraph("; ".join(remarks), width, SMALL, colour=GREY)])
 
 
 def _left_out(across: int, down: int) -> list[str]:
@@ -119,26 +127,11 @@ def _left_out(across: int, down: int) -> list[str]:
 
 
 def cell_width(written: Sequence[Sequence[str]]) -> float:
-    """Of cells that have room for what is written into them."""
+    """The width of cells that have room for what is written into them."""
     return max([CELL, *(width_of(words, SMALL) + 0.14 for row in written for words in row)])
 
 
-def _side_name(name: str) -> float:
-    return line_height(SMALL) + GAP if name else 0.0
-
-
-def room_for_bar(scale: Normalize) -> float:
-    """Inches beside cells that the scale takes."""
-    return 3 * GAP + BAR + max(width_of(number(end, 2), SMALL) for end in _ends(scale))
-
-
-def _ends(scale: Normalize) -> tuple[float, float]:
-    assert scale.vmin is not None
-    assert scale.vmax is not None
-    return scale.vmin, scale.vmax
-
-
-def _letters(side: float) -> float:
+def _font(side: float) -> Font:
     return TEXT if side > 0.2 else SMALL
 
 
@@ -149,34 +142,24 @@ def _every(side: float) -> int:
 
 def _turn(columns: Sequence[str], wide: float) -> list[float]:
     """Degrees by column: names that fit above their cells are not turned."""
-    fit = [width_of(name, _letters(wide)) <= wide - 0.03 for name in columns]
+    font = _font(wide)
+    fit = [width_of(name, font) <= wide - 0.03 for name in columns]
     flat = all(one or name.startswith("<") for one, name in zip(fit, columns, strict=True))
-    steep = TURN if wide * math.sin(math.radians(TURN)) > 1.1 * _letters(wide) / 72 else 90
+    steep = TURN if wide * math.sin(math.radians(TURN)) > 1.1 * font.size / 72 else 90
     return [0.0 if flat and one else float(steep) for one in fit]
-
-
-def _shade(axes: Axes, what: Cells) -> AxesImage:
-    visible = np.ma.masked_invalid(np.asarray(what.values, float))
-    image = axes.imshow(visible, cmap=what.colours, norm=what.scale, aspect="auto", interpolation="nearest")
-    axes.spines[:].set_visible(False)
-    return image
 
 
 def _name(
     axes: Axes, rows: Sequence[str], columns: Sequence[str], turn: Sequence[float], size: tuple[float, float]
 ) -> None:
-    how: dict[str, Any] = {"parse_math": False, "fontfamily": fonts()}
     across, down = _every(size[0]), _every(size[1])
-    axes.set_yticks(range(0, len(rows), down), list(rows[::down]), fontsize=_letters(size[1]), **how)
+    axes.set_yticks(range(0, len(rows), down), list(rows[::down]), **_font(size[1]).style)
     axes.xaxis.tick_top()
-    axes.set_xticks(range(0, len(columns), across), list(columns[::across]), fontsize=_letters(size[0]), **how)
+    axes.set_xticks(range(0, len(columns), across), list(columns[::across]), **_font(size[0]).style)
     for label, angle in zip(axes.get_xticklabels(), turn[::across], strict=True):
-        if angle == 0:
-            label.set(rotation=0, ha="center")
-        elif angle < 90:
-            label.set(rotation=angle, ha="left", va="center", rotation_mode="anchor")
-        else:
-            label.set(rotation=90, ha="center", va="bottom")
+        label.set_rotation(angle)
+        if 0 < angle < 90:
+            label.set(ha="left", va="center", rotation_mode="anchor")
     if min(size) >= LEAST / 2:
         axes.set_xticks(np.arange(0.5, len(columns) - 1), minor=True)
         axes.set_yticks(np.arange(0.5, len(rows) - 1), minor=True)
@@ -184,30 +167,99 @@ def _name(
     axes.tick_params(which="both", length=0, pad=3)
 
 
-def _write(axes: Axes, what: Cells) -> None:
-    assert what.written is not None
+def _write(axes: Axes, what: Cells, written: Sequence[Sequence[str]]) -> None:
     for (row, column), value in np.ndenumerate(what.values):
         colour = ink_on(what.colours(what.scale(float(value)))) if np.isfinite(value) else GREY
-        axes.text(
-            column, row, what.written[row][column], ha="center", va="center_baseline", color=colour, fontsize=SMALL,
-            fontfamily=fonts(), parse_math=False,
-        )  # fmt: skip
+        axes.text(column, row, written[row][column], ha="center", va="center_baseline", color=colour, **SMALL.style)
 
 
-def _frame(axes: Axes, framed: Bool[Array, "R C"]) -> None:
-    for row, column in np.argwhere(framed):
-        place = (column - 0.5, row - 0.5)
-        axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=ORANGE, linewidth=2, clip_on=False, zorder=3))
+def room_for_bar(scale: Normalize) -> float:
+    """Inches beside cells that the scale takes."""
+    return 3 * GAP + BAR + max(width_of(number(end, ".2g"), SMALL) for end in ends_of(scale))
 
 
-def colour_bar(
-    sheet: Sheet, place: tuple[float, float], height: float, image: ScalarMappable, scale: Normalize
-) -> None:
+def ends_of(scale: Normalize) -> tuple[float, float]:
+    """The values with the first and the last colour."""
+    return float(scale.vmin or 0), float(scale.vmax or 0)
+
+
+def colour_bar(sheet: Sheet, place: tuple[float, float], height: float, image: ScalarMappable) -> None:
     """The scale: its colours, and the numbers at its ends."""
-    low, high = _ends(scale)
+    low, high = image.get_clim()
     axes = sheet.axes(*place, BAR, height)
-    ends = [low, 0, high] if low < 0 < high else [low, high]
-    bar = sheet.figure.colorbar(image, cax=axes, ticks=ends)
-    axes.set_yticklabels([number(end, 2) for end in ends], fontsize=SMALL, color=GREY, fontfamily=fonts())
+    ticks = [low, 0, high] if low < 0 < high else [low, high]
+    bar = sheet.figure.colorbar(image, cax=axes, ticks=ticks)
+    axes.set_yticklabels([number(tick, ".2g") for tick in ticks], color=GREY, **SMALL.style)
     bar.outline.set_visible(False)
     axes.tick_params(which="both", length=0)
+
+
+def grid(panel: Grid, wish: float) -> Block:
+    values = np.asarray(panel.values, float)
+    if max(values.shape) > MOST_CELLS:
+        high, wide = values.shape
+        raise Misuse(f"{high} × {wide} cells are too many for a picture ({MOST_CELLS} a side at most): write .html")
+    what = Cells(
+        values=values,
+        rows=panel.rows or [""] * values.shape[0],
+        columns=panel.columns or [""] * values.shape[1],
+        row_name=panel.row_name,
+        column_name=panel.column_name,
+        longest=MOST_LETTERS,
+        scale=scale_of(values, signed=panel.signed, low=panel.low, high=panel.high),
+        colours=colours_of(panel.signed),
+        written=numbers(values) if panel.numbers else None,
+    )
+    return stack([paragraph(panel.formula, MOST_WIDTH, CODE), cells(what, wish)])
+
+
+def numbers(values: NDArray[Any]) -> list[list[str]]:
+    """Numbers all with as many digits after the point: none for counts, two as a rule, more where all are small."""
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max(initial=0))
+    if np.array_equal(finite, np.rint(finite)):
+        style = ",.0f"
+    elif largest < 0.05:
+        style = ".2g"
+    else:
+        style = ".2f" if largest < 100 else ".1f"
+    return [["" if np.isnan(value) else number(value, style) for value in row] for row in values]
+
+
+def guesses(panel: Guesses, wish: float) -> Block:
+    """Layers down, tokens across; the likeliest guess in each cell, framed where it is right."""
+    count = len(panel.tokens)
+    if count > MOST_GUESSES:
+        raise Misuse(f"{count} tokens are too many for a picture of guesses ({MOST_GUESSES} at most): write .html")
+    best = [[shorten(shown(cell[0]), WIDEST_GUESS, SMALL) if cell else "" for cell in row] for row in panel.guesses]
+    chances = np.array([[chance[0] if len(chance) else 0.0 for chance in row] for row in panel.probabilities], float)
+    right = np.zeros(chances.shape, bool)
+    if panel.answers is not None:
+        right |= [
+            [bool(cell) and cell[0] == answer != "" for cell, answer in zip(row, panel.answers, strict=True)]
+            for row in panel.guesses
+        ]
+    columns = [shorten(shown(token), WIDEST_GUESS) for token in panel.tokens]
+    wide = max(cell_width(best), *(width_of(name) + 0.1 for name in columns))
+    names = max(map(width_of, panel.layers), default=0.0)
+    at_once = max(int((wish - names - 0.7) / wide), 1)
+    bands = -(-count // at_once)
+    at_once = -(-count // bands)  # bands of about one length
+    parts = []
+    for start in range(0, count, at_once):
+        part = slice(start, start + at_once)
+        what = Cells(
+            values=chances[:, part],
+            rows=panel.layers,
+            columns=columns[part],
+            scale=Normalize(0, 1),
+            colours=UP,
+            column_name="at" if panel.at else "after",
+            written=[row[part] for row in best],
+            cell=wide,
+            framed=np.argwhere(right[:, part]).tolist(),
+            bar=start == 0,
+        )
+        parts.append(cells(what))
+    remark = f"framed: what {'stands there' if panel.at else 'did follow'}" if right.any() else ""
+    return stack([*parts, paragraph(remark, wish, SMALL, colour=GREY)], 0.15)

@@ -10,9 +10,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from numpy.typing import NDArray
 
 from glassformer.rendering.drawing.colours import GREY, INK, RULE, series_colour
-from glassformer.rendering.drawing.legend import Key, legend
-from glassformer.rendering.drawing.lettering import SMALL, TEXT, any_letter, fonts, line_height, shorten, width_of
-from glassformer.rendering.drawing.sheet import DPI, GAP, Block, Sheet, paragraph, stack
+from glassformer.rendering.drawing.lettering import DPI, SMALL, TEXT, any_letter, shorten, width_of
+from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, legend, paragraph, stack
 from glassformer.rendering.panels import Line, Lines, Points
 
 WIDE, HIGH = 7.5, 3.8
@@ -35,7 +34,10 @@ Spot = tuple[float, float, float, float]
 
 def lines(panel: Lines, wish: float) -> Block:
     width = min(wish, WIDE)
-    colours = _colours(panel.series)
+    # a faint line has the colour of the line which follows it
+    colours = [
+        series_colour(sum(not line.faint for line in panel.series[:place])) for place in range(len(panel.series))
+    ]
     keys = [Key(line.name, colour, line.faint) for line, colour in zip(panel.series, colours, strict=True)]
     log_x = panel.log_x and _any_above_0([line.x for line in panel.series])
     log_y = panel.log_y and _any_above_0([line.y for line in panel.series])
@@ -54,18 +56,9 @@ def lines(panel: Lines, wish: float) -> Block:
             axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
         if not log_y:
             _no_share_above_1(axes, panel.series)
-        fit(sheet, axes, (x, y, width, HIGH))
+        _fit(sheet, axes, (x, y, width, HIGH))
 
     return stack([legend(keys if len(keys) > 1 else [], width), Block(width, HIGH, draw)])
-
-
-def _colours(series: Sequence[Line]) -> list[str]:
-    """A colour for each; a faint line has that of the line which follows it."""
-    found, place = [], 0
-    for line in series:
-        found.append(series_colour(place))
-        place += not line.faint
-    return found
 
 
 def _plot(axes: Axes, line: Line, colour: str) -> None:
@@ -78,17 +71,17 @@ def _plot(axes: Axes, line: Line, colour: str) -> None:
 
 
 def _finite(values: Sequence[float]) -> NDArray[Any]:
-    found = np.array(values, float)
-    return np.where(np.isfinite(found), found, np.nan)
+    numbers = np.array(values, float)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def _any_above_0(values: Sequence[Sequence[float]]) -> bool:
-    """A logarithm needs one."""
+    """Whether there is a number that has a logarithm."""
     return any(value > 0 and np.isfinite(value) for series in values for value in series)
 
 
 def _logarithmic(axes: Axes, which: Any) -> None:
-    """With plain numbers beside it: 1, 2, 5, 10 … where it is short, powers of ten where it is long."""
+    """A logarithm, with plain numbers beside it: 1, 2, 5, 10 … where it is short, powers of ten where it is long."""
     getattr(axes, f"set_{which.axis_name}scale")("log", nonpositive="mask")
     low, high = which.get_view_interval()
     decades = np.log10(high / low)
@@ -128,7 +121,7 @@ def _no_share_above_1(axes: Axes, series: Sequence[Line]) -> None:
 
 
 def short_number(value: float) -> str:
-    """As one says it: 500, 20k, 3M."""
+    """A number as one says it: 500, 20k, 3M."""
     for large, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= large * (10 if letter == "k" else 1):
             return f"{value / large:,.4g}{letter}"
@@ -141,29 +134,30 @@ def quiet(axes: Axes, x_name: str = "", y_name: str = "") -> None:
     axes.spines[["left", "bottom"]].set_color(GREY)
     axes.grid(axis="y", color=RULE, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=SMALL, colors=GREY, labelcolor=INK)
-    axes.set_xlabel(x_name, fontsize=TEXT, parse_math=False, fontfamily=fonts())
-    axes.set_ylabel(y_name, fontsize=TEXT, parse_math=False, fontfamily=fonts())
+    axes.tick_params(labelsize=SMALL.size, colors=GREY, labelcolor=INK)
+    axes.set_xlabel(x_name, **TEXT.style)
+    axes.set_ylabel(y_name, **TEXT.style)
 
 
-def fit(sheet: Sheet, axes: Axes, place: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """Make axes smaller until the numbers and names around them are within this place; where they then are."""
+def _fit(sheet: Sheet, axes: Axes, place: tuple[float, float, float, float]) -> None:
+    """Make axes smaller until the numbers and names around them are within this place."""
     with any_letter():
         around, inside = axes.get_tightbbox(), axes.get_window_extent()
     assert around is not None
     x, y, width, height = place
     left, right = (inside.x0 - around.x0) / DPI, max(around.x1 - inside.x1, 0) / DPI
     below, above = (inside.y0 - around.y0) / DPI, max(around.y1 - inside.y1, 0) / DPI
-    found = (x + left, y + above, width - left - right, height - above - below)
-    axes.set_position(sheet.place(*found))
-    return found
+    axes.set_position(sheet.place(x + left, y + above, width - left - right, height - above - below))
 
 
 def points(panel: Points, wish: float) -> Block:
     """Each point with its name where there is room for it."""
     places = np.asarray(panel.points, float).reshape(-1, 2)
-    groups = list(dict.fromkeys(panel.groups))
-    of_point = np.array([groups.index(group) for group in panel.groups] or [0] * len(places), int)
+    groups = list(panel.groups) or [""] * len(places)
+    keys = [
+        Key(group, series_colour(place), shape=SHAPES[place % len(SHAPES)])
+        for place, group in enumerate(dict.fromkeys(groups))
+    ]
     width = min(wish, MAP_WIDE)
     high = MAP_HIGH * width / MAP_WIDE
     wide, tall = width - MAP_LEFT - GAP, high - MAP_BELOW - GAP
@@ -175,9 +169,9 @@ def points(panel: Points, wish: float) -> Block:
 
     def down(values: NDArray[Any]) -> NDArray[Any]:
         """Inches from the top."""
-        return (limits[1][1] - values) / (limits[1][1] - limits[1][0]) * tall
+        return np.interp(values, limits[1], (tall, 0.0))
 
-    inches = np.stack([(turned - limits[0][0]) / (limits[0][1] - limits[0][0]) * wide, down(places[:, 1])], 1)
+    inches = np.stack([np.interp(turned, limits[0], (0.0, wide)), down(places[:, 1])], 1)
     names = [shorten(label, WIDEST_NAME, SMALL) for label in panel.labels] or [""] * len(places)
     levels = [_named_level(name, float(down(np.array(height)))) for name, height in panel.levels]
     bars = [(x - 0.02, high, x + 0.02, low) for x, low, high in zip(inches[:, 0], *map(down, ends), strict=False)]
@@ -196,13 +190,11 @@ def points(panel: Points, wish: float) -> Block:
         for (name, height), (across, above, *_) in zip(panel.levels, levels, strict=True):
             axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
             sheet.words(left + across, top + above, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
-        for place in np.unique(of_point):
-            own = places[of_point == place]
-            colour, shape = series_colour(int(place)), _shape(int(place))
-            axes.scatter(own[:, 0], own[:, 1], s=28, color=colour, marker=shape, zorder=3)
+        for key in keys:
+            own = np.array([group == key.name for group in groups])
+            axes.scatter(places[own, 0], places[own, 1], s=28, color=key.colour, marker=key.shape, zorder=3)
             if len(ends[0]):
-                low, high = (end[of_point == place] for end in ends)
-                axes.vlines(own[:, 0], low, high, color=colour, linewidth=1.4, alpha=0.6)
+                axes.vlines(places[own, 0], *(end[own] for end in ends), color=key.colour, linewidth=1.4, alpha=0.6)
         for name, spot, (px, py) in zip(names, spots, inches, strict=True):
             if spot is not None:
                 near = _nearest((px, py), spot)
@@ -210,15 +202,13 @@ def points(panel: Points, wish: float) -> Block:
                     sheet.line((left + px, top + py), (left + near[0], top + near[1]), color=GREY, linewidth=0.6)
                 sheet.words(left + spot[0], top + spot[1], name, SMALL)
 
-    keys = [Key(group, series_colour(place), shape=_shape(place)) for place, group in enumerate(groups)]
-    given = [spot for spot, name in zip(spots, names, strict=True) if name]
-    lost = given.count(None)
-    said = f"{lost} of {len(given)} names had no room" if lost else ""
-    return stack([legend(keys, width), Block(width, high, draw), paragraph(said, width, SMALL, colour=GREY)])
+    written, wanted = len(spots) - spots.count(None), len(names) - names.count("")
+    remark = f"{wanted - written} of {wanted} names had no room" if written < wanted else ""
+    return stack([legend(keys, width), Block(width, high, draw), paragraph(remark, width, SMALL, colour=GREY)])
 
 
 def _around(values: NDArray[Any]) -> tuple[float, float]:
-    """From below the least to above the greatest, with room for names."""
+    """The ends of an axis: from below the least to above the greatest, with room for names."""
     low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
     if not np.isfinite(high - low):
         return 0.0, 1.0
@@ -228,39 +218,38 @@ def _around(values: NDArray[Any]) -> tuple[float, float]:
 
 def _named_level(name: str, y: float) -> Spot:
     """The name of a line from side to side: above it, at its left end."""
-    return GAP / 2, y - line_height(SMALL), GAP / 2 + width_of(shorten(name, WIDEST_NAME, SMALL), SMALL), y
+    return GAP / 2, y - SMALL.line_height, GAP / 2 + width_of(shorten(name, WIDEST_NAME, SMALL), SMALL), y
 
 
 def spread(
     inches: NDArray[Any], names: Sequence[str], size: tuple[float, float], also: Sequence[Spot] = ()
 ) -> list[Spot | None]:
-    """Where each name stands so that it covers no other name, no point, no line and none of `also`; None: nowhere. Nor
+    """Where each name stands so that it covers no other name, no point, no line and none of `also`; None: nowhere, as
     does a name of no letters.
     """
     taken: list[Spot] = [*also, *((px - 0.05, py - 0.05, px + 0.05, py + 0.05) for px, py in inches)]
     found: list[Spot | None] = []
     for (px, py), name in zip(inches, names, strict=True):
-        if not name:
-            found.append(None)
-            continue
-        tried = (_spot((px, py), way, reach, width_of(name, SMALL)) for reach in REACHES for way in WAYS)
-        spots = ([spot, *_tie((px, py), spot)] for spot in tried if _within(spot, size))
-        free = next((one for one in spots if not any(_covers(part, other) for part in one for other in taken)), [])
+        reaches = REACHES if name else ()
+        spots = (_spot((px, py), way, reach, width_of(name, SMALL)) for reach in reaches for way in WAYS)
+        within = (spot for spot in spots if min(spot) >= 0 and spot[2] <= size[0] and spot[3] <= size[1])
+        parts = ([spot, *_tie((px, py), spot)] for spot in within)
+        free = next((one for one in parts if not any(_covers(part, other) for part in one for other in taken)), [])
         taken += free
         found.append(free[0] if free else None)
     return found
 
 
 def _spot(point: tuple[float, float], way: tuple[float, float], reach: float, wide: float) -> Spot:
-    """Of a name so wide, this way from its point and so far."""
-    high = line_height(SMALL)
+    """The place of a name so wide, this way from its point and so far."""
+    high = SMALL.line_height
     x = point[0] + way[0] * reach - wide * (0 if way[0] > 0 else 1 if way[0] < 0 else 0.5)
     y = point[1] - way[1] * reach - high * (1 if way[1] > 0 else 0 if way[1] < 0 else 0.5)
     return x, y, x + wide, y + high
 
 
 def _nearest(point: tuple[float, float], spot: Spot) -> tuple[float, float]:
-    """The place on a name's edge."""
+    """The place on a name's edge that is nearest to its point."""
     return min(max(point[0], spot[0]), spot[2]), min(max(point[1], spot[1]), spot[3])
 
 
@@ -275,13 +264,5 @@ def _tie(point: tuple[float, float], spot: Spot) -> list[Spot]:
     return [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in middles.tolist()]
 
 
-def _within(spot: Spot, size: tuple[float, float]) -> bool:
-    return spot[0] >= 0 and spot[1] >= 0 and spot[2] <= size[0] and spot[3] <= size[1]
-
-
 def _covers(one: Spot, other: Spot) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _shape(place: int) -> str:
-    return SHAPES[place % len(SHAPES)]

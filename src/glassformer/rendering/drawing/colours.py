@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, TwoSlopeNorm, to_rgb
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, TwoSlopeNorm, to_hex, to_rgb
 from numpy.typing import NDArray
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#6b6b6b"
 INK, PALE, RULE = "#1a1a1a", "#f2f2f2", "#e6e6e6"
-"""Of words; behind code and behind cells without a number; of thin lines."""
+"""Colours of words; behind code and behind cells without a number; of thin lines."""
 
 SEVERAL = (BLUE, ORANGE, "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
            "#882255", "#808000", "#5e4fa2", "#3f3f3f", "#44aa99", "#b06a3b")  # fmt: skip
-"""Of series, groups and heads, in this order, as on the page; after the last they begin again, darker."""
+"""Colours of series, groups and heads, in this order, as on the page; after the last they begin again, darker."""
 
 UP = LinearSegmentedColormap.from_list("up", ["#ffffff", "#9fcae6", BLUE, "#00395c"]).with_extremes(bad=PALE)
-"""From nothing to much."""
+"""Colours from nothing to much."""
 BOTH_WAYS = LinearSegmentedColormap.from_list(
     "both ways", ["#7a3300", ORANGE, "#f3c5a3", "#ffffff", "#9fcae6", BLUE, "#00395c"]
 ).with_extremes(bad=PALE)
@@ -23,10 +23,10 @@ BOTH_WAYS = LinearSegmentedColormap.from_list(
 
 
 def series_colour(place: int) -> str:
-    """Of the series, group or head at this place."""
-    red, green, blue = to_rgb(SEVERAL[place % len(SEVERAL)])
+    """The colour of the series, group or head at this place."""
     darker = 0.6 ** min(place // len(SEVERAL), 2)
-    return f"#{round(255 * red * darker):02x}{round(255 * green * darker):02x}{round(255 * blue * darker):02x}"
+    red, green, blue = to_rgb(SEVERAL[place % len(SEVERAL)])
+    return to_hex((darker * red, darker * green, darker * blue))
 
 
 def colours_of(signed: bool) -> Colormap:
@@ -36,7 +36,7 @@ def colours_of(signed: bool) -> Colormap:
 def scale_of(
     values: NDArray[np.floating], *, signed: bool, low: float | None = None, high: float | None = None
 ) -> Normalize:
-    """From a value to its place among the colours. Signed: 0 is in the middle, wherever the ends are."""
+    """The way from a value to its place among the colours. Signed: 0 is in the middle, wherever the ends are."""
     finite = values[np.isfinite(values)]
     if signed:
         top = high if high else float(np.abs(finite).max(initial=0)) or 1.0

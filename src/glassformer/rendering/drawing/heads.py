@@ -1,6 +1,5 @@
 """Attention weights: a heat map, lines between tokens, or every layer and head at once."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,10 @@ from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.cells import MOST_WIDTH, Cells, cells, colour_bar, room_for_bar
+from glassformer.rendering.drawing.cells import MOST_CELLS, MOST_WIDTH, Cells, cells, colour_bar, room_for_bar
 from glassformer.rendering.drawing.colours import GREY, RULE, UP, series_colour
-from glassformer.rendering.drawing.grids import MOST_CELLS
-from glassformer.rendering.drawing.legend import Key, legend
-from glassformer.rendering.drawing.lettering import SMALL, TEXT, line_height, shown, width_of, wrap
-from glassformer.rendering.drawing.sheet import GAP, Block, Sheet, paragraph, stack
+from glassformer.rendering.drawing.lettering import SMALL, TEXT, shown, width_of
+from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, legend, paragraph, stack
 from glassformer.rendering.panels import Heads
 
 MOST_TOKENS = 120
@@ -29,7 +26,7 @@ PALEST = 0.1
 LARGEST, LEAST = 1.25, 0.4
 """Inches: sides of a small heat map."""
 MOST_LINES = 4
-"""Of words beneath one."""
+"""Lines of words beneath one."""
 
 
 def heads(panel: Heads, wish: float) -> Block:
@@ -38,17 +35,15 @@ def heads(panel: Heads, wish: float) -> Block:
     for which, chosen, many in (("layer", panel.layer, count), ("head", panel.head, each)):
         if chosen is not None and not 0 <= chosen < many:
             raise Misuse(f"there is no {which} {chosen}: they are counted from 0, and the last is {many - 1}")
-    one = (panel.layer is not None and panel.head is not None) or count * each == 1
-    if panel.mode == "all" and not one:
+    single = (panel.layer is not None and panel.head is not None) or count * each == 1
+    if panel.mode == "all" and not single:
         return _all(panel, weights, wish)
     _refuse(panel, MOST_TOKENS)
-    if panel.mode == "lines" and not one:
+    if panel.mode == "lines" and not single:
         return _lines(panel, weights)
     matrix = mean_over(weights, panel.layer, panel.head)
-    said = chosen_words(count, each, panel.layer, panel.head)
-    if one and panel.names:
-        role = panel.names[panel.layer or 0][panel.head or 0]
-        said = ": ".join(part for part in (said, role) if part)
+    role = panel.names[panel.layer or 0][panel.head or 0] if single and panel.names else ""
+    subtitle = ": ".join(filter(None, [chosen_words(count, each, panel.layer, panel.head), role]))
     what = Cells(
         values=matrix,
         rows=panel.rows,
@@ -58,11 +53,11 @@ def heads(panel: Heads, wish: float) -> Block:
         scale=weight_scale(matrix),
         colours=UP,
     )
-    return stack([_subtitle(said, wish), cells(what, wish=wish)])
+    return stack([paragraph(subtitle, wish, colour=GREY), cells(what, wish)])
 
 
 def weight_scale(weights: NDArray[Any]) -> Normalize:
-    """Weights that are all alike should look pale."""
+    """The scale from 0 to the largest weight; weights that are all alike should look pale."""
     return Normalize(0, max(0.5, float(weights.max(initial=0))))
 
 
@@ -84,10 +79,6 @@ def mean_over(weights: Float[Array, "L h T S"], layer: int | None, head: int | N
     return of_layer.mean(0) if head is None else of_layer[head]
 
 
-def _subtitle(words: str, most: float) -> Block:
-    return paragraph(words, most, TEXT, colour=GREY)
-
-
 def _refuse(panel: Heads, most: int) -> None:
     high, wide = len(panel.rows), len(panel.columns)
     if max(high, wide) > most:
@@ -103,29 +94,26 @@ def _lines(panel: Heads, weights: Float[Array, "L h T S"]) -> Block:
     left, right = (max(width_of(name) for name in [*side, f"{title} →"]) for side, title in (
         (rows, panel.row_name), (columns, panel.column_name)
     ))  # fmt: skip
-    named = bool(panel.row_name or panel.column_name)
-    top = (line_height(SMALL) + GAP) * named
+    top = (SMALL.line_height + GAP) * bool(panel.row_name or panel.column_name)
     high = ROW * max(len(rows), len(columns))
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         middle = x + left + GAP
-        if named:
-            sheet.words(middle - GAP, y, panel.row_name, SMALL, color=GREY, ha="right")
-            sheet.words(middle + BETWEEN + GAP, y, panel.column_name, SMALL, color=GREY)
-        for place, name in enumerate(rows):
-            sheet.words(middle - GAP, y + top + place * ROW, name, ha="right")
-        for place, name in enumerate(columns):
-            sheet.words(middle + BETWEEN + GAP, y + top + place * ROW, name)
+        sides = ((rows, panel.row_name, -GAP, "right"), (columns, panel.column_name, BETWEEN + GAP, "left"))
+        for names, title, across, ha in sides:
+            sheet.words(middle + across, y, title, SMALL, color=GREY, ha=ha)
+            for place, name in enumerate(names):
+                sheet.words(middle + across, y + top + place * ROW, name, ha=ha)
         axes = sheet.axes(middle, y + top, BETWEEN, high)
         axes.set(xlim=(0, 1), ylim=(high, 0))
         axes.axis("off")
         for place, head in enumerate(which):
             axes.add_collection(_bundle(layer[head], series_colour(head), place, len(which)), autolim=False)
 
-    said = chosen_words(count, 1, panel.layer, 0)
+    subtitle = paragraph(chosen_words(count, 1, panel.layer, 0), MOST_WIDTH, colour=GREY)
     keys = legend([Key(f"head {head}", series_colour(head)) for head in which], max(left + right + BETWEEN, 5.0))
     lines = Block(left + BETWEEN + right + 2 * GAP, top + high, draw)
-    return stack([_subtitle(said, MOST_WIDTH), keys, lines], 0.1)
+    return stack([subtitle, keys, lines], 0.1)
 
 
 def _bundle(weights: Float[Array, "T S"], colour: str, place: int, heads: int) -> LineCollection:
@@ -153,9 +141,9 @@ def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
     if wide < LEAST:
         raise Misuse(f"{each} heads a layer are too many for one picture: choose a layer and a head, or write .html")
     tall = float(np.clip(wide * rows / columns, LEAST, 2 * LARGEST))
-    names = [[wrap(name, wide, SMALL, lines=MOST_LINES) for name in layer] for layer in panel.names]
-    beneath = [max((len(name) for name in layer), default=0) * line_height(SMALL) for layer in names] or [0.0] * count
-    top = line_height(TEXT) + GAP / 2
+    names = [[paragraph(name, wide, SMALL, colour=GREY, lines=MOST_LINES) for name in layer] for layer in panel.names]
+    beneath = [max((name.height for name in layer), default=0.0) for layer in names] or [0.0] * count
+    top = TEXT.line_height + GAP / 2
     tops = [top + sum(tall + below + 2 * GAP for below in beneath[:layer]) for layer in range(count + 1)]
     width, high = each * (wide + 2 * GAP), tops[-1]
 
@@ -167,21 +155,17 @@ def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
             place = (left, left + wide, upper + tall, upper)
             image = axes.imshow(weights[layer, head], cmap=UP, norm=scale, extent=place, aspect="auto")
             axes.add_patch(Rectangle((left, upper), wide, tall, fill=False, edgecolor=RULE, linewidth=0.8))
-            _beneath(sheet, (x + side + left, y + upper + tall + GAP / 2), names[layer][head] if names else [])
+            if names:
+                names[layer][head].draw(sheet, x + side + left, y + upper + tall + GAP / 2)
         axes.set(xlim=(0, width), ylim=(high, 0))
         for head in range(each):
             middle = x + side + head * (wide + 2 * GAP) + wide / 2
-            said = f"head {head}" if width_of(f"head {each - 1}") < wide else f"{head}"
-            sheet.words(middle, y, said, ha="center", color=GREY)
+            label = f"head {head}" if width_of(f"head {each - 1}") < wide else f"{head}"
+            sheet.words(middle, y, label, ha="center", color=GREY)
         for layer in range(count):
-            sheet.words(x, y + tops[layer] + tall / 2 - line_height(TEXT) / 2, f"layer {layer}", color=GREY)
-        colour_bar(sheet, (x + side + width + GAP, y + top), min(max(tall, 0.8), 2.0), image, scale)
+            sheet.words(x, y + tops[layer] + tall / 2 - TEXT.line_height / 2, f"layer {layer}", color=GREY)
+        colour_bar(sheet, (x + side + width + GAP, y + top), min(max(tall, 0.8), 2.0), image)
 
-    words = f"down: {panel.row_name or 'the token that looks'}; across: {panel.column_name or 'the one looked at'}"
+    subtitle = f"down: {panel.row_name or 'the token that looks'}; across: {panel.column_name or 'the one looked at'}"
     block = Block(side + width + room_for_bar(scale), max(high, top + 0.8), draw)
-    return stack([_subtitle(words, MOST_WIDTH), block])
-
-
-def _beneath(sheet: Sheet, place: tuple[float, float], lines: Sequence[str]) -> None:
-    for row, line in enumerate(lines):
-        sheet.words(place[0], place[1] + row * line_height(SMALL), line, SMALL, color=GREY)
+    return stack([paragraph(subtitle, MOST_WIDTH, colour=GREY), block])

@@ -9,14 +9,14 @@ from glassformer.config.arrays import Array
 from glassformer.rendering.drawing.cells import colour_bar, room_for_bar
 from glassformer.rendering.drawing.colours import GREY, ORANGE, RULE
 from glassformer.rendering.drawing.heads import chosen_words, mean_over
-from glassformer.rendering.drawing.lettering import SMALL, TEXT
+from glassformer.rendering.drawing.lettering import SMALL
 from glassformer.rendering.drawing.sheet import Block, Sheet, beside, paragraph, rows_of, stack
 from glassformer.rendering.panels import Gallery, Patches
 
 SIDE, SMALL_SIDE = 3.2, 1.5
 """Inches: the longer side of an image, and of a small one."""
 GALLERY = 10.5
-"""Inches of a row of small ones."""
+"""Inches of a row of small images."""
 STRONGEST = 0.85
 """How much of an image the largest weight covers."""
 FROM_WHITE = LinearSegmentedColormap.from_list("from white", ["#ffffff", ORANGE])
@@ -28,13 +28,12 @@ def patches(panel: Patches, wish: float) -> Block:
     shares = mean_over(weights, panel.layer, panel.head).mean(0).reshape(panel.grid)
     scale = Normalize(0, float(shares.max()) or 1.0)
     left = _captioned(_image(panel.pixels, SIDE), "the image")
-    right = _image(overlay(panel.pixels, shares / scale.vmax), SIDE)
-    bar = Block(room_for_bar(scale), 1.6, lambda sheet, x, y: colour_bar(
-        sheet, (x + 0.02, y), 1.6, ScalarMappable(scale, FROM_WHITE), scale
-    ))  # fmt: skip
-    said = chosen_words(weights.shape[0], weights.shape[1], panel.layer, panel.head)
-    looked = stack([beside([right, bar], 0.1), paragraph("what is looked at", SIDE, SMALL, colour=GREY)], 0.04)
-    return stack([paragraph(said, wish, TEXT, colour=GREY), beside([left, looked], 0.3)])
+    shaded = _image(overlay(panel.pixels, shares / scale.vmax), SIDE)
+    colours = ScalarMappable(scale, FROM_WHITE)
+    bar = Block(room_for_bar(scale), 1.6, lambda sheet, x, y: colour_bar(sheet, (x + 0.02, y), 1.6, colours))
+    right = _captioned(beside([shaded, bar], 0.1), "what is looked at")
+    which = chosen_words(weights.shape[0], weights.shape[1], panel.layer, panel.head)
+    return stack([paragraph(which, wish, colour=GREY), beside([left, right], 0.3)])
 
 
 def overlay(pixels: UInt8[Array, "H W C"], shares: Float[Array, "R Q"]) -> UInt8[Array, "H2 W2 3"]:
@@ -58,19 +57,18 @@ def gallery(panel: Gallery, wish: float) -> Block:
 
 
 def _colour(pixels: UInt8[Array, "H W C"]) -> UInt8[Array, "H W D"]:
-    """Grey ones as red, green and blue that are alike."""
-    pixels = np.asarray(pixels)
-    return np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else pixels
+    """The pixels in colour: grey ones as red, green and blue that are alike."""
+    return np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else np.asarray(pixels)
 
 
 def _image(pixels: UInt8[Array, "H W C"], side: float) -> Block:
-    """With dots that stay sharp."""
-    shown = _colour(pixels)
-    high, wide = (side * length / max(shown.shape[:2]) for length in shown.shape[:2])
+    """An image whose dots stay sharp."""
+    coloured = _colour(pixels)
+    high, wide = (side * length / max(coloured.shape[:2]) for length in coloured.shape[:2])
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         axes = sheet.axes(x, y, wide, high)
-        axes.imshow(shown, aspect="auto", interpolation="nearest")
+        axes.imshow(coloured, aspect="auto", interpolation="nearest")
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_color(RULE)
 

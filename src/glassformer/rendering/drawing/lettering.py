@@ -2,39 +2,56 @@
 
 import math
 import warnings
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
 
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties, fontManager
 
-from glassformer.text.shown import bare, cut
+from glassformer.text.display import bare, cut
 
-FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS")
+DPI = 150
+FAMILIES = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS")
 """Together they know most scripts; those that are installed are used, in this order."""
-
-TITLE, HEADING, TEXT, SMALL = 15.0, 12.0, 10.0, 9.0
-"""Sizes of letters in points: of a view, of a panel, of what is read, and the least there is."""
-
-MEASURED_AT = 150
+RENDERER = cast(Any, RendererAgg)(1, 1, DPI)
 LONGEST = 24
 """Letters of a token's name."""
 
 
-@cache
-def fonts(code: bool = False) -> tuple[str, ...]:
-    """Those that are installed; for code, letters of one width first."""
-    known = {font.name for font in fontManager.ttflist}
-    wanted = ("DejaVu Sans Mono", *FONTS) if code else FONTS
-    return tuple(font for font in wanted if font in known)
+@dataclass(frozen=True)
+class Font:
+    """How letters look: their size in points, and their kind."""
+
+    size: float
+    bold: bool = False
+    code: bool = False
+    """All letters of one width."""
+
+    @property
+    def line_height(self) -> float:
+        """Inches from one line to the next."""
+        return 1.4 * self.size / 72
+
+    @cached_property
+    def properties(self) -> FontProperties:
+        """The font for matplotlib, in those families that are installed."""
+        known = {font.name for font in fontManager.ttflist}
+        families = [family for family in ("DejaVu Sans Mono",) * self.code + FAMILIES if family in known]
+        return FontProperties(family=families, size=self.size, weight="bold" if self.bold else "normal")
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """The font as a text of matplotlib takes it; no letter of it is mathematics."""
+        return {"fontproperties": self.properties, "parse_math": False}
 
 
-def line_height(size: float) -> float:
-    """Inches from one line to the next."""
-    return 1.4 * size / 72
+TITLE, HEADING, STRONG = Font(15.0, bold=True), Font(12.0, bold=True), Font(10.0, bold=True)
+TEXT, CODE, SMALL = Font(10.0), Font(10.0, code=True), Font(9.0)
+"""A view's title, a panel's, and what is bold in it; what is read, and the least there is."""
 
 
 @contextmanager
@@ -46,71 +63,51 @@ def any_letter() -> Iterator[None]:
         yield
 
 
-@cache
-def _measure() -> Any:
-    maker: Any = RendererAgg
-    return maker(1, 1, MEASURED_AT)
-
-
-@cache
-def _style(size: float, bold: bool, code: bool) -> FontProperties:
-    return FontProperties(family=list(fonts(code)), size=size, weight="bold" if bold else "normal")
-
-
-def width_of(words: str, size: float = TEXT, *, bold: bool = False, code: bool = False) -> float:
+def width_of(words: str, font: Font = TEXT) -> float:
     """Inches that one line of words takes."""
     if not words:
         return 0.0
     with any_letter():
-        wide, _, _ = _measure().get_text_width_height_descent(words, _style(size, bold, code), False)
-    return float(wide) / MEASURED_AT
+        wide, _, _ = RENDERER.get_text_width_height_descent(words, font.properties, False)
+    return float(wide) / DPI
 
 
-def turned(width: float, size: float, degrees: float) -> tuple[float, float]:
+def turned(words: str, font: Font, degrees: float) -> tuple[float, float]:
     """Width and height of a line of words that is turned."""
-    angle, high = math.radians(degrees), size / 72
+    angle, width, high = math.radians(degrees), width_of(words, font), font.size / 72
     return width * math.cos(angle) + high * math.sin(angle), width * math.sin(angle) + high * math.cos(angle)
 
 
-def shorten(words: str, most: float, size: float = TEXT, *, bold: bool = False, code: bool = False) -> str:
-    """To so many inches, with … at its end."""
-    shorter, kept = words, len(words)
-    while kept and (wide := width_of(shorter, size, bold=bold, code=code)) > most:
-        kept = min(kept - 1, int(kept * most / wide))
-        shorter = words[:kept].rstrip() + "…"
+def shorten(words: str, most: float, font: Font = TEXT) -> str:
+    """Words cut to so many inches, with … at their end."""
+    shorter, letters = words, len(words)
+    while letters and (wide := width_of(shorter, font)) > most:
+        letters = min(letters - 1, int(letters * most / wide))
+        shorter = words[:letters].rstrip() + "…"
     return shorter
 
 
-def wrap(
-    words: str, most: float, size: float = TEXT, *, bold: bool = False, code: bool = False, lines: int | None = None
-) -> list[str]:
-    """In lines of at most so many inches; a word that is longer than a line is cut. No more than `lines` of them."""
-    found: list[str] = []
-    for paragraph in words.split("\n"):
-        found += _wrapped(paragraph.replace("\t", "    "), most, size, bold, code)
-    if lines is not None and len(found) > lines:
-        last = shorten(found[lines - 1] + " …", most, size, bold=bold, code=code)
-        found = [*found[: lines - 1], last]
-    return found
+def wrap(words: str, most: float, font: Font = TEXT, lines: int | None = None) -> list[str]:
+    """Lines of at most so many inches; a word that is longer than a line is cut. No more than `lines` of them."""
+    wrapped = [line for part in words.split("\n") for line in _wrapped(part.replace("\t", "    "), most, font)]
+    if lines is not None and len(wrapped) > lines:
+        wrapped[lines - 1 :] = [shorten(wrapped[lines - 1] + " …", most, font)]
+    return wrapped
 
 
-def _wrapped(paragraph: str, most: float, size: float, bold: bool, code: bool) -> list[str]:
-    def fits(words: str) -> bool:
-        return width_of(words, size, bold=bold, code=code) <= most
-
-    if fits(paragraph):
+def _wrapped(paragraph: str, most: float, font: Font) -> list[str]:
+    if width_of(paragraph, font) <= most:
         return [paragraph]
     lines, line = [], ""
     for word in paragraph.split(" "):
-        if fits(longer := f"{line} {word}" if line else word):
+        if width_of(longer := f"{line} {word}" if line else word, font) <= most:
             line = longer
             continue
         lines += [line] if line else []
-        while not fits(word):
-            starts = [word[:letters] for letters in range(1, len(word))]
-            kept = max(1, bisect_left(starts, True, key=lambda start: not fits(start)))
-            lines.append(word[:kept])
-            word = word[kept:]
+        while width_of(word, font) > most:
+            fitting = bisect_right(range(1, len(word)), most, key=lambda letters: width_of(word[:letters], font))
+            lines.append(word[: max(1, fitting)])
+            word = word[max(1, fitting) :]
         line = word
     return [*lines, line] if line else lines
 
@@ -120,10 +117,9 @@ def shown(token: str, most: int = LONGEST) -> str:
     return cut(bare(token), most)
 
 
-def number(value: float, digits: int = 3) -> str:
-    """A number by itself, with so many digits that count."""
-    if value is None or math.isnan(value):
+def number(value: float, style: str = ".3g") -> str:
+    """A number with a true minus sign, but none before 0; – where there is none."""
+    if math.isnan(value):
         return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return f"{value:.{digits}g}".replace("-", "−") if value else "0"
+    digits = "∞" if math.isinf(value) else format(abs(value), style).replace("-", "−")
+    return f"−{digits}" if value < 0 and digits.strip("0.,") else digits

@@ -1,4 +1,4 @@
-"""Views as pictures: panels one beneath another, each at its own size."""
+"""Pictures: panels one beneath another, each at its own size."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,17 +10,15 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.cells import MOST_WIDTH
+from glassformer.rendering.drawing.cells import MOST_WIDTH, grid, guesses
 from glassformer.rendering.drawing.charts import lines, points
 from glassformer.rendering.drawing.colours import BLUE, GREY
-from glassformer.rendering.drawing.grids import grid, guesses
 from glassformer.rendering.drawing.heads import heads
 from glassformer.rendering.drawing.images import gallery, patches
-from glassformer.rendering.drawing.lettering import HEADING, TEXT, TITLE, any_letter
-from glassformer.rendering.drawing.sheet import APART, Block, paragraph, picture, rows_of, stack
-from glassformer.rendering.drawing.written import table, tokens, words
+from glassformer.rendering.drawing.lettering import HEADING, STRONG, TITLE, Font, any_letter
+from glassformer.rendering.drawing.sheet import APART, Block, Sheet, paragraph, rows_of, stack
+from glassformer.rendering.drawing.text import table, tokens, words
 from glassformer.rendering.panels import Frames, Panel
-from glassformer.rendering.view import View
 from glassformer.runs.files import aside
 
 DRAWERS: dict[str, Callable[[Any, float], Block]] = {
@@ -35,8 +33,10 @@ DRAWERS: dict[str, Callable[[Any, float], Block]] = {
     "lines": lines,
     "gallery": gallery,
 }
-"""By kind of panel: what makes a block of one, and how wide it should be at most."""
+"""What makes a block of a panel, by its kind; it is told how wide that should be at most."""
 
+EDGE = 0.2
+"""Inches around a picture."""
 MOST_FRAMES = 6
 FRAME = 4.2
 """Inches that a frame should be wide at most, so that there is room for three beside one another."""
@@ -46,25 +46,24 @@ HIGHEST = 200.0
 """Inches: more is no picture, and no file for one."""
 
 
-def draw(view: View) -> Figure:
-    """Its title and note, then its panels one beneath another."""
+def draw(panels: Sequence[Panel], *, title: str, note: str = "") -> Figure:
+    """The title and the note, then the panels one beneath another."""
     with _our_style(), any_letter():
-        panels = [_panel(panel, MOST_WIDTH) for panel in view.panels]
-        room = max([LEAST_ROOM, *(panel.width for panel in panels)])
-        head = stack([
-            paragraph(view.title, room, TITLE, bold=True),
-            paragraph(view.note, room, TEXT, colour=GREY),
-        ])  # fmt: skip
-        whole = stack([head, *panels], APART)
+        blocks = [_panel(panel, MOST_WIDTH) for panel in panels]
+        room = max([LEAST_ROOM, *(block.width for block in blocks)])
+        head = stack([paragraph(title, room, TITLE), paragraph(note, room, colour=GREY)])
+        whole = stack([head, *blocks], APART)
         if whole.height > HIGHEST:
             raise Misuse(
-                f"{view.title!r} would be a picture {whole.height:.0f} inches high ({HIGHEST:.0f} at most): write .html"
+                f"{title!r} would be a picture {whole.height:.0f} inches high ({HIGHEST:.0f} at most): write .html"
             )
-        return picture(whole)
+        sheet = Sheet(whole.width + 2 * EDGE, whole.height + 2 * EDGE)
+        whole.draw(sheet, EDGE, EDGE)
+        return sheet.figure
 
 
 def save(figure: Figure, path: Path) -> None:
-    """To a .png, .svg or .pdf that is the same each time; letters in .svg stay letters."""
+    """Write the figure to a .png, .svg or .pdf that is the same each time; letters in .svg stay letters."""
     plain: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     ending = path.suffix.lower()
     with _our_style(), any_letter(), aside(path) as temporary:
@@ -73,28 +72,24 @@ def save(figure: Figure, path: Path) -> None:
 
 @contextmanager
 def _our_style() -> Iterator[None]:
-    """Whatever a person's own settings are."""
+    """While open, a person's own settings of matplotlib change nothing."""
     with style.context("default"), rc_context({"svg.fonttype": "none", "svg.hashsalt": "glassformer"}):
         yield
 
 
-def _panel(panel: Panel, wish: float, size: float = HEADING) -> Block:
+def _panel(panel: Panel, wish: float, font: Font = HEADING) -> Block:
     body = _frames(panel, wish) if isinstance(panel, Frames) else DRAWERS[panel.kind](panel, wish)
     room = min(max(body.width, LEAST_ROOM), wish)
-    title = paragraph(panel.title, room, size, bold=True)
-    return stack([title, body, paragraph(panel.note, room, TEXT, colour=GREY)], 0.1)
+    return stack([paragraph(panel.title, room, font), body, paragraph(panel.note, room, colour=GREY)], 0.1)
 
 
 def _frames(panel: Frames, wish: float) -> Block:
     """Some of the frames, evenly chosen, the first and the last among them."""
     count = len(panel.frames)
-    chosen: Sequence[int] = range(count)
-    if count > MOST_FRAMES:
-        chosen = [int(place) for place in np.linspace(0, count - 1, MOST_FRAMES).round()]
+    chosen = np.linspace(0, count - 1, min(count, MOST_FRAMES)).round().astype(int)
     frames = []
     for place in chosen:
-        said = panel.labels[place] if not panel.name else f"{panel.name} {panel.labels[place]}"
-        label = paragraph(said, FRAME, HEADING, bold=True, colour=BLUE)
-        frames.append(stack([label, *(_panel(one, min(FRAME, wish), TEXT) for one in panel.frames[place])], 0.15))
-    said = f"{len(chosen)} of {count} moments" if len(chosen) < count else ""
-    return stack([rows_of(frames, MOST_WIDTH), paragraph(said, wish, colour=GREY)], 0.15)
+        label = paragraph(f"{panel.name} {panel.labels[place]}".strip(), FRAME, HEADING, colour=BLUE)
+        frames.append(stack([label, *(_panel(one, min(FRAME, wish), STRONG) for one in panel.frames[place])], 0.15))
+    remark = f"{len(chosen)} of {count} moments" if len(chosen) < count else ""
+    return stack([rows_of(frames, MOST_WIDTH), paragraph(remark, wish, colour=GREY)], 0.15)

@@ -1,4 +1,7 @@
-"""Blocks: parts of a picture that know their size in inches. A picture is blocks beneath and beside one another."""
+"""Blocks: parts of a picture that know their size in inches. A picture is blocks beneath and beside one another.
+
+matplotlib's constrained layout divides a figure of a given size; here the parts are of given sizes, and add up to it.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,14 +12,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
+from matplotlib.transforms import Affine2D
 
 from glassformer.rendering.drawing.colours import INK
-from glassformer.rendering.drawing.lettering import TEXT, fonts, line_height, width_of, wrap
+from glassformer.rendering.drawing.lettering import DPI, SMALL, TEXT, Font, shorten, width_of, wrap
 
-DPI = 150
-EDGE, GAP, APART = 0.2, 0.08, 0.35
-"""Inches: around a picture, between parts that belong together, between panels."""
+GAP, APART = 0.08, 0.35
+"""Inches: between parts that belong together, between panels."""
+SWATCH, AFTER = 0.16, 0.07
+"""Inches of a legend: a colour's width, and the room after it."""
 
 
 class Sheet:
@@ -26,30 +30,27 @@ class Sheet:
         self.width, self.height = width, height
         self.figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
         FigureCanvasAgg(self.figure)
+        self.inches = Affine2D().scale(1 / width, -1 / height).translate(0, 1) + self.figure.transFigure
 
     def place(self, x: float, y: float, width: float, height: float) -> tuple[float, float, float, float]:
-        """As a figure wants it: shares of its sides, from its lower left corner."""
+        """A place as axes want it: shares of the figure's sides, from its lower left corner."""
         return x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
         return self.figure.add_axes(self.place(x, y, width, height))
 
-    def box(self, x: float, y: float, width: float, height: float, **how: Any) -> Rectangle:
-        left, bottom, wide, high = self.place(x, y, width, height)
-        patch = Rectangle((left, bottom), wide, high, transform=self.figure.transFigure, **{"linewidth": 0, **how})
-        self.figure.add_artist(patch)
-        return patch
+    def box(self, x: float, y: float, width: float, height: float, **how: Any) -> None:
+        how = {"linewidth": 0, "transform": self.inches, **how}
+        self.figure.add_artist(Rectangle((x, y), width, height, **how))
 
     def line(self, start: tuple[float, float], end: tuple[float, float], **how: Any) -> None:
-        across = [start[0] / self.width, end[0] / self.width]
-        up = [1 - start[1] / self.height, 1 - end[1] / self.height]
-        self.figure.add_artist(Line2D(across, up, transform=self.figure.transFigure, **how))
+        across, down = zip(start, end, strict=True)
+        self.figure.add_artist(Line2D(across, down, transform=self.inches, **how))
 
-    def words(self, x: float, y: float, words: str, size: float = TEXT, *, code: bool = False, **how: Any) -> Text:
+    def words(self, x: float, y: float, words: str, font: Font = TEXT, **how: Any) -> None:
         """One line of words with its upper left corner here; `ha` tells which of its corners."""
-        how = {"color": INK, "va": "baseline", **how}
-        left, base = x / self.width, 1 - (y + 0.74 * line_height(size)) / self.height
-        return self.figure.text(left, base, words, fontsize=size, fontfamily=fonts(code), parse_math=False, **how)
+        how = {"color": INK, "transform": self.inches, **font.style, **how}
+        self.figure.text(x, y + 0.74 * font.line_height, words, **how)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Block:
 
 
 def stack(blocks: Sequence[Block], gap: float = GAP) -> Block:
-    """One beneath another."""
+    """Blocks one beneath another."""
     blocks = [block for block in blocks if block.height > 0]
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -75,7 +76,7 @@ def stack(blocks: Sequence[Block], gap: float = GAP) -> Block:
 
 
 def beside(blocks: Sequence[Block], gap: float = APART) -> Block:
-    """One beside another."""
+    """Blocks one beside another."""
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         for block in blocks:
@@ -87,7 +88,7 @@ def beside(blocks: Sequence[Block], gap: float = APART) -> Block:
 
 
 def rows_of(blocks: Sequence[Block], most: float, gap: float = APART) -> Block:
-    """Beside one another as far as there is room, then in a new row."""
+    """Blocks beside one another as far as there is room, then in a new row."""
     rows: list[list[Block]] = []
     for block in blocks:
         if rows and sum(one.width + gap for one in rows[-1]) + block.width <= most:
@@ -97,33 +98,42 @@ def rows_of(blocks: Sequence[Block], most: float, gap: float = APART) -> Block:
     return stack([beside(row, gap) for row in rows], gap)
 
 
-def paragraph(
-    words: str,
-    most: float,
-    size: float = TEXT,
-    *,
-    bold: bool = False,
-    code: bool = False,
-    colour: str = INK,
-    lines: int | None = None,
-) -> Block:
+def paragraph(words: str, most: float, font: Font = TEXT, *, colour: str = INK, lines: int | None = None) -> Block:
     """Words in lines of at most so many inches; nothing where there are none."""
-    if not words:
-        return Block(0.0, 0.0, lambda sheet, x, y: None)
-    parts = wrap(words, most, size, bold=bold, code=code, lines=lines)
-    weight = "bold" if bold else "normal"
+    parts = wrap(words, most, font, lines) if words else []
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         for place, part in enumerate(parts):
-            if part:
-                sheet.words(x, y + place * line_height(size), part, size, code=code, color=colour, fontweight=weight)
+            sheet.words(x, y + place * font.line_height, part, font, color=colour)
 
-    wide = max(width_of(part, size, bold=bold, code=code) for part in parts)
-    return Block(wide, len(parts) * line_height(size), draw)
+    wide = max((width_of(part, font) for part in parts), default=0.0)
+    return Block(wide, len(parts) * font.line_height, draw)
 
 
-def picture(block: Block) -> Figure:
-    """A figure that is as large as its block, with an edge around it."""
-    sheet = Sheet(block.width + 2 * EDGE, block.height + 2 * EDGE)
-    block.draw(sheet, EDGE, EDGE)
-    return sheet.figure
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend: a name and its colour; with a shape, that of its points."""
+
+    name: str
+    colour: str
+    pale: bool = False
+    shape: str = ""
+
+
+def legend(keys: Sequence[Key], most: float) -> Block:
+    """Names with their colours, beside one another as far as there is room."""
+    return rows_of([_entry(key, most) for key in keys if key.name], most, 0.18)
+
+
+def _entry(key: Key, most: float) -> Block:
+    name, high = shorten(key.name, most - SWATCH - AFTER, SMALL), SMALL.line_height
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        if key.shape:
+            middle = (x + SWATCH / 2, y + high / 2)
+            sheet.line(middle, middle, color=key.colour, marker=key.shape, markersize=5.5, linestyle="")
+        else:
+            sheet.box(x, y + high / 2 - 0.05, SWATCH, 0.1, facecolor=key.colour, alpha=0.35 if key.pale else 1)
+        sheet.words(x + SWATCH + AFTER, y, name, SMALL)
+
+    return Block(SWATCH + AFTER + width_of(name, SMALL), high, draw)

@@ -18,6 +18,7 @@ from glassformer.families.settings import with_vectors
 from glassformer.finetuning.along import refuse_same
 from glassformer.pipeline.refit import DONE, refitted
 from glassformer.pipeline.result import Trained
+from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text, writing
 from glassformer.runs.run import CARD, Run
 from glassformer.statistics.intervals import mean_interval
@@ -27,7 +28,7 @@ from glassformer.trials.cross_validation.result import CrossValidated, Fold, fol
 from glassformer.trials.results.metrics import within
 from glassformer.trials.settings import check_split, count_of, read_settings
 from glassformer.verbs.evaluate import evaluate
-from glassformer.verbs.train import train, train_once
+from glassformer.verbs.train import train
 
 FOLDS = "folds.json"
 RECORDS = "held-out.jsonl"
@@ -98,10 +99,8 @@ def cross_validate(
         "mean": {summary.primary: summary.mean},
         "pooled": summary.pooled,
     }
-    last = refitted(
-        train_once, Run(_fold_folder(folder, 0)), steps=max(1, steps), total=total, before=summaries, model=_own(model),
-        listen=listen, command=command,
-    )  # fmt: skip
+    request = TrainRequest(model=_own(model), listen=listen, command=command)
+    last = refitted(Run(_fold_folder(folder, 0)), request, total=total, before=summaries)
     return _summarise(folder, count, refit=last)
 
 

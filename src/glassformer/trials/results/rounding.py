@@ -2,6 +2,8 @@
 
 import math
 
+from glassformer.config.units import two_digits
+
 DIGITS = 3
 """Of a number whose uncertainty nobody knows."""
 FEWEST, FEWEST_DECIMALS = 2, 2
@@ -63,23 +65,13 @@ def from_to(value: float, low: float, high: float) -> str:
     return f"{rounded(value, decimals)} ({rounded(low, decimals)} to {rounded(high, decimals)})"
 
 
-def duration(seconds: float | None) -> str:
-    """As one says it: 0.8 ms, 1.4 s, 12 min, 2.5 h."""
-    if seconds is None:
-        return ""
-    for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= size * (2 if unit in ("h", "min") else 1):
-            return f"{_two(seconds / size)} {unit}"
-    return "0 s" if seconds == 0 else f"{_two(seconds / 1e-6)} µs"
-
-
 def amount(number: float | None) -> str:
     """900, 12k, 3.4M."""
     if number is None:
         return ""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if number >= size * (10 if letter == "k" else 1):
-            return f"{_two(number / size)}{letter}"
+            return f"{two_digits(number / size)}{letter}"
     return f"{number:,.0f}"
 
 
@@ -88,17 +80,10 @@ def memory(size: int | None) -> str:
         return ""
     for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
         if size >= unit:
-            return f"{_two(size / unit)} {name}"
+            return f"{two_digits(size / unit)} {name}"
     return f"{size / 2**10:.0f} KiB"
 
 
 def times(more: float, less: float) -> str:
     """How many times as much: 3.4, 12, 250."""
-    return _two(more / less) if less > 0 else "many"
-
-
-def _two(number: float) -> str:
-    """Two digits."""
-    if number >= 100:
-        return f"{number:,.0f}"
-    return f"{number:.0f}" if number >= 9.95 else f"{number:.1f}"
+    return two_digits(more / less) if less > 0 else "many"

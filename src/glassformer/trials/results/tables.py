@@ -4,8 +4,9 @@ import csv
 import io
 from typing import Any
 
+from glassformer.config.units import duration
 from glassformer.trials.results.metrics import MEANS, QUALITY, titled
-from glassformer.trials.results.rounding import amount, duration, from_to, memory, rounded
+from glassformer.trials.results.rounding import amount, from_to, memory, rounded
 from glassformer.trials.results.rows import Row
 from glassformer.trials.results.summary import Summary
 from glassformer.trials.running.question import ABLATION

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from glassformer.config.units import duration
 from glassformer.trials.baselines.names import reference_in_words
 from glassformer.trials.outcome import FLOOR, REFERENCE
 from glassformer.trials.results.metrics import LABELLED
-from glassformer.trials.results.rounding import duration, rounded, times
+from glassformer.trials.results.rounding import rounded, times
 from glassformer.trials.results.rows import Row
 from glassformer.trials.results.sentences import difference_in_words, difference_within, score_in_words, sentence
 from glassformer.trials.results.significance import compare_rows, is_better, is_level, reverse

@@ -79,7 +79,7 @@ def _(family: TranslationFamily, loaded: LoadedTranslator, part: Pairs) -> Itera
 
 @uses.register
 def _(family: LabellingFamily, loaded: LoadedPredictor, part: Labelled) -> Iterator[object]:
-    return (loaded.predict_part(part.some("given", [row])) for row in itertools.cycle(range(len(part))))
+    return (loaded.predict_part(part.select("given", [row])) for row in itertools.cycle(range(len(part))))
 
 
 # --- memory ---

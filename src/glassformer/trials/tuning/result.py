@@ -13,104 +13,108 @@ from glassformer.rendering.view import View
 from glassformer.runs.files import write_json
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.space import Dimension
-from glassformer.trials.tuning.tried import Tried, said
+from glassformer.trials.tuning.trial_record import TrialRecord, format_value
 
 Rows = list[list[str | float | int | None]]
 
-SHOWN = 40
+TABLE_ROWS = 40
 """Trials in the table of a page."""
-DRAWN = 8
+PANELS = 8
 """Settings whose values are drawn, the most important first."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Tuned:
+class TuneResult:
     """A search that has ended."""
 
     out: str
     task: str
     model: str
-    """The best one."""
+    """The best model."""
     primary: str
     lower_is_better: bool
-    trials: list[Tried]
-    best: Tried
-    start: Tried | None
+    trials: list[TrialRecord]
+    best: TrialRecord
+    start: TrialRecord | None
     """The best of those with nothing searched."""
     settings: dict[str, Any]
-    """Of the best trial, given and searched, by dotted key: what `train` takes."""
+    """The best trial's settings, given and searched, by dotted key: what `train` takes."""
     space: list[Dimension] = field(repr=False)
-    """Of the best model."""
-    mattered: dict[str, float]
+    """What was searched for the best model."""
+    importance: dict[str, float]
+    """How much each of its settings mattered, as a share."""
     recipe: str
     seeds: int = 1
     folds: int | None = None
     run: str | None = None
     """The best, trained once more as a whole run."""
     validation: dict[str, float] | None = None
-    """Of that run."""
+    """That run's metrics."""
     test: dict[str, float] | None = None
     looks: int = 0
     """How often this search has looked at the test part."""
 
-    def _rank(self, one: Tried) -> float:
-        assert one.value is not None
-        return one.value if self.lower_is_better else -one.value
-
-    def _order(self, one: Tried) -> tuple[bool, bool, float]:
-        """The best first, then those that are not whole."""
-        return one.state != "complete", one.value is None, 0.0 if one.value is None else self._rank(one)
+    @property
+    def complete(self) -> list[TrialRecord]:
+        """The trials that were trained to the end."""
+        return [trial for trial in self.trials if trial.state == "complete"]
 
     @property
-    def words(self) -> str:
-        """In a few sentences."""
-        whole = sum(one.state == "complete" for one in self.trials)
-        early = sum(one.state == "pruned" for one in self.trials)
-        failed = len(self.trials) - whole - early
-        count = f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)}" + (
-            f", {early} of them stopped early" if early else ""
-        )
+    def summary(self) -> str:
+        """What came of it, in a few sentences."""
+        total, early = len(self.trials), sum(trial.state == "pruned" for trial in self.trials)
+        failed = total - early - len(self.complete)
+        count = f"{total} trial{'s' * (total != 1)}"
+        count += f", {early} of them stopped early" if early else ""
         count += f", {failed} failed" if failed else ""
-        over = f"{self.folds} folds" if self.folds else f"{self.seeds} seeds" if self.seeds > 1 else ""
-        mean = f" (mean over {over})" if over else ""
-        out = (
-            f"{count}. Best on validation: {titled(self.primary)} {self.best.value:.4f}{mean}, trial {self.best.number}"
-        )
+        repeats = f"{self.folds} folds" if self.folds else f"{self.seeds} seeds" if self.seeds > 1 else ""
+        mean = f" (mean over {repeats})" if repeats else ""
+        score = f"{titled(self.primary)} {self.best.value:.4f}{mean}, trial {self.best.number}"
         if self.start is not None and self.start.number != self.best.number:
-            out += f"; with settings as they start {self.start.value:.4f}"
-        return f"{out}. {self.optimism}".rstrip()
+            score += f"; with settings as they start {self.start.value:.4f}"
+        return f"{count}. Best on validation: {score}. {self.optimism}".rstrip()
 
     @property
     def optimism(self) -> str:
         """What the best of many scores is worth."""
-        again = "" if self.looks <= 1 else f" (look {self.looks} at it)"
-        test = "" if self.test is None else f"Test{again}: {titled(self.primary)} {self.test[self.primary]:.4f}."
-        count = sum(one.state == "complete" for one in self.trials)
-        if count < 2:  # nothing was chosen
-            return test
-        out = f"The best of {count} validation scores is optimistic: it was chosen by that number"
-        if test:
-            return f"{out}. {test}"
-        if self.run is None:
-            return f"{out}."
-        return f"{out}, and there is no test part to say how much (--test FILE or --data.test_fraction 0.1)."
+        count, look = len(self.complete), f" (look {self.looks} at it)" if self.looks > 1 else ""
+        test = "" if self.test is None else f"Test{look}: {titled(self.primary)} {self.test[self.primary]:.4f}"
+        chosen = f"The best of {count} validation scores is optimistic: it was chosen by that number"
+        if self.run is not None and not test:
+            chosen += ", and there is no test part to say how much (--test FILE or --data.test_fraction 0.1)"
+        return " ".join(f"{sentence}." for sentence in (chosen if count > 1 else "", test) if sentence)
+
+    @property
+    def words(self) -> str:
+        """The summary, by its old name."""
+        return self.summary
+
+    @property
+    def mattered(self) -> dict[str, float]:
+        """The importance, by its old name."""
+        return self.importance
 
     def to_dict(self) -> dict[str, Any]:
-        out = {key: value for key, value in asdict(self).items() if key != "space"}
-        return {**out, "words": self.words, "space": {one.name: one.to_plain() for one in self.space}}
+        """All of it, for JSON; what has a new name stands under its old one too."""
+        out = {**asdict(self), "summary": self.summary}
+        for part in (out, out["best"], out["start"] or {}, *out["trials"]):
+            part["words"] = part.get("summary")
+        return {
+            **out,
+            "mattered": self.importance,
+            "space": {dimension.name: dimension.to_plain() for dimension in self.space},
+        }
 
     def save(self, folder: str | Path) -> None:
         """tune.html and tune.json."""
-        folder = Path(folder)
-        self.view().save(folder / "tune.html")
-        write_json(folder / "tune.json", self.to_dict())
+        self.view().save(Path(folder) / "tune.html")
+        write_json(Path(folder) / "tune.json", self.to_dict())
 
     def __repr__(self) -> str:
         """What it says, which settings mattered, and the best ones."""
-        lines = [f"  {share:4.0%}  {name}" for name, share in list(self.mattered.items())[:5]]
-        best = {key: value for key, value in self.best.settings.items() if key != "model"}
-        lines += [f"  {key}: {said(value)}" for key, value in {"model": self.model, **best}.items()]
-        return "\n".join([self.words, *lines, self.recipe])
+        lines = [f"  {share:4.0%}  {name}" for name, share in list(self.importance.items())[:5]]
+        lines += [f"  {key}: {format_value(value)}" for key, value in self.best.settings.items()]
+        return "\n".join([self.summary, *lines, self.recipe])
 
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
@@ -118,24 +122,27 @@ class Tuned:
     # --- as a page ---
 
     def view(self) -> View:
-        panels: list[Panel] = [self._best(), self._importance(), self._progress(), *self._by_model()]
+        panels: list[Panel] = [self._best_settings(), self._importance(), self._progress()]
+        models = Dimension("model", values=tuple(dict.fromkeys(trial.settings["model"] for trial in self.complete)))
+        if len(models.values) > 1:
+            panels.append(self._by_choice(models, self.complete))
         panels += [*self._by_setting(), self._trials()]
         command = f"glassformer train {self.settings.get('data.path', '')} --config {self.recipe}".replace("  ", " ")
         panels.append(Words(title="Train it again", text=command, code=True))
-        return View(f"Settings for {self.model}", panels, self.words, about=Path(self.out).name)
+        return View(f"Settings for {self.model}", panels, self.summary, about=Path(self.out).name)
 
-    def _best(self) -> Table:
-        searched = self.best.settings
+    def _best_settings(self) -> Table:
         rows: Rows = [
-            [key, said(value), "searched" if key in searched else "given"] for key, value in self.settings.items()
+            [key, format_value(value), "searched" if key in self.best.settings else "given"]
+            for key, value in self.settings.items()
         ]
         return Table(title="The best settings", columns=["setting", "value", ""], rows=rows)
 
     def _importance(self) -> Panel:
         title = "Which settings mattered"
-        if not self.mattered:
+        if not self.importance:
             return Words(title=title, text="Too few trials were trained to the end to say.")
-        rows: Rows = [[name, share] for name, share in self.mattered.items()]
+        rows: Rows = [[name, share] for name, share in self.importance.items()]
         note = (
             f"How far the values of the best quarter of {self.model}'s trials stand from those of all of them, as a "
             "share (PED-ANOVA). Settings that only some trials have are left out; with few trials, small shares are "
@@ -144,10 +151,8 @@ class Tuned:
         return Table(title=title, columns=["setting", "share"], rows=rows, bars=["share"], note=note)
 
     def _progress(self) -> Lines:
-        whole = [one for one in self.trials if one.state == "complete" and one.value is not None]
-        values = [one.value for one in whole if one.value is not None]
+        numbers, values = [float(trial.number) for trial in self.complete], _values(self.complete)
         best = np.minimum.accumulate(values) if self.lower_is_better else np.maximum.accumulate(values)
-        numbers = [float(one.number) for one in whole]
         return Lines(
             title="Score by trial",
             series=[
@@ -158,61 +163,59 @@ class Tuned:
             y_name=f"validation {titled(self.primary)}",
         )
 
-    def _by_model(self) -> Iterator[Table]:
-        whole = [one for one in self.trials if one.state == "complete"]
-        models = Dimension("model", values=tuple(dict.fromkeys(one.settings["model"] for one in whole)))
-        if len(models.values) > 1:
-            yield self._by_choice(models, whole)
-
     def _by_setting(self) -> Iterator[Panel]:
         """Score against each setting of the best model: points for numbers, a table for names."""
         names = {dimension.name: dimension for dimension in self.space}
-        ordered = [*(name for name in self.mattered if name in names), *names]
-        for name in list(dict.fromkeys(ordered))[:DRAWN]:
-            dimension = names[name]
-            shown = [
-                one
-                for one in self.trials
-                if one.state == "complete" and dimension.key in one.settings and one.settings.get("model") == self.model
-                and dimension.applies({**self.settings, **one.settings})
-            ]  # fmt: skip
-            if len({str(one.settings[dimension.key]) for one in shown}) > 1:
-                yield self._by_choice(dimension, shown) if dimension.values else self._by_number(dimension, shown)
+        ordered = [*(name for name in self.importance if name in names), *names]
+        for dimension in [names[name] for name in dict.fromkeys(ordered)][:PANELS]:
+            trials = [
+                trial
+                for trial in self.complete
+                if trial.settings.get("model") == self.model
+                and dimension.key in trial.settings
+                and dimension.applies({**self.settings, **trial.settings})
+            ]
+            if len({str(trial.settings[dimension.key]) for trial in trials}) > 1:
+                yield self._by_choice(dimension, trials) if dimension.values else self._by_number(dimension, trials)
 
-    def _by_number(self, dimension: Dimension, shown: Sequence[Tried]) -> Points:
-        x = [float(one.settings[dimension.key]) for one in shown]
-        y = [one.value if one.value is not None else math.nan for one in shown]
+    def _by_number(self, dimension: Dimension, trials: Sequence[TrialRecord]) -> Points:
+        x = [float(trial.settings[dimension.key]) for trial in trials]
         return Points(
             title=dimension.name,
-            points=np.array([x, y], float).T,
-            labels=[f"trial {one.number}" if one.number == self.best.number else "" for one in shown],
-            groups=["best" if one.number == self.best.number else "others" for one in shown],
+            points=np.array([x, _values(trials)], float).T,
+            labels=[f"trial {trial.number}" if trial.number == self.best.number else "" for trial in trials],
+            groups=["best" if trial.number == self.best.number else "others" for trial in trials],
             x_name=dimension.key,
             log_x=dimension.log,
             y_name=f"validation {titled(self.primary)}",
         )
 
-    def _by_choice(self, dimension: Dimension, shown: Sequence[Tried]) -> Table:
+    def _by_choice(self, dimension: Dimension, trials: Sequence[TrialRecord]) -> Table:
         rows: Rows = []
         for value in dimension.values:
-            scores = [one.value for one in shown if one.settings[dimension.key] == value and one.value is not None]
+            scores = _values([trial for trial in trials if trial.settings[dimension.key] == value])
             if scores:
                 best = min(scores) if self.lower_is_better else max(scores)
-                rows.append([said(value), len(scores), best, float(np.median(scores))])
-        return Table(
-            title=dimension.name, columns=["value", "trials", f"best {titled(self.primary)}", "median"], rows=rows
-        )
+                rows.append([format_value(value), len(scores), best, float(np.median(scores))])
+        columns = ["value", "trials", f"best {titled(self.primary)}", "median"]
+        return Table(title=dimension.name, columns=columns, rows=rows)
 
     def _trials(self) -> Table:
-        ended = sorted(self.trials, key=self._order)
-        rows: Rows = [
-            [
-                str(one.number),
-                one.value,
-                one.words,
-                "" if one.state == "complete" and not one.why else f"{one.state}: {one.why}",
-            ]
-            for one in ended[:SHOWN]
-        ]
-        note = "" if len(ended) <= SHOWN else f"The best {SHOWN} of {len(ended)}; all are in tune.json."
+        """The best first, then those that are not whole."""
+        sign = 1 if self.lower_is_better else -1
+
+        def rank(trial: TrialRecord) -> tuple[bool, float]:
+            return trial.state != "complete", math.inf if trial.value is None else sign * trial.value
+
+        rows: Rows = []
+        for trial in sorted(self.trials, key=rank)[:TABLE_ROWS]:
+            ending = "" if trial.state == "complete" and not trial.why else f"{trial.state}: {trial.why}"
+            rows.append([str(trial.number), trial.value, trial.summary, ending])
+        more = len(self.trials) > TABLE_ROWS
+        note = f"The best {TABLE_ROWS} of {len(self.trials)}; all are in tune.json." if more else ""
         return Table(title="Trials", columns=["trial", titled(self.primary), "what it tried", ""], rows=rows, note=note)
+
+
+def _values(trials: Sequence[TrialRecord]) -> list[float]:
+    """The scores of complete trials."""
+    return [trial.value for trial in trials if trial.value is not None]

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import PACKED, REGRESSION
-from glassformer.config.resolve import BUDGETS, Config, flatten, keys
+from glassformer.config.resolve import ALIASES, BUDGETS, Config, flatten, keys
 from glassformer.config.say import Say, silent
 from glassformer.families.infer import infer_config
 from glassformer.families.resume import PATHS
@@ -16,7 +16,7 @@ from glassformer.finetuning.begin import Beginning
 from glassformer.finetuning.source import weights_digest
 from glassformer.runs.run import Run
 from glassformer.trials.settings import read_settings, refuse_reserved
-from glassformer.trials.tuning.space import Dimension, plain, read_space
+from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
 
 MODEL = "model"
@@ -31,15 +31,15 @@ class Search:
 
     task: str
     settings: dict[str, Any]
-    """ModelInput, by dotted key: the same in every trial."""
+    """What is given, by dotted key: the same in every trial."""
     spaces: dict[str, list[Dimension]]
-    """By model, as a person names it."""
+    """What is searched, by model as a person names it."""
     starts: dict[str, dict[str, Any]]
-    """By model, every setting as it would be if nothing were searched."""
+    """Every setting as it would be if nothing were searched, by model."""
     seeds: int = 1
     """Trainings whose mean is a trial's score."""
     folds: int | None = None
-    """Each of them with another fold held out, instead of another seed."""
+    """So many trainings instead, each with another fold held out, not another seed."""
     prune: bool = True
     begins: dict[str, str] = field(default_factory=dict)
     """A digest of the weights of each run that is begun from, by the setting that names it."""
@@ -61,20 +61,23 @@ class Search:
         return [{"training.seed": first + number} for number in range(self.seeds)]
 
     def name_of(self, model: str, dimension: Dimension) -> str:
-        """Of a dimension among all; models may share a setting, but not its range."""
+        """A dimension's name among all; models may share a setting, but not its range."""
         return dimension.name if len(self.spaces) == 1 else f"{model}: {dimension.name}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "task": self.task,
-            "settings": self.settings,
-            "spaces": {model: plain(space) for model, space in self.spaces.items()},
-            "starts": self.starts,
-            "seeds": self.seeds,
-            "folds": self.folds,
-            "prune": self.prune,
-            "begins": self.begins,
+    def start_of(self, model: str) -> dict[str, Any] | None:
+        """What the dimensions are in a training of the model with nothing searched; None where one does not hold it."""
+        starts = self.starts[model]
+        used = {dimension.key: dimension for dimension in reversed(self.spaces[model]) if dimension.applies(starts)}
+        if not all(dimension.holds(starts[key]) for key, dimension in used.items()):
+            return None
+        named = {
+            self.name_of(model, dimension): int(starts[key]) if dimension.whole else starts[key]
+            for key, dimension in used.items()
         }
+        return {MODEL: model, **named} if len(self.spaces) > 1 else named
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "spaces": {model: plain(space) for model, space in self.spaces.items()}}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -87,22 +90,25 @@ class Search:
         """
         settings = {key: Path(value).name if key in PATHS else value for key, value in self.settings.items()}
         settings |= {key: f"a run with weights {digest}" for key, digest in self.begins.items()}
-        flat = {f"--{key}": value for key, value in settings.items()}
-        for model, space in self.spaces.items():
-            flat |= {f"the space of {model}: {key}": value for key, value in plain(space).items()}
-        return {"--model": ",".join(self.models), "--seeds": self.seeds, "--folds": self.folds, **flat}
+        spaces = {
+            f"the space of {model}: {key}": value
+            for model, space in self.spaces.items()
+            for key, value in plain(space).items()
+        }
+        head = {"--model": ",".join(self.models), "--seeds": self.seeds, "--folds": self.folds}
+        return {**head, **{f"--{key}": value for key, value in settings.items()}, **spaces}
 
+    def difference(self, before: Mapping[str, Any]) -> str | None:
+        """The first thing in which a search that was begun, by its identity, is not this one; None: it is the same."""
 
-def differs(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """In words, the first thing in which a search that is asked for is not the one that was begun."""
-    for name in {**other, **one}:
-        if one.get(name) != other.get(name):
-            return f"{name} was {_said(other.get(name))}, and now is {_said(one.get(name))}"
-    return None
+        def text(value: Any) -> str:
+            return "not given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
-
-def _said(value: Any) -> str:
-    return "not given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        now = self.identity()
+        for name in {**before, **now}:
+            if now.get(name) != before.get(name):
+                return f"{name} was {text(before.get(name))}, and now is {text(now.get(name))}"
+        return None
 
 
 def plan_search(
@@ -110,78 +116,66 @@ def plan_search(
     models: Sequence[str],
     settings: Mapping[str, Any],
     *,
-    config: str | Path | None,
-    space: str | Path | Mapping[str, Any] | None,
-    seeds: int,
-    folds: int | None = None,
-    prune: bool,
-    say: Say,
+    config: str | Path | None = None,
+    space: str | Path | Mapping[str, Any] | None = None,
+    say: Say = silent,
 ) -> Search:
-    """From what a person asked for; looks at the data, to learn what it is for."""
-    given = {key: value for key, value in read_settings(data, config, settings).items() if value is not None}
-    refuse_reserved(given, "tune")
-    begun = Beginning.of(given)
-    usual = "transformer" if begun is None else begun.encoder
-    models = list(dict.fromkeys(models)) or [given.pop("model.encoder", usual)]
-    given.pop("model.encoder", None)
-    configs = {}
-    for number, model in enumerate(models):
-        said = flatten({**given, "model": model})
-        configs[model], _ = infer_config({}, with_vectors(said, said), silent if number else say)
-    first = configs[models[0]]
-    spaces = _spaces(space, configs, given)
+    """A search as a person asked for it; looks at the data, to learn what it is for."""
+    fixed = {key: value for key, value in read_settings(data, config, settings).items() if value is not None}
+    refuse_reserved(fixed, "tune")
+    source = Beginning.of(fixed)
+    encoder = fixed.pop("model.encoder", "transformer" if source is None else source.encoder)
+    configs: dict[str, Config] = {}
+    for model in models or [encoder]:
+        whole = flatten({**fixed, "model": model})
+        configs[model], _ = infer_config({}, with_vectors(whole, whole), silent if configs else say)
+    task = next(iter(configs.values())).task
     return Search(
-        task=first.task,
-        settings={**given, "task": first.task},
-        spaces=spaces,
-        starts={model: {key: one.get(key) for key in keys()} for model, one in configs.items()},
-        seeds=seeds,
-        folds=folds,
-        prune=prune,
-        begins={key: weights_digest(Run.open(given[key]).path)[:12] for key in RUNS if key in given},
+        task=task,
+        settings={**fixed, "task": task},
+        spaces=_spaces(space, configs, fixed),
+        starts={model: {key: start.get(key) for key in keys()} for model, start in configs.items()},
+        begins={key: weights_digest(Run.open(fixed[key]).path)[:12] for key in RUNS if key in fixed},
     )
 
 
 def _spaces(
-    space: str | Path | Mapping[str, Any] | None, configs: Mapping[str, Config], given: Mapping[str, Any]
+    space: str | Path | Mapping[str, Any] | None, configs: Mapping[str, Config], fixed: Mapping[str, Any]
 ) -> dict[str, list[Dimension]]:
-    variants = {model: {*given, *flatten({"model": model})} for model in configs}
+    fixed_of = {model: {*fixed, *flatten({"model": model})} for model in configs}
     if space is None:
-        return {model: default_space(config, variants[model]) for model, config in configs.items()}
+        return {model: default_space(config, fixed_of[model]) for model, config in configs.items()}
     where = str(space) if isinstance(space, str | Path) else "space"
     whole = read_config(space) if isinstance(space, str | Path) else dict(space)
     own = {model: whole.pop(model) for model in configs if isinstance(whole.get(model), dict)}
     out = {}
     for model, config in configs.items():
-        said = read_space({**whole, **own.get(model, {})}, where)
-        _check_task(said, config, where)
-        out[model] = _usable(said, config, variants[model], where, alone=len(configs) == 1)
-    for key in whole:
-        if len(configs) > 1 and not any(dimension.key == key for dims in out.values() for dimension in dims):
+        dimensions = read_space({**whole, **own.get(model, {})}, where)
+        out[model] = _usable(dimensions, config, fixed_of[model], where, alone=len(configs) == 1)
+    searched = {dimension.key for usable in out.values() for dimension in usable}
+    for key in dotted(whole) if len(configs) > 1 else ():
+        if ALIASES.get(key, key) not in searched:
             raise SettingError(f"{where}: {key} is given, or used by none of {', '.join(configs)}")
     return out
 
 
-def _check_task(space: Sequence[Dimension], config: Config, where: str) -> None:
-    for dimension in space:
-        if config.task in PACKED and dimension.key.startswith("tokenizer."):
-            raise SettingError(
-                f"{where}: {dimension.key} changes what a token is, and losses per token could not be compared: "
-                f"give one with --{dimension.key}"
-            )
-
-
-def _usable(space: Sequence[Dimension], config: Config, given: set[str], where: str, *, alone: bool) -> list[Dimension]:
+def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: str, *, alone: bool) -> list[Dimension]:
     """Without what is given, and for one model of several, without what others use."""
     out = []
     for dimension in space:
-        if dimension.key in BUDGETS and not given.isdisjoint(BUDGETS):  # any of them says how long to train
+        key = dimension.key
+        if config.task in PACKED and key.startswith("tokenizer."):
+            raise SettingError(
+                f"{where}: {key} changes what a token is, and losses per token could not be compared: "
+                f"give one with --{key}"
+            )
+        if key in BUDGETS and not fixed.isdisjoint(BUDGETS):  # any of them says how long to train
             continue
-        why = None if dimension.when else config.idle(dimension.key)
-        searched = {other.key for other in space}
-        if why is not None and alone and not any(f" {key} " in why for key in searched - {dimension.key}):
+        why = None if dimension.when else config.idle(key)
+        others = {other.key for other in space} - {key}
+        if why is not None and alone and not any(f" {other} " in why for other in others):
             raise SettingError(f"{where}: {why}")
-        if dimension.key not in given and (why is None or alone):
+        if key not in fixed and (why is None or alone):
             out.append(dimension)
     if not out:
         raise Misuse(f"{where}: every setting in it is given as well, so nothing is left to search")

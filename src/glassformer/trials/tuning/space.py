@@ -31,7 +31,7 @@ class Dimension:
     @property
     def name(self) -> str:
         """A setting may have several ranges, each under its condition."""
-        conditions = [f"{key} {'/'.join(map(_word, values))}" for key, values in self.when.items()]
+        conditions = [f"{key} {'/'.join(map(to_word, values))}" for key, values in self.when.items()]
         return self.key + (f" ({', '.join(conditions)})" if conditions else "")
 
     def holds(self, value: Any) -> bool:
@@ -40,9 +40,8 @@ class Dimension:
             return any(value == own and isinstance(value, bool) == isinstance(own, bool) for own in self.values)
         if value is None or isinstance(value, bool | str) or not self.low <= value <= self.high:
             return False
-        if self.whole and value != int(value):
-            return False
-        steps = 0.0 if self.step is None else (value - self.low) / self.step
+        grain = self.step or (1 if self.whole else None)
+        steps = (value - self.low) / grain if grain else 0.0
         return abs(steps - round(steps)) < 1e-9
 
     def applies(self, values: Mapping[str, Any]) -> bool:
@@ -50,25 +49,16 @@ class Dimension:
 
     def to_plain(self) -> Any:
         """As a person writes it in YAML."""
-        if self.values and not self.when:
-            return list(self.values)
-        out: dict[str, Any] = {}
+        when = {"when": {key: list(values) for key, values in self.when.items()}} if self.when else {}
         if self.values:
-            out["choices"] = list(self.values)
-        else:
-            number = int if self.whole else float
-            out |= {"low": number(self.low), "high": number(self.high)}
-            out |= {"log": True} if self.log else {}
-            out |= {"step": number(self.step)} if self.step is not None else {}
-        if self.when:
-            out["when"] = {key: list(values) for key, values in self.when.items()}
-        return out
+            return {"choices": list(self.values), **when} if when else list(self.values)
+        number = int if self.whole else float
+        log = {"log": True} if self.log else {}
+        step = {"step": number(self.step)} if self.step is not None else {}
+        return {"low": number(self.low), "high": number(self.high), **log, **step, **when}
 
 
-Space = Sequence[Dimension]
-
-
-def sample(space: Space, suggest: Callable[[Dimension], Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def sample(space: Sequence[Dimension], suggest: Callable[[Dimension], Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Settings drawn from a space; `known`: what those have that are not searched, which conditions ask for."""
     drawn: dict[str, Any] = {}
     for dimension in space:
@@ -77,7 +67,7 @@ def sample(space: Space, suggest: Callable[[Dimension], Any], known: Mapping[str
     return drawn
 
 
-def plain(space: Space) -> dict[str, Any]:
+def plain(space: Sequence[Dimension]) -> dict[str, Any]:
     """As a person writes it in YAML: by setting; one with several ranges has a list of them."""
     out: dict[str, Any] = {}
     for dimension in space:
@@ -87,21 +77,28 @@ def plain(space: Space) -> dict[str, Any]:
 
 # --- from what a person wrote ---
 
+CHOICES = ("choices", "when")
+UNSEARCHABLE = {
+    "model.encoder": "name the models to choose from with --model, as in --model bag,cnn",
+    "training.seed": "a lucky seed is no setting; --seeds N judges each trial by several",
+}
 RANGE = ("low", "high", "log", "step", "when")
-SPLITS = "decides what is compared with what, and cannot be searched"
 
 
-def read_space(given: Mapping[str, Any], where: str) -> list[Dimension]:
+def read_space(spec: Mapping[str, Any], where: str) -> list[Dimension]:
     """A space from YAML: `model.width: [64, 128]`, `training.lr: {low: 1e-4, high: 1e-2, log: true}`."""
     out: list[Dimension] = []
-    for key, value in _dotted(given).items():
-        said = f"{where}: {key}"
+    for key, value in dotted(spec).items():
+        label = f"{where}: {key}"
         key = ALIASES.get(key, key)
         if key not in keys():
             raise SettingError(f"{where}: {unknown('setting', key, [*keys(), *ALIASES])}")
-        _check_searchable(key, said)
-        several = isinstance(value, list) and len(value) > 0 and all(isinstance(one, dict) for one in value)
-        out += [_dimension(key, one, said) for one in (value if several else [value])]
+        if key in UNSEARCHABLE:
+            raise SettingError(f"{label}: {UNSEARCHABLE[key]}")
+        if key.startswith("data.") and key not in ("data.shift", "data.flip"):
+            raise SettingError(f"{label} decides what is compared with what, and cannot be searched")
+        several = isinstance(value, list) and len(value) > 0 and all(isinstance(part, dict) for part in value)
+        out += [_dimension(key, part, label) for part in (value if several else [value])]
     if not out:
         raise SettingError(f"{where} names no setting to search, as in: model.width: [64, 128]")
     _check_conditions(out, where)
@@ -111,10 +108,10 @@ def read_space(given: Mapping[str, Any], where: str) -> list[Dimension]:
     return out
 
 
-def _dotted(given: Mapping[str, Any]) -> dict[str, Any]:
+def dotted(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Sections written as such (`model:` and beneath it `width: …`) to dotted keys."""
     out: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in spec.items():
         if key in SECTIONS and isinstance(value, dict):
             out |= {f"{key}.{name}": inner for name, inner in value.items()}
         else:
@@ -122,119 +119,98 @@ def _dotted(given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _check_searchable(key: str, said: str) -> None:
-    if key == "model.encoder":
-        raise SettingError(f"{said}: name the models to choose from with --model, as in --model bag,cnn")
-    if key == "training.seed":
-        raise SettingError(f"{said}: a lucky seed is no setting; --seeds N judges each trial by several")
-    if key.startswith("data.") and key not in ("data.shift", "data.flip"):
-        raise SettingError(f"{said} {SPLITS}")
-
-
-def _check_conditions(space: Space, where: str) -> None:
-    seen: set[str] = set()
-    searched = {dimension.key for dimension in space}
-    for dimension in space:
+def _check_conditions(space: Sequence[Dimension], where: str) -> None:
+    searched = [dimension.key for dimension in space]
+    for place, dimension in enumerate(space):
         for key in dimension.when:
-            if key in searched and key not in seen:
+            if key in searched and key not in searched[:place]:
                 raise SettingError(f"{where}: {dimension.key} depends on {key}, which must stand before it")
-        seen.add(dimension.key)
 
 
-def _dimension(key: str, value: Any, said: str) -> Dimension:
+def _dimension(key: str, value: Any, label: str) -> Dimension:
     if isinstance(value, list):
-        return Dimension(key, values=_choices(key, value, said))
+        value = {"choices": value}
     if not isinstance(value, dict):
-        raise SettingError(f"{said} wants a list of values or a range {{low: …, high: …}}, not {value!r}; "
-                           f"one value is a flag: --{key} {_word(value)}")  # fmt: skip
-    when = _conditions(value.get("when") or {}, said)
-    if "choices" in value:
-        _only(value, ("choices", "when"), said)
-        return Dimension(key, values=_choices(key, value["choices"], said), when=when)
-    _only(value, RANGE, said)
-    return _range(key, value, said, when)
-
-
-def _only(value: Mapping[str, Any], known: tuple[str, ...], said: str) -> None:
+        raise SettingError(f"{label} wants a list of values or a range {{low: …, high: …}}, not {value!r}; "
+                           f"one value is a flag: --{key} {to_word(value)}")  # fmt: skip
+    known = CHOICES if "choices" in value else RANGE
     for name in value:
         if name not in known:
-            raise SettingError(f"{said}: {unknown('word', str(name), known)}")
+            raise SettingError(f"{label}: {unknown('word', str(name), known)}")
+    when = _conditions(value.get("when") or {}, label)
+    if "choices" in value:
+        return Dimension(key, values=_choices(key, value["choices"], label), when=when)
+    return _range(key, value, label, when)
 
 
-def _choices(key: str, values: Any, said: str) -> tuple[Plain, ...]:
+def _choices(key: str, values: Any, label: str) -> tuple[Plain, ...]:
     if not isinstance(values, list) or not values:
-        raise SettingError(f"{said} has no values to choose from, as in [1, 2]")
-    read = tuple(_value(key, value, said) for value in values)
-    for place, value in enumerate(read):
-        if value in read[:place]:
-            raise SettingError(f"{said} has {_word(value)} twice")
-    return read
+        raise SettingError(f"{label} has no values to choose from, as in [1, 2]")
+    parsed = tuple(_value(key, value, label) for value in values)
+    for place, value in enumerate(parsed):
+        if value in parsed[:place]:
+            raise SettingError(f"{label} has {to_word(value)} twice")
+    return parsed
 
 
-def _conditions(given: Any, said: str) -> dict[str, tuple[Plain, ...]]:
-    if not isinstance(given, dict):
-        raise SettingError(f"{said}: when wants a setting and its values, as in when: {{model.head_layers: [1, 2]}}")
+def _conditions(spec: Any, label: str) -> dict[str, tuple[Plain, ...]]:
+    if not isinstance(spec, dict):
+        raise SettingError(f"{label}: when wants a setting and its values, as in when: {{model.head_layers: [1, 2]}}")
     out = {}
-    for key, values in given.items():
+    for key, values in spec.items():
         whole = ALIASES.get(key, key)
         if whole not in keys():
-            raise SettingError(f"{said}: when: {unknown('setting', str(key), keys())}")
-        out[whole] = _choices(whole, values if isinstance(values, list) else [values], f"{said}: when: {key}")
+            raise SettingError(f"{label}: when: {unknown('setting', str(key), keys())}")
+        out[whole] = _choices(whole, values if isinstance(values, list) else [values], f"{label}: when: {key}")
     return out
 
 
-def _range(key: str, value: Mapping[str, Any], said: str, when: dict[str, tuple[Plain, ...]]) -> Dimension:
+def _range(key: str, value: Mapping[str, Any], label: str, when: dict[str, tuple[Plain, ...]]) -> Dimension:
     kind = kind_of(_field(key))[0]
     if kind not in (int, float):
-        raise SettingError(f"{said} is not a number: list its values, as in [{', '.join(_examples(key))}]")
+        examples = _field(key).metadata["rule"].choices or ("true", "false")
+        raise SettingError(f"{label} is not a number: list its values, as in [{', '.join(examples)}]")
     for name in ("low", "high"):
         if value.get(name) is None:
-            raise SettingError(f"{said}: a range has low and high, and {name} is missing")
-    low, high = (_value(key, value[name], f"{said}: {name}") for name in ("low", "high"))
+            raise SettingError(f"{label}: a range has low and high, and {name} is missing")
+    low, high = (_value(key, value[name], f"{label}: {name}") for name in ("low", "high"))
     log = value.get("log", False)
     if not isinstance(log, bool):
-        raise SettingError(f"{said}: log is true or false, not {log!r}")
-    step = value.get("step")
-    if step is not None:
-        step = parse(f"{said}: step", _field(key), step)
+        raise SettingError(f"{label}: log is true or false, not {log!r}")
+    step = None if value.get("step") is None else parse(f"{label}: step", _field(key), value["step"])
     if low >= high:
-        raise SettingError(f"{said}: low {low:g} must be below high {high:g}")
+        raise SettingError(f"{label}: low {low:g} must be below high {high:g}")
     if log and low <= 0:
-        raise SettingError(f"{said}: log needs low above 0, and it is {low:g}")
+        raise SettingError(f"{label}: log needs low above 0, and it is {low:g}")
     if step is not None and (step <= 0 or step > high - low):
-        raise SettingError(f"{said}: step {step:g} must be above 0, and at most {high - low:g}")
+        raise SettingError(f"{label}: step {step:g} must be above 0, and at most {high - low:g}")
     if log and step is not None:
-        raise SettingError(f"{said}: give log or step, not both")
+        raise SettingError(f"{label}: give log or step, not both")
     return Dimension(key, low=low, high=high, log=log, step=step, whole=kind is int, when=when)
 
 
 def _field(key: str) -> "dataclasses.Field[Any]":
     section, name = key.split(".")
-    return next(one for one in dataclasses.fields(SECTIONS[section]) if one.name == name)
+    return next(field for field in dataclasses.fields(SECTIONS[section]) if field.name == name)
 
 
-def _examples(key: str) -> tuple[str, ...]:
-    rule: Rule = _field(key).metadata["rule"]
-    return rule.choices or ("true", "false")
-
-
-def _value(key: str, value: Any, said: str) -> Any:
+def _value(key: str, value: Any, label: str) -> Any:
     """Brought to the setting's type, and held against its rule."""
     own = _field(key)
-    read = parse(said, own, value)
+    parsed = parse(label, own, value)
     rule: Rule = own.metadata["rule"]
-    if read is None:
+    if parsed is None:
         return None
-    if rule.choices and read not in rule.choices:
-        raise SettingError(f"{said}: {unknown('value', str(read), rule.choices)}")
-    if rule.least is not None and read < rule.least:
-        raise SettingError(f"{said}: {read} is below {rule.least:g}, the least it may be")
-    if rule.most is not None and read > rule.most:
-        raise SettingError(f"{said}: {read} is above {rule.most:g}, the most it may be")
-    return read
+    if rule.choices and parsed not in rule.choices:
+        raise SettingError(f"{label}: {unknown('value', str(parsed), rule.choices)}")
+    if rule.least is not None and parsed < rule.least:
+        raise SettingError(f"{label}: {parsed} is below {rule.least:g}, the least it may be")
+    if rule.most is not None and parsed > rule.most:
+        raise SettingError(f"{label}: {parsed} is above {rule.most:g}, the most it may be")
+    return parsed
 
 
-def _word(value: Any) -> str:
+def to_word(value: Any) -> str:
     """As YAML writes it."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()

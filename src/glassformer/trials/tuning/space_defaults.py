@@ -27,19 +27,21 @@ HEAD = {"model.head_layers": (1, 2)}
 
 def default_space(config: Config, fixed: Collection[str]) -> list[Dimension]:
     """For a model on this data, as `config` would train it; what is `fixed` is not searched."""
-    every = _begun(config, fixed) if config.begun else _all(config, fixed)
-    usable = [dimension for dimension in every if _searched(dimension, config, fixed)]
+    fixed = {*fixed, *SIZED} if "model.size" in fixed else fixed
+    every = _finetuned(config, fixed) if config.begun else _from_scratch(config, fixed)
+    usable = [_with_start(dimension, config) for dimension in every if _is_open(dimension, config, fixed)]
     if not usable:
         raise SettingError(f"every setting of {config.model.encoder} that could be searched is given: leave one open")
-    return [_with_start(dimension, config) for dimension in usable]
+    return usable
 
 
-def _searched(dimension: Dimension, config: Config, fixed: Collection[str]) -> bool:
-    if dimension.key in fixed or (dimension.key in SIZED and "model.size" in fixed):
-        return False
+def _is_open(dimension: Dimension, config: Config, fixed: Collection[str]) -> bool:
+    """Whether nobody gave it, and it does something here."""
     if dimension.when:
-        return all(key not in fixed or config.get(key) in values for key, values in dimension.when.items())
-    return config.idle(dimension.key) is None
+        idle = any(key in fixed and config.get(key) not in values for key, values in dimension.when.items())
+    else:
+        idle = config.idle(dimension.key) is not None
+    return not idle and dimension.key not in fixed
 
 
 def _with_start(dimension: Dimension, config: Config) -> Dimension:
@@ -52,9 +54,9 @@ def _with_start(dimension: Dimension, config: Config) -> Dimension:
     return replace(dimension, values=tuple(sorted(values) if numbers else values))
 
 
-def _all(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+def _from_scratch(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
     yield from _training(config, fixed)
-    yield from _words(config, fixed)
+    yield from _tokens(config)
     yield from _shape(config, fixed)
     if config.task in LABELLING:
         yield from _head(config)
@@ -62,14 +64,14 @@ def _all(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
         yield choice("data.shift", 0, 1, 2)
 
 
-def _begun(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
-    """Of what begins from another run: all but its body."""
-    yield from (one for one in _training(config, fixed) if one.key not in ("training.optimizer", "training.average"))
+def _finetuned(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+    """What is searched of a model that begins from another run: all but its body."""
+    body = ("training.optimizer", "training.average")
+    yield from (dimension for dimension in _training(config, fixed) if dimension.key not in body)
     alone = config.task in LABELLING and config.training.last_blocks == 0
     if not alone or config.model.head_layers:  # a head alone reads features that were computed without dropout
         yield Dimension("model.dropout", low=0.0, high=0.3, step=0.05)
-    if not alone:
-        yield choice("training.layer_decay", 1.0, 0.9, 0.8)
+    yield choice("training.layer_decay", 1.0, 0.9, 0.8)
     if config.task in LABELLING:
         yield choice("model.pool", *(("last", "mean") if config.model.causal else ("mean", "first", "max")))
 
@@ -81,15 +83,14 @@ def _training(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
     training = config.training
     lr = training.lr or 1e-3
     yield Dimension("training.lr", low=_round(lr / FACTOR), high=_round(lr * FACTOR), log=True)
-    if config.model.encoder == "transformer" or config.model.decoder == "transformer":
+    if "transformer" in (config.model.encoder, config.model.decoder):
         yield choice("training.optimizer", "muon", "adamw")
     if training.weight_decay > 0:
         low, high = min(1e-3, training.weight_decay), max(0.3, training.weight_decay)
         yield Dimension("training.weight_decay", low=low, high=high, log=True)
     else:
         yield choice("training.weight_decay", 0.0, 0.001, 0.01, 0.1)
-    open_budget = not any(budget in fixed for budget in BUDGETS)
-    if open_budget and training.epochs is not None:
+    if training.epochs is not None and not any(budget in fixed for budget in BUDGETS):
         yield Dimension("training.epochs", low=training.epochs / 2, high=2 * training.epochs, log=True)
     if training.steps is None:  # of a number of updates, a larger batch would only be a longer training
         yield choice("training.batch_size", 16, 32, 64, 128)
@@ -100,20 +101,17 @@ def _training(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
 # --- what it reads ---
 
 
-def _words(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
-    if config.data.kind not in WORDS or config.task in PACKED:  # whose loss is that of a token
+def _tokens(config: Config) -> Iterator[Dimension]:
+    if config.task == TRANSLATION and config.tokenizer.kind == "bpe":
+        yield choice("tokenizer.vocab_size", 2000, 4000, 8000)
+    if config.task not in LABELLING or config.data.kind not in WORDS:  # a language model's loss is that of a token
         return
-    if config.task == TRANSLATION:
-        if config.tokenizer.kind == "bpe":
-            yield choice("tokenizer.vocab_size", 2000, 4000, 8000)
-        return
-    if config.tokenizer.file is None and "tokenizer.file" not in fixed:
-        if config.model.encoder == "bag":
-            yield choice("tokenizer.kind", "word", "char")
-        word = {"tokenizer.kind": ("word",)}
-        if "tokenizer.kind" not in fixed or config.tokenizer.kind == "word":
-            yield choice("tokenizer.min_count", 1, 2, 3, when=word)
-    if config.model.encoder == "bag":
+    bag = config.model.encoder == "bag"
+    if bag:
+        yield choice("tokenizer.kind", "word", "char")
+    if config.tokenizer.file is None:
+        yield choice("tokenizer.min_count", 1, 2, 3, when={"tokenizer.kind": ("word",)})
+    if bag:
         yield choice("model.ngrams", 1, 2, 3, when={"tokenizer.kind": ("word", "bpe")})
         spelled = {"tokenizer.kind": ("char",)}
         yield choice("model.ngrams", 3, 4, 5, 6, when=spelled)
@@ -127,32 +125,26 @@ def _words(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
 
 
 def _shape(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+    """Whatever some encoder has: what this one has no use for is left out later."""
     model, encoder, kind = config.model, config.model.encoder, config.data.kind
     yield Dimension("model.dropout", low=0.0, high=0.6, step=0.05)
-    if encoder in ("bag", "linear", "mlp"):
-        return
-    widths = [model.width] if _given("model.width", fixed) else _widths(model.width)
-    attends = "transformer" in (encoder, model.decoder)
-    if attends and _given("model.heads", fixed):
+    widths = [model.width] if "model.width" in fixed else _widths(model.width)
+    if "model.heads" in fixed and "transformer" in (encoder, model.decoder):
         widths = [width for width in widths if width % (2 * model.heads) == 0]
     if len(widths) > 1:
         yield choice("model.width", *widths)
-    deep = 3 if encoder in RECURRENT else 4
-    if config.task in PACKED or encoder == "transformer":
-        deep = max(deep, model.layers + 2)
-    yield Dimension("model.layers", low=1, high=max(deep, model.layers), whole=True)
-    if attends:
-        heads = [heads for heads in sorted({2, 4, 8, model.heads}) if all(width % (2 * heads) == 0 for width in widths)]
-        if len(heads) > 1 and model.heads in heads:
-            yield choice("model.heads", *heads)
-    if encoder == "cnn":
-        yield choice("model.kernel", *((3, 5) if kind == IMAGE else (2, 3, 4, 5)))
-        yield choice("model.dilation", 1, 2)
-    if encoder == "window":
-        yield choice("model.window", 3, 5, 8) if config.task in LABELLING else choice("model.window", 8, 16, 32)
-    if encoder in RECURRENT and config.task in LABELLING:
+    deeper = 2 if config.task in PACKED or encoder == "transformer" else 0
+    deepest = max(3 if encoder in RECURRENT else 4, model.layers + deeper)
+    yield Dimension("model.layers", low=1, high=deepest, whole=True)
+    heads = [heads for heads in sorted({2, 4, 8, model.heads}) if all(width % (2 * heads) == 0 for width in widths)]
+    if len(heads) > 1 and model.heads in heads:
+        yield choice("model.heads", *heads)
+    yield choice("model.kernel", *((3, 5) if kind == IMAGE else (2, 3, 4, 5)))
+    yield choice("model.dilation", 1, 2)
+    yield choice("model.window", *((3, 5, 8) if config.task in LABELLING else (8, 16, 32)))
+    if config.task in LABELLING:
         yield choice("model.bidirectional", False, True)
-    if encoder in RECURRENT and config.task == TRANSLATION:
+    if encoder in RECURRENT:
         yield choice("model.attention", "additive", "scaled", "dot")
 
 
@@ -162,17 +154,12 @@ def _head(config: Config) -> Iterator[Dimension]:
     if pools and kind != TABLE:
         yield choice("model.pool", *pools)
     yield choice("model.head_layers", *((1, 2) if encoder == "mlp" else (0, 1)))
-    used = config.idle("model.head_layers") is None
-    if used:
+    if config.idle("model.head_layers") is None:
         yield choice("model.head_hidden", *sorted({64, 128, 256, config.model.head_hidden or 128}), when=HEAD)
 
 
 def choice(key: str, *values: Any, when: dict[str, tuple[Any, ...]] | None = None) -> Dimension:
     return Dimension(key, values=values, when=when or {})
-
-
-def _given(key: str, fixed: Collection[str]) -> bool:
-    return key in fixed or "model.size" in fixed
 
 
 def _widths(start: int) -> list[int]:

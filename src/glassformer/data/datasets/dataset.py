@@ -1,0 +1,44 @@
+"""What a data set is, wherever it comes from: columns, and rows or images that are made or read when asked for."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = tuple[str, ...]
+"""A value for each column."""
+
+Images = tuple[NDArray[np.uint8], list[str]]
+"""N×H×W×C, from 0 to 255, and the class of each."""
+
+Links = list[tuple[int, int]]
+"""Words of a text that belong together, counted from 0: from which to which."""
+
+HUB = "hf:"
+"""What the name of a data set of the Hugging Face hub begins with."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set with its parameters given. Each call builds it anew."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: Callable[[], Iterable[Row]]
+    """The rows, the same ones each time; where there are images instead, refused in one line."""
+    test: Callable[[], Iterable[Row]] | None
+    """Rows that are always held out for the test, where a data set has its own."""
+    images: Callable[[], Images] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Where settings start, by dotted key, for this data."""
+    links: Callable[[], Iterable[tuple[str, Links]]] | None = None
+    """Other texts, with the words of each that belong together, where that is known."""
+    note: str = ""
+    """What is left out, in words for a person."""
+
+
+def is_hub(path_or_name: str) -> bool:
+    """Whether it names a data set of the hub; by its name alone."""
+    return path_or_name.startswith(HUB)

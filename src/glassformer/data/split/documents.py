@@ -1,0 +1,149 @@
+"""Texts, divided: the end of a single one is held out, or whole documents of several, or files of their own."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.io.source import Source, open_source
+from glassformer.data.io.survey import Survey, survey
+from glassformer.data.mixing import Numbers, mix, number
+from glassformer.data.split.base import (
+    PURPOSES,
+    Corpus,
+    Mask,
+    assign,
+    digest,
+    overlap,
+    requested_parts,
+    training_in_words,
+)
+from glassformer.data.split.groups import number_values
+from glassformer.data.split.part import Part, documents_of, stretches, whole
+from glassformer.data.wording import counted
+
+
+class TextCorpus(Corpus[Part]):
+    """Texts, divided."""
+
+
+def split_texts(source: Source, settings: DataSettings) -> TextCorpus:
+    """Files that were given are taken as they are; else the end of a single text, or whole documents of several."""
+    found = survey(source)
+    files, fractions = requested_parts(settings)
+    refuse_joining(source.name, settings)
+    divide = _split_tail if found.filled.sum() == 1 else _split_documents
+    parts, held = divide(found, fractions, settings)
+    remarks = [_size(found) + (f": {held}" if held else "")]
+    remarks += training_in_words(settings, f"{parts['train'].characters:,} characters") + _left_out(found)
+    fingerprint = found.fingerprint
+    learned = found.digests[parts["train"].chosen]
+    for name, path in files.items():
+        given = survey(open_source(path, settings))
+        parts[name] = whole(given, name)
+        fingerprint = digest(fingerprint, name, given.fingerprint)
+        remarks += [f"{name} from {path}: {_size(given)}", *_left_out(given)]
+        remarks += overlap(name, given.digests[given.filled], learned, "document")
+    return TextCorpus(fingerprint, parts, tuple(remarks))
+
+
+def refuse_joining(name: str, settings: DataSettings) -> None:
+    """A refit learns from the validation part too, and texts of two sources are not joined."""
+    if settings.refit and settings.validation is not None:
+        raise DataError(f"a refit cannot join {settings.validation} to {name}: put both into one folder")
+
+
+def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettings) -> tuple[dict[str, Part], str]:
+    """Stretches of a text: train, then validation, then test. A smaller training part is the head of the whole one."""
+    if settings.folds is not None:
+        raise DataError(f"{found.source.name} is one text, which has no folds: leave --folds away, or give documents")
+    size = int(found.characters[found.filled].sum())
+    validation, test = fractions.get("validation", 0.0), fractions.get("test", 0.0)
+    train_stop, validation_stop = int(size * (1 - validation - test)), int(size * (1 - test))
+    borders = {"train": (0, train_stop), "validation": (train_stop, validation_stop), "test": (validation_stop, size)}
+    borders = {name: border for name, border in borders.items() if name == "train" or name in fractions}
+    for name, (first, stop) in borders.items():
+        if first == stop:
+            raise DataError(f"{found.source.name} has {size:,} characters: too few to leave any for the {name} part")
+    if settings.refit and borders.pop("validation", None) is not None:
+        borders["train"] = (0, validation_stop)
+    borders["train"] = (0, max(1, int(borders["train"][1] * settings.train_fraction)))
+    parts = stretches(found, borders)
+    shares = {
+        name: f"{100 * share:g} % ({parts[name].characters:,} characters)"
+        for name, share in fractions.items()
+        if name in parts
+    }
+    if len(shares) == 2:
+        held = f"held out from its end: {shares['validation']} for validation, then {shares['test']} for the test"
+        return parts, held
+    return parts, "".join(f"the last {share} held out {PURPOSES[name]}" for name, share in shares.items())
+
+
+def _split_documents(found: Survey, fractions: dict[str, float], settings: DataSettings) -> tuple[dict[str, Part], str]:
+    """Whole documents; equal ones stay together."""
+    digests = found.digests[found.filled]
+    held = _hold_out(found.source.name, digests, fractions, settings.split_seed)
+    alone = np.zeros(len(digests), dtype=np.int64)
+    assignment = assign(held, digests, number_values(digests), alone, settings)
+    if assignment is None:
+        left = digests[~np.any([alone, *held.values()], axis=0)]
+        raise DataError(
+            f"{found.source.name} has {counted(len(left), 'document')} that are not the test, "
+            f"{len(np.unique(left)):,} of them different: too few for {settings.folds} folds (--folds)"
+        )
+    parts = {}
+    for name, inside in assignment.parts.items():
+        chosen = np.zeros_like(found.filled)
+        chosen[found.filled] = inside
+        parts[name] = documents_of(found, name, chosen)
+    return parts, " and ".join(
+        f"{counted(part.documents, 'document')} ({part.characters:,} characters) held out {PURPOSES[name]}"
+        for name, part in parts.items()
+        if name != "train"
+    )
+
+
+def _hold_out(where: str, digests: Numbers, fractions: dict[str, float], seed: int) -> dict[str, Mask]:
+    """Which documents each part holds out, picked by a number made of their content and the seed.
+
+    So the choice does not depend on the order of the documents, and one more moves few of the others.
+    """
+    contents, counts = np.unique(digests, return_counts=True)
+    if len(contents) < len(fractions) + 1:
+        raise DataError(
+            f"{where} has {len(digests):,} documents, {len(contents):,} of them different: too few for "
+            f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})"
+        )
+    order = np.argsort(mix(contents, number(seed)))
+    held = {}
+    for place, (name, fraction) in enumerate(fractions.items()):
+        needed = len(fractions) - place  # contents to leave, one for each part still to come
+        picked = _pick(counts[order], max(1, round(fraction * len(digests))), len(order) - needed)
+        held[name] = np.isin(digests, contents[order[picked]])
+        order = np.delete(order, picked)
+    return held
+
+
+def _pick(counts: NDArray[np.int64], wanted: int, most: int) -> list[int]:
+    """Groups, in their order, that together have `wanted` documents or as nearly so as fits; one at least."""
+    picked: list[int] = []
+    for group, count in enumerate(counts.tolist()):
+        if wanted == 0 or len(picked) == most:
+            break
+        if count <= wanted:
+            picked.append(group)
+            wanted -= count
+    return picked or [int(np.argmin(counts))]
+
+
+def _size(found: Survey) -> str:
+    documents = int(found.filled.sum())
+    characters = int(found.characters[found.filled].sum())
+    return f"{'one text' if documents == 1 else counted(documents, 'document')}, {characters:,} characters"
+
+
+def _left_out(found: Survey) -> list[str]:
+    blank = int((~found.filled).sum())
+    note = f"left out: {counted(blank, 'document')} without text" if blank else ""
+    return [remark for remark in (found.source.note, note) if remark]

@@ -1,0 +1,238 @@
+"""Rows of a table, or pictures, divided into parts, whatever they hold."""
+
+import datetime
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.heuristics import require_column
+from glassformer.data.io.table import Table
+from glassformer.data.mixing import Numbers
+from glassformer.data.split.base import (
+    PURPOSES,
+    REFITTED,
+    Corpus,
+    Mask,
+    assign,
+    digest,
+    overlap,
+    requested_parts,
+    training_in_words,
+)
+from glassformer.data.split.groups import OTHER_DATE, Rows, group_rows, hold_out_by_chance, hold_out_by_time, time_of
+from glassformer.data.wording import counted
+
+T = TypeVar("T")
+
+FEW_ROWS = 10
+"""A part of fewer rows deserves a warning."""
+
+
+class RowPart(Protocol):
+    """A part that is made of rows, whatever they hold."""
+
+    noun: ClassVar[str]
+    """What one of them is called."""
+    lacking: ClassVar[str]
+    """What a row of a table has to have, to be one of them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def origin(self) -> str:
+        """The file or data set they come from."""
+
+    @property
+    def digests(self) -> Numbers:
+        """Rows of one digest are never in two parts that were split."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same rows."""
+
+    def __len__(self) -> int: ...
+
+    def select(self, name: str, rows: list[int]) -> Self:
+        """These rows, as a part of that name."""
+
+    def join(self, other: Self) -> Self:
+        """These rows, and then the other's, under this name."""
+
+
+P = TypeVar("P", bound=RowPart)
+
+
+@dataclass(eq=False)
+class RowSplit(Generic[P]):
+    """Rows on their way to a corpus: their parts so far, and what there is to say of them."""
+
+    whole: P
+    parts: dict[str, P]
+    fingerprint: str
+    how: list[str]
+    """What held rows together, and what the training part is, in words."""
+
+    @property
+    def size(self) -> str:
+        """How many rows were divided, and how many of them are held out for what."""
+        noun = self.whole.noun
+        shares = [
+            f"{counted(len(part), noun)} held out {PURPOSES[name]}"
+            for name, part in self.parts.items()
+            if name != "train"
+        ]
+        return counted(len(self.whole), noun) + (f": {' and '.join(shares)}" if shares else "")
+
+    def repeats(self, what: str) -> list[str]:
+        again = len(self.whole) - len(np.unique(self.whole.digests))
+        noun = self.whole.noun
+        return [f"{counted(again, f'{noun} repeats', f'{noun}s repeat')} an earlier {what}"] if again else []
+
+    def warnings(self, further: Callable[[P], list[str]] = lambda part: []) -> list[str]:
+        """What makes a held-out part say little, and what is `further` said of it."""
+        remarks = []
+        for name, part in self.parts.items():
+            if name != "train":
+                few = f"warning: a score over {counted(len(part), 'row')} of {name} says little"
+                remarks += [*([few] if len(part) < FEW_ROWS else []), *further(part)]
+        return remarks
+
+    def take(self, part: P, remarks: Sequence[str] = ()) -> list[str]:
+        """A part that came as it is, in words: where it is from, what else is said of it, what of it is trained on."""
+        self.parts[part.name] = part
+        origin = f"{part.name} from {part.origin}: {counted(len(part), part.noun)}"
+        return [origin, *remarks, *overlap(part.name, part.digests, self.parts["train"].digests, part.noun)]
+
+    def corpus(
+        self, remarks: Sequence[str], given: Iterable[tuple[P, Sequence[str]]], settings: DataSettings
+    ) -> Corpus[P]:
+        """All parts, with those from files of their own; a refit learns from a validation part among them too."""
+        remarks = list(remarks)
+        for part, more in given:
+            self.fingerprint = digest(self.fingerprint, part.name, part.fingerprint)
+            remarks += self.take(part, more)
+        if settings.refit and "validation" in self.parts:
+            self.parts["train"] = self.parts["train"].join(self.parts.pop("validation"))
+            remarks.append(REFITTED)
+        return Corpus(self.fingerprint, in_order(self.parts), tuple(remarks))
+
+
+def split_rows(
+    whole: P,
+    table: Table,
+    rows: Sequence[int],
+    settings: DataSettings,
+    *,
+    alike: str,
+    kinds: Rows | None = None,
+    fractions: Mapping[str, float] | None = None,
+) -> RowSplit[P]:
+    """The training part, and those that are held out of it.
+
+    `rows`: which of the table's they are. Each of the `kinds` is held out by its share, and stays in training. `alike`:
+    what rows have in common that stay together. `fractions`: where they are not those that the settings ask for.
+    """
+    digests, column = whole.digests, settings.split_by
+    fractions = requested_parts(settings)[1] if fractions is None else fractions
+    values, times = _split_by(table, rows, settings)
+    classes = np.zeros(len(rows), dtype=np.int64) if kinds is None else kinds
+    groups = group_rows(digests, values)
+
+    def too_few(wanted: str) -> DataError:
+        there = f"{counted(len(rows), 'row')}, {len(np.unique(digests)):,} of them different"
+        if values is not None and not times:
+            there = f"{counted(len(np.unique(groups)), 'group')} in column '{column}'"
+        together = f"equal {alike}s" + (f" and column '{column}'" if column else "")
+        stay = f"since {together} stay together" + (" and each class stays in training" if kinds is not None else "")
+        return DataError(f"{table.name} has {there}: too few for {wanted}, {stay}")
+
+    held: dict[str, Mask] | None = {}
+    if fractions and times:
+        held = hold_out_by_time(digests, times, fractions)
+    elif fractions:
+        held = hold_out_by_chance(digests, groups, classes, fractions, settings.split_seed)
+    if held is None or not all(inside.any() for inside in held.values()):
+        raise too_few(f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})")
+    if times and settings.folds is not None and not settings.refit:
+        raise DataError(
+            f"{table.name}: data.folds would learn from rows later than those held out by column '{column}': "
+            "leave --data.split_by or the folds away"
+        )
+    assignment = assign(held, digests, groups, classes, settings)
+    if assignment is None:
+        raise too_few(f"{settings.folds} folds (--folds)")
+    parts = {name: whole.select(name, np.flatnonzero(of).tolist()) for name, of in assignment.parts.items()}
+    how = _in_words(held, times, column) if values is not None and (held or settings.folds) else []
+    learned = f"{len(parts['train']):,} of {counted(assignment.before_share, 'row')}"
+    how += training_in_words(settings, learned, assignment.in_every_fold)
+    fingerprint = whole.fingerprint if values is None else digest(whole.fingerprint, *values)
+    return RowSplit(whole, in_order(parts), fingerprint, how)
+
+
+def _split_by(
+    table: Table, rows: Sequence[int], settings: DataSettings
+) -> tuple[list[str] | None, list[datetime.datetime]]:
+    """The values of the column that holds rows together, and if they are dates, these."""
+    column = settings.split_by
+    if column is None:
+        return None, []
+    cells = table.columns[require_column(table.name, column, table.columns, "--data.split_by")]
+    values = [cells[row].strip() for row in rows]
+    times = [time for value in values if (time := time_of(value))]
+    if times and len(times) < len(values):
+        odd = next(place for place, value in enumerate(values) if time_of(value) is None)
+        raise DataError(
+            f"{table.name}, line {table.lines[rows[odd]]:,}, column '{column}': '{values[odd][:40]}' "
+            "among dates: write it as 2024-05-31, or choose another column with --data.split_by"
+        )
+    if not times and values and all(OTHER_DATE.fullmatch(value) for value in values):
+        raise DataError(
+            f"{table.name}, column '{column}': dates such as '{values[0]}' have no certain order: "
+            "write them as 2024-05-31, or choose another column with --data.split_by"
+        )
+    return values, times
+
+
+def _in_words(held: Mapping[str, Mask], times: Sequence[datetime.datetime], column: str | None) -> list[str]:
+    """What held rows together."""
+    if not times:
+        return [f"split by column '{column}': rows alike in it stay together"]
+    begins = ", ".join(
+        f"{name} from {min(time for time, here in zip(times, inside, strict=True) if here):%Y-%m-%d}"
+        for name, inside in held.items()
+    )
+    return [f"split by time, column '{column}': {begins}"]
+
+
+def given_tables(
+    table: Table, settings: DataSettings, read: Callable[[str, DataSettings], Table]
+) -> Iterable[tuple[str, Table]]:
+    """The files that were named for a part, and a data set's own test rows where nothing else is the test."""
+    given = {name: read(path, settings) for name, path in requested_parts(settings)[0].items()}
+    if table.test is not None and settings.test is None and settings.test_fraction == 0:
+        given["test"] = table.test()
+    return given.items()
+
+
+def left_out(table: Table, part: RowPart) -> list[str]:
+    lost = len(table) - len(part)
+    return [f"left out: {counted(lost, 'row')} without {part.lacking}"] if lost else []
+
+
+def in_order(parts: Mapping[str, T]) -> dict[str, T]:
+    """The parts in the order in which they are always listed."""
+    return {name: parts[name] for name in ("train", *PURPOSES) if name in parts}
+
+
+def fingerprint_of(firsts: Sequence[str], seconds: Sequence[str]) -> str:
+    """The fingerprint of rows of two values."""
+    whole = hashlib.sha256()
+    for first, second in zip(firsts, seconds, strict=True):
+        whole.update(f"{len(first)}:{len(second)}:{first}{second}".encode())
+    return whole.hexdigest()

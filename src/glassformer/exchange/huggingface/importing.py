@@ -1,0 +1,206 @@
+"""Another house's model as one of ours: what it says becomes settings, its weights become ours, number by number."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.presets import MASKED, TRANSLATION, VECTORS
+from glassformer.config.resolve import Config, resolve
+from glassformer.config.say import Say, silent
+from glassformer.exchange.external_model import ExternalModel
+from glassformer.exchange.huggingface.architecture import Architecture, ConfigValues, ParsedConfig, Unsupported, short
+from glassformer.exchange.huggingface.matching import Match
+from glassformer.exchange.huggingface.registry import architecture_of
+from glassformer.models.build import (
+    build_language_model,
+    build_masked_model,
+    build_reader,
+    build_seq2seq,
+    build_vectors,
+)
+from glassformer.models.weights import take_weights
+from glassformer.tasks.answers import Answers, read_answers
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model of ours that computes what the other one computes."""
+
+    model: nn.Module
+    config: Config
+    answers: Answers | None
+    architecture: str
+
+
+def import_external(external: ExternalModel, say: Say = silent) -> ImportedModel:
+    """Another house's model as one of ours. Nothing is read before all names and shapes are known to fit."""
+    architecture, name = architecture_of(external.config, external.name)
+    _refuse_quantised(external)
+    parsed = architecture.read(ConfigValues(external.config, architecture.name), name)
+    config = _settings(external, parsed)
+    answers = None if parsed.labels is None else read_answers(parsed.labels, parsed.loss, external.name)
+    matches = architecture.matches(config.model, name)
+    sources = _sources(external, architecture, parsed, matches, _shapes(config, external, answers))
+    for pattern, note in parsed.notes.items():
+        if any(fnmatchcase(weight, pattern) for weight in external.weights.shapes):
+            say(note)
+    say(f"{name}: {len(sources)} weights fit; reading them")
+    model = build(config, external, answers)
+    _fill(model, external, matches, sources)
+    _check_repeated(external, architecture, parsed, sources)
+    return ImportedModel(model.eval(), config, answers, name)
+
+
+def build(config: Config, external: ExternalModel, answers: Answers | None) -> nn.Module:
+    """A model for these settings, with weights that do not matter yet."""
+    model, tokens = config.model, external.tokens
+    vocab = tokens.tokenizer.vocab_size
+    if config.task == TRANSLATION:
+        target = vocab if tokens.target_tokenizer is None else tokens.target_tokenizer.vocab_size
+        if model.vocab is not None:  # the table that both sides share may hold more than either's tokens
+            vocab = target = max(vocab, target)
+        return build_seq2seq(model, source_vocab=vocab, target_vocab=target)
+    if config.task == MASKED:
+        return build_masked_model(model, vocab=vocab)
+    if config.task == VECTORS:
+        return build_vectors(model, vocab=vocab)
+    if answers is not None:
+        return build_reader(model, vocab=vocab, outputs=answers.outputs)
+    return build_language_model(model, vocab=vocab)
+
+
+def _refuse_quantised(external: ExternalModel) -> None:
+    """Refuse weights that are not the numbers themselves."""
+    if (settings := external.config.get("quantization_config")) is not None:
+        method = settings.get("quant_method") if isinstance(settings, dict) else settings
+        raise Unsupported(
+            f"{external.name} is quantised ({short(method)}), and only plain numbers are read here: get the model it "
+            "was made from, or a GGUF file"
+        )
+
+
+def _settings(external: ExternalModel, parsed: ParsedConfig) -> Config:
+    settings = {"task": parsed.task, **{f"model.{key}": value for key, value in parsed.settings.items()}}
+    if parsed.loss is not None:
+        settings["training.loss"] = parsed.loss
+    layers, weights = max(parsed.settings["layers"], parsed.settings.get("decoder_layers") or 0), external.weights
+    if layers > len(weights.shapes):
+        raise DataError(
+            f"{external.name} says that it has {layers:,} layers, but holds {len(weights.shapes):,} weights"
+        )
+    try:
+        return resolve({**settings, **external.settings}, {}, strict=False)
+    except Misuse as error:
+        raise DataError(f"{external.name} cannot be built here: {error}") from None
+
+
+def _shapes(config: Config, external: ExternalModel, answers: Answers | None) -> dict[str, Tensor]:
+    """The weights that our model would have: only their shapes are there."""
+    try:
+        with torch.device("meta"):
+            return take_weights(build(config, external, answers))
+    except Misuse as error:
+        raise DataError(f"{external.name} cannot be built here: {error}") from None
+    except (RuntimeError, OverflowError, TypeError):  # sizes beyond all counting
+        raise DataError(f"{external.name} asks for sizes that no model has: its settings are damaged") from None
+
+
+def _sources(
+    external: ExternalModel,
+    architecture: Architecture,
+    parsed: ParsedConfig,
+    matches: Sequence[Match],
+    ours: Mapping[str, Tensor],
+) -> dict[str, str]:
+    """The name that each of theirs has, by the one it should have. All are there, of the right shape; no more."""
+    if ours.keys() != (known := {name for match in matches for name in match.ours}):
+        apart = sorted(ours.keys() ^ known)
+        raise AssertionError(f"{architecture.model_type} matches other weights than the model has: {apart[:3]}")
+    shapes = external.weights.shapes
+    sources: dict[str, str] = {}
+    for match in matches:
+        wanted = match.to_theirs([ours[name] for name in match.ours])
+        for name, like in zip(match.theirs, wanted, strict=True):
+            source = next((alias for alias in (name, *architecture.aliases(name)) if alias in shapes), None)
+            if source is not None:
+                shape = shapes[source]
+                if not _fits(shape, tuple(like.shape), any_rows=name in match.any_rows):
+                    raise DataError(
+                        f"{external.name}: {source} is {_times(shape)}, but by its settings must be "
+                        f"{_times(tuple(like.shape))}"
+                    )
+                sources[name] = source
+            elif name not in match.optional:
+                raise DataError(f"{external.name} lacks the weight {name}")
+    repeats = {alias for name in parsed.repeated for alias in (name, *architecture.aliases(name))}
+    rest = shapes.keys() - sources.values() - repeats
+    if extra := sorted(name for name in rest if not _ignored(name, parsed, architecture)):
+        more = f" and {len(extra) - 1:,} more" if len(extra) > 1 else ""
+        raise Unsupported(
+            f"{external.name} holds {extra[0]}{more}, which {architecture.model_type} has no place for here"
+        )
+    return sources
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...], *, any_rows: bool) -> bool:
+    return shape[1:] == wanted[1:] and len(shape) == len(wanted) and bool(shape[0]) if any_rows else shape == wanted
+
+
+def _ignored(name: str, parsed: ParsedConfig, architecture: Architecture) -> bool:
+    names = (name, f"{architecture.base}{name}")
+    return any(each.startswith(part) or fnmatchcase(each, part) for each in names for part in parsed.ignored)
+
+
+@torch.no_grad()
+def _fill(model: nn.Module, external: ExternalModel, matches: Sequence[Match], sources: Mapping[str, str]) -> None:
+    """Read the weights one after the other, so that no more than one of theirs is held beside the model."""
+    ours = take_weights(model)
+    for match in matches:
+        theirs = _theirs(external, match, sources, ours)
+        for name, weight in zip(match.ours, match.to_ours(theirs), strict=True):
+            ours[name].copy_(weight)
+
+
+def _theirs(
+    external: ExternalModel, match: Match, sources: Mapping[str, str], ours: Mapping[str, Tensor]
+) -> list[Tensor]:
+    """The weights of one match; zeros for one that its file may lack, and does."""
+    if all(name in sources for name in match.theirs):
+        return [_read(external, sources[name]) for name in match.theirs]
+    likes = match.to_theirs([ours[name] for name in match.ours])
+    return [
+        _read(external, sources[name]) if name in sources else torch.zeros_like(like)
+        for name, like in zip(match.theirs, likes, strict=True)
+    ]
+
+
+def _read(external: ExternalModel, name: str) -> Tensor:
+    weight = external.weights.read(name)
+    if tuple(weight.shape) != tuple(external.weights.shapes[name]):
+        raise DataError(f"{external.name}: {name} has another shape than its file says")
+    if not torch.isfinite(weight).all():
+        raise DataError(f"{external.name}: {name} holds numbers that are none (NaN or infinite): the file is damaged")
+    return weight
+
+
+def _check_repeated(
+    external: ExternalModel, architecture: Architecture, parsed: ParsedConfig, sources: Mapping[str, str]
+) -> None:
+    """What is said to be the same must be: a head that was trained on its own is not the word vectors."""
+    shapes = external.weights.shapes
+    for name, original in parsed.repeated.items():
+        for repeat in (name, *architecture.aliases(name)):
+            if repeat not in shapes or original not in sources:
+                continue
+            source = sources[original]
+            if shapes[repeat] != shapes[source] or not torch.equal(_read(external, repeat), _read(external, source)):
+                raise Unsupported(f"{external.name}: {repeat} differs from {source}, though its settings tie them")
+
+
+def _times(shape: Sequence[Any]) -> str:
+    return " × ".join(map(str, shape)) or "one number"

@@ -1,0 +1,166 @@
+"""Words, tables, and texts whose tokens are shaded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from matplotlib.colors import Colormap, Normalize
+
+from glassformer.config.errors import Misuse
+from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
+from glassformer.rendering.drawing.colours import GREY, INK, PALE, RULE, UP, colours_of, ink_on, scale_of
+from glassformer.rendering.drawing.lettering import CODE, SMALL, STRONG, TEXT, number, shown, width_of, wrap
+from glassformer.rendering.drawing.sheet import Block, Sheet, paragraph, rows_of, stack
+from glassformer.rendering.panels import Cell, Table, Tokens, Words
+
+READING = 8.5
+"""Inches: longer lines are hard to read."""
+WIDEST, NARROWEST = 4.5, 0.9
+"""Inches of a table's column: what is longer is wrapped, and where there is no room, wrapped down to the least."""
+BETWEEN = 0.28
+BAR = 1.2
+"""Inches of a column with bars."""
+MOST_LINES = 8
+"""Lines of words in a cell."""
+PAD = 0.05
+SHADES, SHADE = 7, 0.16
+"""How many shades the scale beneath a text has, and inches of each."""
+
+
+def words(panel: Words, wish: float) -> Block:
+    if not panel.code:
+        return paragraph(panel.text, min(wish, READING))
+    inner = paragraph(panel.text, min(wish, MOST_WIDTH) - 4 * PAD, CODE)
+    width, height = inner.width + 4 * PAD, inner.height + 3 * PAD
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        sheet.box(x, y, width, height, facecolor=PALE)
+        inner.draw(sheet, x + 2 * PAD, y + 1.5 * PAD)
+
+    return Block(width, height, draw)
+
+
+def tokens(panel: Tokens, wish: float) -> Block:
+    """The text for every row of values, wrapped like a text, each token on a box of its shade."""
+    values = np.asarray(panel.values, float)
+    colours, most = colours_of(panel.signed), min(wish, READING)
+    scale = scale_of(values, signed=panel.signed)
+    parts = []
+    for row, name in zip(values, [*panel.names, *[""] * len(values)], strict=False):
+        lines: list[list[Block]] = [[]]
+        for token, value in zip(panel.tokens, row, strict=True):
+            lines[-1].append(_token(token, colours(scale(value)) if np.isfinite(value) else None))
+            if token.endswith("\n"):
+                lines.append([])
+        text = stack([rows_of(line, most, 0.03) for line in lines], 0.03)
+        parts.append(stack([paragraph(name, most, STRONG), text]))
+    return stack([*parts, _scale(scale, colours)], 0.18)
+
+
+def _token(token: str, shade: Sequence[float] | None) -> Block:
+    name = shown(token)
+    width, height = width_of(name) + 2 * PAD, TEXT.line_height
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        sheet.box(x, y, width, height, facecolor=shade or PALE, edgecolor=RULE, linewidth=0.5)
+        sheet.words(x + PAD, y, name, color=ink_on(shade) if shade else GREY)
+
+    return Block(width, height, draw)
+
+
+def _scale(scale: Normalize, colours: Colormap) -> Block:
+    """The colours from the smallest to the largest value, and these."""
+    low, high = (number(end, ".2g") for end in ends_of(scale))
+    start = width_of(low, SMALL) + PAD
+    end = start + SHADES * SHADE + PAD
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        sheet.words(x, y, low, SMALL, color=GREY)
+        for part in range(SHADES):
+            place = (x + start + part * SHADE, y + 0.04, SHADE, 0.1)
+            sheet.box(*place, facecolor=colours(part / (SHADES - 1)), edgecolor=RULE, linewidth=0.5)
+        sheet.words(x + end, y, high, SMALL, color=GREY)
+
+    return Block(end + width_of(high, SMALL), SMALL.line_height, draw)
+
+
+def table(panel: Table, wish: float) -> Block:
+    """Numbers to the right, words to the left; a thin line beneath the names and between the rows."""
+    columns = [
+        _column(name, [row[place] for row in panel.rows], bar=name in panel.bars)
+        for place, name in enumerate(panel.columns)
+    ]
+    columns = _narrowed(columns, wish - BETWEEN * (len(columns) - 1))
+    lines = [column.lines() for column in columns]
+    high = [max(len(cell) for cell in row) * TEXT.line_height + 2 * PAD for row in zip(*lines, strict=True)]
+    width = sum(column.width for column in columns) + BETWEEN * (len(columns) - 1)
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        for row, tall in enumerate(high):
+            left = x
+            for column, cells in zip(columns, lines, strict=True):
+                if row and column.bar:
+                    _bar(sheet, left, y + PAD, column.width, column.values[row - 1])
+                at, ha = (left + column.width - PAD * column.bar, "right") if column.numbers else (left, "left")
+                for down, line in enumerate(cells[row]):
+                    sheet.words(at, y + PAD + down * TEXT.line_height, line, TEXT if row else STRONG, ha=ha)
+                left += column.width + BETWEEN
+            y += tall
+            sheet.box(x, y, width, 0.007 if row else 0.014, facecolor=RULE if row else INK)
+
+    return Block(width, sum(high) + 0.02, draw)
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    values: Sequence[Cell]
+    texts: Sequence[str]
+    numbers: bool
+    bar: bool
+    width: float
+
+    def lines(self) -> list[list[str]]:
+        """The lines of its name and of each cell."""
+        room = self.width + 1e-6
+        return [wrap(self.name, room, STRONG), *(wrap(text, room, lines=MOST_LINES) for text in self.texts)]
+
+
+def _column(name: str, values: Sequence[Cell], *, bar: bool) -> _Column:
+    texts = _texts(values)
+    there = [value for value in values if value is not None]
+    numbers = bool(there) and not any(isinstance(value, str) for value in there)
+    width = max([width_of(name, STRONG), BAR * bar, *(min(width_of(text), WIDEST) for text in texts)])
+    return _Column(name, values, texts, numbers, bar, width)
+
+
+def _narrowed(columns: list[_Column], room: float) -> list[_Column]:
+    """Columns of words give way, the widest first, until all have room."""
+    while (over := sum(column.width for column in columns) - room) > 0:
+        give = [column for column in columns if not column.numbers and column.width > NARROWEST]
+        if not give:
+            raise Misuse(f"a table of {len(columns)} columns is too wide for a picture: write .html")
+        widest = max(give, key=lambda column: column.width)
+        narrower = replace(widest, width=max(NARROWEST, widest.width - max(0.1, over / 4)))
+        columns = [narrower if column is widest else column for column in columns]
+    return columns
+
+
+def _texts(values: Sequence[Cell]) -> list[str]:
+    """What stands in the cells; numbers that are not whole all with as many digits after the point."""
+    largest = max((abs(value) for value in values if isinstance(value, float) and np.isfinite(value)), default=0.0)
+    digits = 3 if largest < 10 else 2 if largest < 100 else 1 if largest < 1000 else 0
+    style = ".2g" if 0 < largest < 0.005 else f",.{digits}f"
+
+    def text(value: Cell) -> str:
+        if isinstance(value, str):
+            return value
+        return "–" if value is None else number(value, style if isinstance(value, float) else ",")
+
+    return [text(value) for value in values]
+
+
+def _bar(sheet: Sheet, x: float, y: float, width: float, value: Cell) -> None:
+    sheet.box(x, y, width, TEXT.line_height, facecolor=PALE)
+    if isinstance(value, int | float) and np.isfinite(value):
+        sheet.box(x, y, width * min(max(float(value), 0.0), 1.0), TEXT.line_height, facecolor=UP(0.3))

@@ -1,0 +1,172 @@
+"""Pipelines made elsewhere: how their tokens spell a text, and texts read without their special tokens."""
+
+import copy
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import tokenizers
+
+OPEN, CLOSE, OTHER = "\ufdd0", "\ufdd1", "\uffff"
+"""Code points that are no characters: round the name of a token that no text must be cut into, and what stands for one
+of them in a text that holds one nevertheless."""
+
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+_INNER = ("normalizers", "pretokenizers", "decoders", "processors")
+
+
+def hide(name: str) -> str:
+    """The name of a token that no text is cut into."""
+    return f"{OPEN}{name}{CLOSE}"
+
+
+def pipeline(spec: dict[str, Any]) -> tokenizers.Tokenizer:
+    """The pipeline of a tokenizer.json, which reads no special token out of a text."""
+    rust = tokenizers.Tokenizer.from_str(json.dumps(spec))
+    rust.encode_special_tokens = True
+    return rust
+
+
+def steps(part: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """The steps of a part of a pipeline: itself, or those of a sequence, however deep."""
+    if part is None:
+        return
+    if part["type"] != "Sequence":
+        yield part
+    for name in _INNER:
+        for inner in part.get(name, ()):
+            yield from steps(inner)
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How the names of tokens spell the text they stand for."""
+
+    byte_marks: bool
+    """Each letter of a name is a byte, and a text is its tokens' bytes, joined."""
+    blank: str | None
+    """What a name has for a blank."""
+    fallback: bool
+    """`<0xE4>` is a byte of a character that is no token."""
+    inside: str | None
+    """What the name of a piece begins with that goes on with a word."""
+
+    @classmethod
+    def of(cls, spec: dict[str, Any]) -> Self:
+        """The spelling that the decoder of a tokenizer.json undoes: it turns names into text."""
+        decoders = list(steps(spec["decoder"]))
+        types = [step["type"] for step in decoders]
+        blanks = [step["replacement"] for step in decoders if step["type"] == "Metaspace"]
+        replacements = [step for step in decoders if step["type"] == "Replace" and step["content"] == " "]
+        blanks += [step["pattern"]["String"] for step in replacements if "String" in step["pattern"]]
+        prefixes = [step["prefix"] for step in decoders if step["type"] == "WordPiece"]
+        return cls(
+            byte_marks=types == ["ByteLevel"],
+            blank=next(iter(blanks), None),
+            fallback="ByteFallback" in types,
+            inside=next(iter(prefixes), None),
+        )
+
+    def is_byte(self, name: str) -> bool:
+        """Whether it stands for one byte, which may be part of a character."""
+        return self.fallback and _BYTE.fullmatch(name) is not None
+
+    def bytes_of(self, name: str) -> bytes:
+        """The bytes that a token of this name stands for."""
+        if self.byte_marks and all(mark in BYTES for mark in name):
+            return bytes(BYTES[mark] for mark in name)
+        if self.fallback and (byte := _BYTE.fullmatch(name)):
+            return bytes([int(byte[1], 16)])
+        if self.blank is not None:
+            return name.strip(OPEN + CLOSE).replace(self.blank, " ").encode()
+        return name.removeprefix(self.inside or "").encode()
+
+
+class SafeEncoder:
+    """Texts in, ids out. Where a pipeline would take a text for a special token, another reads it that does not."""
+
+    def __init__(
+        self,
+        rust: tokenizers.Tokenizer,
+        spec: dict[str, Any],
+        specials: Mapping[int, tokenizers.AddedToken],
+        unk: int | None,
+    ) -> None:
+        """`spec`: what the pipeline's tokenizer.json says."""
+        self._rust = rust
+        self._spec = spec
+        self._specials = {id: token.content for id, token in specials.items()}
+        self._unk = unk
+
+    def ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """The ids of one text after the other: as Python's numbers they take much more memory than Rust's."""
+        for text, encoding in zip(texts, self._rust.encode_batch_fast(texts, add_special_tokens=False), strict=True):
+            yield self._checked(text, encoding).ids
+
+    def with_offsets(self, text: str) -> tokenizers.Encoding:
+        """The tokens with their places in the text, where their blanks stand too."""
+        return self._checked(text, self._with_blanks.encode(text, add_special_tokens=False))
+
+    def _checked(self, text: str, encoding: tokenizers.Encoding) -> tokenizers.Encoding:
+        misread = self._misread(text, encoding.ids)
+        return self._wary.encode(text, add_special_tokens=False) if misread else encoding
+
+    def _misread(self, text: str, ids: list[int]) -> bool:
+        """Whether special tokens were read out of a text that only spells their names.
+
+        Unigram holds them among its pieces; a word of WordPiece or WordLevel may be spelt like one. BPE merges none.
+        """
+        if self._spec["model"]["type"] == "BPE":
+            return False
+        specials = self._specials.keys() & ids
+        return bool(specials) and (specials != {self._unk} or self._specials[min(specials)] in text)
+
+    @cached_property
+    def _wary(self) -> tokenizers.Tokenizer:
+        """The pipeline for a text that spells the name of a special token."""
+        return pipeline(_without_specials(self._spec, set(self._specials.values())))
+
+    @cached_property
+    def _with_blanks(self) -> tokenizers.Tokenizer:
+        """The pipeline whose tokens stand where their blanks stand too."""
+        trims = any(step.get("trim_offsets") for step in steps(self._spec["post_processor"]))
+        return pipeline({**self._spec, "post_processor": None}) if trims else self._rust
+
+
+def _without_specials(spec: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The same pipeline, with the same ids, in which special tokens have names that stand in no text."""
+    hidden = copy.deepcopy(spec)
+    model = hidden["model"]
+    new_names = {name: hide(name) for name in names if name != model.get("unk_token")}
+    if isinstance(model["vocab"], list):
+        model["vocab"] = [[new_names.get(piece, piece), score] for piece, score in model["vocab"]]
+    else:
+        model["vocab"] = {new_names.get(piece, piece): id for piece, id in model["vocab"].items()}
+    for token in hidden["added_tokens"]:
+        token["content"] = new_names.get(token["content"], token["content"])
+    other = {"type": "Replace", "pattern": {"String": OPEN}, "content": OTHER}
+    hidden["normalizer"] = {"type": "Sequence", "normalizers": [other, *steps(hidden["normalizer"])]}
+    hidden["post_processor"] = None
+    return hidden
+
+
+def continuation(spec: dict[str, Any]) -> dict[str, Any] | None:
+    """The pipeline for a stretch that does not begin a text; None where that makes no difference."""
+    going_on = copy.deepcopy(spec)
+    first = [step for step in steps(going_on["pre_tokenizer"]) if step.get("prepend_scheme") == "first"]
+    for step in first:
+        step["prepend_scheme"] = "never"
+    return going_on if first else None
+
+
+def _byte_marks() -> dict[str, int]:
+    """Byte-level BPE writes each byte as one visible character: itself if it has a shape, else one from 256 on."""
+    visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return {chr(byte): byte for byte in visible} | {chr(256 + number): byte for number, byte in enumerate(hidden)}
+
+
+BYTES = _byte_marks()

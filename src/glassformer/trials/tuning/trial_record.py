@@ -1,0 +1,119 @@
+"""What trials came to, for a person and for a program: a record of each, the best, and which settings mattered."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.trials.results.metrics import titled
+from glassformer.trials.tuning.search import MODEL, Search
+from glassformer.trials.tuning.space import to_word
+from glassformer.trials.tuning.storage import START, State, optuna
+
+OUTCOME = "outcome"
+"""The mark of a trial that is done: its metrics, and why it is not whole."""
+FEWEST = 8
+"""Of fewer trials that are whole, nothing can be said of their settings."""
+BEST_SHARE = 0.25
+"""The share of them that counts as the best."""
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial."""
+
+    number: int
+    state: str
+    """complete, pruned or failed."""
+    value: float | None
+    """The primary metric on the validation part; of a trial stopped early, the last there was."""
+    settings: dict[str, Any]
+    """What was searched, as this one had it."""
+    summary: str
+    """The same for a person: what is not as it starts."""
+    why: str = ""
+    parameters: int | None = None
+    steps: int | None = None
+    seconds: float | None = None
+
+
+def record_of(trial: "optuna.trial.FrozenTrial", search: Search) -> TrialRecord:
+    last = None if trial.last_step is None else trial.intermediate_values[trial.last_step]
+    settings, outcome = trial.user_attrs.get("settings", {}), trial.user_attrs.get(OUTCOME, {})
+    return TrialRecord(
+        number=trial.number,
+        state={State.COMPLETE: "complete", State.PRUNED: "pruned"}.get(trial.state, "failed"),
+        value=trial.value if trial.state == State.COMPLETE else last,
+        settings=settings,
+        summary=_summary(settings, search, start=START in trial.user_attrs),
+        why=outcome.get("why", ""),
+        parameters=outcome.get("parameters"),
+        steps=outcome.get("steps"),
+        seconds=outcome.get("seconds"),
+    )
+
+
+def best_of(trials: "Sequence[optuna.trial.FrozenTrial]", search: Search) -> "optuna.trial.FrozenTrial | None":
+    """The best score; of equal ones, the one with the smaller loss, then the earlier."""
+    sign = 1 if search.lower_is_better else -1
+
+    def rank(trial: "optuna.trial.FrozenTrial") -> tuple[float, float, int]:
+        assert trial.value is not None
+        return sign * trial.value, trial.user_attrs[OUTCOME]["metrics"].get("loss", 0.0), trial.number
+
+    return min((trial for trial in trials if trial.state == State.COMPLETE), key=rank, default=None)
+
+
+def line_of(number: int, study: "optuna.Study", search: Search) -> str:
+    """A trial that has just finished: its score, the best so far, and what it tried."""
+    trials = study.get_trials(deepcopy=False)
+    record, best = record_of(trials[number], search), best_of(trials, search)
+    if record.state == "complete":
+        score = f"{titled(trials[number].user_attrs[OUTCOME]['primary'])} {record.value:.4f}"
+        score += f", {record.why}" if record.why else ""
+    else:
+        score = f"{'stopped early' if record.state == 'pruned' else 'failed'}: {record.why}"
+    so_far = ""
+    if best is not None:
+        so_far = "  (best so far)" if best.number == number else f"  (best {best.value:.4f}, trial {best.number})"
+    return f"trial {number}: {score}{so_far}  {record.summary}"
+
+
+def _summary(settings: dict[str, Any], search: Search, *, start: bool) -> str:
+    """What is not as it starts: `lr 0.002, dropout 0.3`; the model where there are several."""
+    model = [str(settings[MODEL])] if len(search.models) > 1 and MODEL in settings else []
+    if start:
+        return ", ".join([*model, "settings as they start"])
+    starts = search.starts.get(settings.get(MODEL, ""), {})
+    other = {key: value for key, value in settings.items() if key != MODEL and starts.get(key) != value}
+    return ", ".join([*model, *(f"{key.split('.')[-1]} {format_value(value)}" for key, value in other.items())])
+
+
+def format_value(value: Any) -> str:
+    return "none" if value is None else to_word(value)
+
+
+def importance(study: "optuna.Study", search: Search) -> dict[str, float]:
+    """How far the values of the best trials stand from those of all (PED-ANOVA): a share for each setting of the best
+    model that all its trials have, the largest first; empty: too few trials.
+    """
+    drawn = [trial for trial in study.get_trials(states=(State.COMPLETE,)) if trial.params]
+    best = best_of(study.get_trials(deepcopy=False), search)
+    alike = [trial for trial in drawn if best is not None and trial.params.get(MODEL) == best.params.get(MODEL)]
+    if len(alike) < FEWEST:
+        return {}
+    common = set.intersection(*(set(trial.params) for trial in alike))
+    varied = sorted(name for name in common if len({str(trial.params[name]) for trial in alike}) > 1)
+    if not varied or len({trial.value for trial in alike}) < 3:  # nothing to tell the best from
+        return {}
+    copy = optuna.create_study(direction=study.direction)
+    for trial in alike:
+        params = {name: trial.params[name] for name in varied}
+        distributions = {name: trial.distributions[name] for name in varied}
+        copy.add_trial(optuna.trial.create_trial(value=trial.value, params=params, distributions=distributions))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.filterwarnings("ignore", message="Target and region quantiles")  # many equal scores
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=BEST_SHARE)
+        shares = optuna.importance.get_param_importances(copy, evaluator=evaluator)
+    return {name.split(": ")[-1]: float(share) for name, share in shares.items()}
