@@ -1,6 +1,7 @@
 """A comparison with real processes: its rows, what is kept, and what a crash, a kill or Ctrl-C leaves."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,9 +94,10 @@ class Unrun:
 
 
 def test_what_is_done_is_not_trained_again(
-    iris: tuple[Path, Comparison, list[CellEvent]], monkeypatch: pytest.MonkeyPatch
+    iris: tuple[Path, Comparison, list[CellEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, first, _ = iris
+    there, first, _ = iris
+    out = shutil.copytree(there, tmp_path / "iris")
     asked = Unrun(monkeypatch)
     again = compare("iris", models=MODELS, out=out, **IRIS)
     assert asked.names == [("bag", 0)]  # what failed is tried again

@@ -1,5 +1,6 @@
 """A family of a person's own in a comparison: what it has by itself, and one in processes of their own."""
 
+import math
 import sys
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, OWN_TASKS, TEXT
+from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MASKED, OWN_TASKS, TEXT
 from glassformer.families.base import FAMILIES, Family, register_family
 from glassformer.families.labelling import ClassificationFamily
 from glassformer.tasks.base import Evaluation
@@ -52,6 +53,14 @@ def test_what_a_family_has_by_itself(bare: Family) -> None:
     assert fold_metric(bare) == "distance"
     folds = [{"distance": 1.0, "examples": 3}, {"distance": 2.0, "examples": 2, "more": 1.0}]
     assert pooled_metrics(bare, [], folds) == {"distance": 1.5, "examples": 5}
+
+
+def test_folds_of_hidden_tokens_are_pooled_by_their_tokens() -> None:
+    """They have no bits per byte: only some of the text is guessed."""
+    folds = [{"loss": 1.0, "perplexity": 2.7, "accuracy": 0.5, "tokens": 30}, {"loss": 3.0, "tokens": 10}]
+    found = pooled_metrics(FAMILIES[MASKED], [], folds)
+    assert (found["loss"], found["tokens"]) == (1.5, 40)
+    assert found["perplexity"] == pytest.approx(math.exp(1.5))
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,6 @@ def test_models_of_like_size(data: str, models: tuple[str, ...]) -> None:
     wanted = 60_000
     question = asking(data, seeds=1, models=models, parameters=wanted, heard=heard)
     prepared = question.shared.prepared()
-    assert question.widths
     assert f"about {wanted:,} parameters each" in question.budget
     for cell in trained(question):
         kind = {"data.kind": question.shared.config.data.kind}

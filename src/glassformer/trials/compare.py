@@ -161,15 +161,12 @@ def _waiting(folder: Folder, cells: list[Cell], listen: CellListener) -> list[Ce
     """What is still to be done; what failed is tried again."""
     for cell in cells:
         listen(CellEvent(cell=cell, what="waiting"))
-    waiting = []
-    for cell in cells:
-        outcome = folder.outcome(cell)
-        if outcome is not None and outcome.error is None:
-            score = outcome.metrics[outcome.primary]
-            listen(CellEvent(cell=cell, what="found", done=1.0, score=score, name=outcome.primary))
-        else:
-            waiting.append(cell)
-    return waiting
+    outcomes = [outcome for cell in cells if (outcome := folder.outcome(cell)) is not None and outcome.error is None]
+    for outcome in outcomes:
+        score = outcome.metrics[outcome.primary]
+        listen(CellEvent(cell=outcome.cell, what="found", done=1.0, score=score, name=outcome.primary))
+    done = {id_of(outcome.cell) for outcome in outcomes}
+    return [cell for cell in cells if id_of(cell) not in done]
 
 
 def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: int) -> str:

@@ -18,6 +18,7 @@ from glassformer.families.masked import MaskedFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.translation import judge
+from glassformer.trials.baselines import names
 from glassformer.trials.baselines.labels import (
     class_shares,
     constant_mean,
@@ -27,20 +28,6 @@ from glassformer.trials.baselines.labels import (
     most_frequent,
 )
 from glassformer.trials.baselines.language import judge_hidden, judge_ngrams, judge_unigrams, left_out
-from glassformer.trials.baselines.names import (
-    BOOSTING,
-    COPY,
-    EACH,
-    EVERY,
-    LINEAR,
-    MAJORITY,
-    MEAN,
-    NGRAM,
-    PAIRS,
-    SET,
-    TFIDF,
-    UNIGRAM,
-)
 from glassformer.trials.baselines.scikit import CLASSIFIER, MULTILABEL_CLASSIFIER, REGRESSOR, Estimator, fit_and_score
 from glassformer.trials.outcome import FLOOR, REFERENCE
 
@@ -53,7 +40,7 @@ class BaselineResult:
     parameters: int
     """How many numbers it learned or counted."""
     seconds: float | None = None
-    """Of learning, where that is not all that it did."""
+    """How long it learned, where that is not all that it did."""
     note: str = ""
     """What a reader of its score should know."""
 
@@ -63,8 +50,8 @@ class Baseline:
     """A floor or a reference of a family."""
 
     name: str
-    evaluate: Callable[[Prepared, str], BaselineResult]
-    """From the data and the name of the part to judge it on."""
+    evaluate: Callable[[Any, str], BaselineResult]
+    """From the prepared data and the name of the part to judge it on."""
     kind: str = FLOOR
 
 
@@ -87,20 +74,28 @@ def evaluate_baseline(what: str, name: str, config: Config, prepared: Prepared, 
 # --- texts ---
 
 
-def _unigrams(prepared: Any, part: str) -> BaselineResult:
-    return BaselineResult(*judge_unigrams(prepared.task, part, prepared.shape.vocab))
+@baselines.register
+def _(family: LanguageFamily, kind: str) -> list[Baseline]:
+    def unigrams(prepared: Any, part: str) -> BaselineResult:
+        return BaselineResult(*judge_unigrams(prepared.task, part, prepared.shape.vocab))
+
+    def ngrams(prepared: Any, part: str) -> BaselineResult:
+        return BaselineResult(*judge_ngrams(prepared.task, part, prepared.shape.vocab), note=left_out(prepared.task))
+
+    return [Baseline(names.UNIGRAM, unigrams), Baseline(names.NGRAM, ngrams)]
 
 
-def _ngrams(prepared: Any, part: str) -> BaselineResult:
-    evaluation, counted = judge_ngrams(prepared.task, part, prepared.shape.vocab)
-    return BaselineResult(evaluation, counted, note=left_out(prepared.task))
+@baselines.register
+def _(family: MaskedFamily, kind: str) -> list[Baseline]:
+    return [Baseline(names.UNIGRAM, lambda prepared, part: BaselineResult(*judge_hidden(prepared.task, part)))]
 
 
-def _hidden(prepared: Any, part: str) -> BaselineResult:
-    return BaselineResult(*judge_hidden(prepared.task, part))
+@baselines.register
+def _(family: TranslationFamily, kind: str) -> list[Baseline]:
+    return [Baseline(names.COPY, _judge_copies)]
 
 
-def _copies(prepared: Any, part: str) -> BaselineResult:
+def _judge_copies(prepared: Any, part: str) -> BaselineResult:
     """The source as its own translation: what names, numbers and equal words are worth."""
     pairs = prepared.task.parts[part]
     if not len(pairs):
@@ -112,65 +107,45 @@ def _copies(prepared: Any, part: str) -> BaselineResult:
     return BaselineResult(judge(records, "the source itself"), 0)
 
 
-@baselines.register
-def _(family: LanguageFamily, kind: str) -> list[Baseline]:
-    return [Baseline(UNIGRAM, _unigrams), Baseline(NGRAM, _ngrams)]
-
-
-@baselines.register
-def _(family: MaskedFamily, kind: str) -> list[Baseline]:
-    return [Baseline(UNIGRAM, _hidden)]
-
-
-@baselines.register
-def _(family: TranslationFamily, kind: str) -> list[Baseline]:
-    return [Baseline(COPY, _copies)]
-
-
 # --- labels and numbers ---
-
 
 Constants = dict[str, Callable[[Any], Tensor]]
 """By the name of a floor: from the task to the scores that it has for every example."""
 
 
-def _constant(scores_of: Callable[[Any], Tensor], prepared: Any, part: str) -> BaselineResult:
-    """The same answer for every example."""
-    task = prepared.task
-    row = scores_of(task)
+def _of_labels(constants: Constants, estimator: Estimator, kind: str) -> list[Baseline]:
+    """Constant answers as floors, and what scikit-learn has for such examples as references."""
+    of_tables = [names.LINEAR, *([names.BOOSTING] if estimator.boosting else [])]
+    references = {TEXT: [names.TFIDF, names.PAIRS], TABLE: of_tables}.get(kind, [])
+    return [
+        *(Baseline(name, partial(_judge_constant, scores)) for name, scores in constants.items()),
+        *(Baseline(name, partial(_judge_fitted, name, estimator), REFERENCE) for name in references),
+    ]
+
+
+def _judge_constant(scores: Callable[[Any], Tensor], prepared: Any, part: str) -> BaselineResult:
+    task, row = prepared.task, scores(prepared.task)
     return BaselineResult(task.judge(task.parts[part], row.repeat(len(task.parts[part]), 1)), len(row))
 
 
-def _fitted(name: str, estimator: Estimator, prepared: Any, part: str) -> BaselineResult:
+def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str) -> BaselineResult:
     task = prepared.task
     scores, learned, seconds = fit_and_score(name, estimator, task, part)
     return BaselineResult(task.judge(task.parts[part], scores), learned, seconds)
 
 
-def _of_labels(constants: Constants, estimator: Estimator, kind: str) -> list[Baseline]:
-    """Constant answers as floors, and what scikit-learn has for such examples as references."""
-    names = {TEXT: [TFIDF, PAIRS], TABLE: [LINEAR, *([BOOSTING] if estimator.boosting else [])]}.get(kind, [])
-    return [
-        *(Baseline(name, partial(_constant, scores)) for name, scores in constants.items()),
-        *(Baseline(name, partial(_fitted, name, estimator), REFERENCE) for name in names),
-    ]
-
-
 @baselines.register
 def _(family: ClassificationFamily, kind: str) -> list[Baseline]:
-    return _of_labels({MAJORITY: class_shares}, CLASSIFIER, kind)
+    return _of_labels({names.MAJORITY: class_shares}, CLASSIFIER, kind)
 
 
 @baselines.register
 def _(family: RegressionFamily, kind: str) -> list[Baseline]:
-    return _of_labels({MEAN: constant_mean}, REGRESSOR, kind)
+    return _of_labels({names.MEAN: constant_mean}, REGRESSOR, kind)
 
 
 @baselines.register
 def _(family: MultilabelFamily, kind: str) -> list[Baseline]:
-    constants: Constants = {
-        SET: partial(label_set, most_frequent),
-        EACH: label_shares,
-        EVERY: partial(label_set, every),
-    }
+    usual, all_labels = (partial(label_set, choose) for choose in (most_frequent, every))
+    constants: Constants = {names.SET: usual, names.EACH: label_shares, names.EVERY: all_labels}
     return _of_labels(constants, MULTILABEL_CLASSIFIER, kind)

@@ -72,12 +72,9 @@ class CrossValidated:
         """What it came to, in a sentence."""
         if not self.folds:
             return "no fold was trained to its end"
-        alike = self.interval is None or self.interval.low == self.interval.high  # which says nothing of another fold
-        between = (
-            ""
-            if self.interval is None or alike
-            else f" (95 %: {_interval_end(self.interval.low)} to {_interval_end(self.interval.high)})"
-        )
+        between = ""
+        if self.interval is not None and self.interval.low < self.interval.high:  # alike, they tell of no other fold
+            between = f" (95 %: {_interval_end(self.interval.low)} to {_interval_end(self.interval.high)})"
         floats = {name: value for name, value in self.pooled.items() if isinstance(value, float)}
         whole = ", ".join(f"{titled(name)} {value:.4f}" for name, value in floats.items())
         over = f"{len(self.folds)} folds" + " (which also chose the weights)" * self.chose

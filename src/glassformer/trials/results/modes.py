@@ -194,11 +194,9 @@ def _finetuning(rows: Sequence[Row]) -> list[str]:
 def _from_nothing(row: Row, rows: Sequence[Row]) -> Row | None:
     """The best of the same kind of model that begin from nothing."""
     alike = [one for one in rows if one.is_trained and not one.begins and one.outcomes and one.varied == row.varied]
-    return min((one for one in alike if _encoder(one) == _encoder(row)), key=lambda one: one.rank, default=None)
-
-
-def _encoder(row: Row) -> str | None:
-    return row.outcomes[0].cell.settings.get(ENCODER)
+    encoders = [one.outcomes[0].cell.settings.get(ENCODER) for one in (row, *alike)]
+    same = [one for one, encoder in zip(alike, encoders[1:], strict=True) if encoder == encoders[0]]
+    return min(same, key=lambda one: one.rank, default=None)
 
 
 def _beside(row: Row, other: Row) -> str:

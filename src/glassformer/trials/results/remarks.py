@@ -18,27 +18,25 @@ PLUS_MINUS = "±, or from and to where both sides differ"
 
 
 def marks_of(row: Row, behind: Difference | None, best: bool, chosen: bool, mode: str) -> list[str]:
-    marks = [BEST] if best else []
-    if behind is not None and not is_better(behind) and mode != ABLATION:
-        marks.append(LEVEL)
-    marks += [USE] if chosen else []
-    marks += [KINDS[row.kind]] if row.kind != TRAINED else []
-    if row.learned is not None and row.learned < row.parameters:
-        marks.append(f"{amount(row.learned)} parameters learned")
-    marks += [f"{len(row.outcomes)} {row.repeats} alike"] if row.alike else []
     few, many = row.updates
-    asked = {outcome.cell.settings.get(STEPS) for outcome in row.outcomes}
-    wanted = next(iter(asked)) if len(asked) == 1 else None
-    if row.is_trained and isinstance(wanted, int) and few < wanted:
-        marks.append(f"stopped after {few:,} of {wanted:,} updates")
-    elif row.is_trained and few < many:
-        marks.append(f"{few:,} to {many:,} updates")
-    if row.errors and row.outcomes:
-        marks.append(f"{len(row.errors)} of {len(row.errors) + len(row.outcomes)} {row.repeats} failed")
-    elif row.errors:
-        marks.append("failed")
-    marks += dict.fromkeys(outcome.note for outcome in row.outcomes if outcome.note)
-    return marks
+    failed, done = len(row.errors), len(row.outcomes)
+    budgets = {outcome.cell.settings.get(STEPS) for outcome in row.outcomes}
+    budget = next(iter(budgets)) if len(budgets) == 1 else None
+    stopped = row.is_trained and isinstance(budget, int) and few < budget
+    marks = {
+        BEST: best,
+        LEVEL: behind is not None and not is_better(behind) and mode != ABLATION,
+        USE: chosen,
+        KINDS[row.kind]: row.kind != TRAINED,
+        f"{amount(row.learned)} parameters learned": row.learned is not None and row.learned < row.parameters,
+        f"{done} {row.repeats} alike": row.alike,
+        f"stopped after {few:,} of {budget or 0:,} updates": stopped,
+        f"{few:,} to {many:,} updates": row.is_trained and few < many and not stopped,
+        f"{failed} of {failed + done} {row.repeats} failed": failed and done,
+        "failed": failed and not done,
+        **{outcome.note: bool(outcome.note) for outcome in row.outcomes},
+    }
+    return [mark for mark, holds in marks.items() if holds]
 
 
 def notes_of(rows: Sequence[Row], behind: Sequence[Difference | None], mode: str) -> list[str]:

@@ -112,26 +112,33 @@ def as_csv(comparison: Summary) -> str:
     keys = list(dict.fromkeys(key for row in comparison.rows for key in row.varied))
     there = {name for row in comparison.rows for name in row.metrics}
     metrics = [name for name in QUALITY if name in there]
+    rows = [
+        {
+            "name": row.name,
+            "kind": row.kind,
+            **{key: row.varied.get(key) for key in keys},
+            "score": row.score if row.outcomes else None,
+            "low": row.interval.low if row.interval else None,
+            "high": row.interval.high if row.interval else None,
+            "seeds": len(row.outcomes),
+            "failed": len(row.errors),
+            "behind": behind.value if behind else None,
+            "behind_low": behind.low if behind else None,
+            "behind_high": behind.high if behind else None,
+            "p": behind.p if behind else None,
+            "parameters": row.parameters if row.outcomes else None,
+            "learned": row.learned,
+            "seconds": row.seconds if row.outcomes else None,
+            "seconds_per_example": row.per_example,
+            "memory": row.memory,
+            "updates": row.updates[1] if row.outcomes else None,
+            **{f"mean_{name}": row.metrics.get(name) for name in metrics},
+            "remarks": "; ".join(row.marks),
+        }
+        for row, behind in zip(comparison.rows, comparison.behind, strict=True)
+    ]
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [
-            "name", "kind", *keys, "score", "low", "high", "seeds", "failed", "behind", "behind_low", "behind_high",
-            "p", "parameters", "learned", "seconds", "seconds_per_example", "memory", "updates",
-            *(f"mean_{name}" for name in metrics), "remarks",
-        ]
-    )  # fmt: skip
-    for row, behind in zip(comparison.rows, comparison.behind, strict=True):
-        ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
-        apart = (None,) * 4 if behind is None else (behind.value, behind.low, behind.high, behind.p)
-        known = bool(row.outcomes)
-        size = (row.parameters, row.learned)
-        costs = (*size, row.seconds, row.per_example, row.memory, row.updates[1]) if known else (None,) * 6
-        writer.writerow(
-            [
-                row.name, row.kind, *(row.varied.get(key) for key in keys), row.score if known else None, *ends,
-                len(row.outcomes), len(row.errors), *apart, *costs, *(row.metrics.get(name) for name in metrics),
-                "; ".join(row.marks),
-            ]
-        )  # fmt: skip
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return out.getvalue()

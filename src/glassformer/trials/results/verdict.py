@@ -37,22 +37,21 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     leader, best = trained[0], done[0]
     recommended = _recommended(best, done)
     words = [
-        _leader(leader),
+        sentence("leader", row=leader, score=score_in_words(leader), repeats=_repeats(leader)),
         _against_next(trained),
         *_against_floor(leader, done),
         *_against_reference(leader, recommended, done),
         *_recommendation(recommended, best, done),
         *_transformer(trained, done),
-        *_one_seed(trained),
+        *([] if any(len(row.outcomes) > 1 for row in trained) else [sentence("one seed")]),
         *_failures(rows),
     ]
     return Verdict(words, best, recommended)
 
 
-def _leader(best: Row) -> str:
-    count = len(best.outcomes)
-    repeats = f", {count} {best.repeats}{' alike' * best.alike}" if count > 1 else ""
-    return sentence("leader", row=best, score=score_in_words(best), repeats=repeats)
+def _repeats(row: Row) -> str:
+    count = len(row.outcomes)
+    return f", {count} {row.repeats}{' alike' * row.alike}" if count > 1 else ""
 
 
 def _against_next(trained: Sequence[Row]) -> str:
@@ -218,10 +217,6 @@ def _cost(own: Row, other: Row) -> str:
 
 
 # --- how far to trust it ---
-
-
-def _one_seed(trained: Sequence[Row]) -> list[str]:
-    return [] if any(len(row.outcomes) > 1 for row in trained) else [sentence("one seed")]
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:

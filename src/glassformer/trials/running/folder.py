@@ -110,27 +110,15 @@ class Folder:
 
     def outcome(self, cell: Cell) -> Outcome | None:
         """What a cell came to, if it is done, and was this very one."""
-        path = self.cell_path(cell) / OUTCOME
-        if not path.is_file():
-            return None
-        try:
-            found = Outcome.read(path)
-        except (GlassformerError, TypeError, KeyError):  # another version's
-            return None
-        return found if _as_read(asdict(found.cell)) == _as_read(asdict(cell)) else None
+        found = _read_outcome(self.cell_path(cell))
+        return found if found is not None and _as_read(asdict(found.cell)) == _as_read(asdict(cell)) else None
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
         """What is done: outcomes of these cells in their order, and then of those that were asked for before."""
         mine = [outcome for cell in cells if (outcome := self.outcome(cell)) is not None]
         ids = {id_of(cell) for cell in cells}
-        others = []
-        for folder in sorted((self.path / "cells").iterdir()):
-            if folder.name not in ids and (folder / OUTCOME).is_file():
-                try:
-                    others.append(Outcome.read(folder / OUTCOME))
-                except (GlassformerError, TypeError, KeyError):
-                    continue
-        return [*mine, *others]
+        others = [_read_outcome(folder) for folder in sorted((self.path / "cells").iterdir()) if folder.name not in ids]
+        return [*mine, *(outcome for outcome in others if outcome is not None)]
 
     # --- one at a time ---
 
@@ -171,6 +159,12 @@ class Folder:
         return file
 
 
+def _read_outcome(folder: Path) -> Outcome | None:
+    with contextlib.suppress(GlassformerError, OSError, TypeError, KeyError):  # not there, or another version's
+        return Outcome.read(folder / OUTCOME)
+    return None
+
+
 def _try_lock(file: IO[str]) -> bool:
     try:
         import fcntl
@@ -196,8 +190,8 @@ def _is_alive(pid: str) -> bool:
         os.kill(int(pid), 0)
     except (ValueError, ProcessLookupError):
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # somebody else's
+        pass
     return True
 
 

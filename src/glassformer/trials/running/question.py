@@ -77,8 +77,6 @@ class Question:
     shared: SharedSettings
     cells: list[Cell]
     """In the order in which they are best done: what is quick first, then every model with the first seed, …"""
-    widths: dict[str, int]
-    """What `parameters` came to, by model."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -115,11 +113,9 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
     models = options.models or _models(options.mode, FAMILIES[shared.config.task], shared.config.data.kind)
     rows = ablations(_whole_config(shared, models[0])) if options.ablate else grid(options.varied)
     own = {name: rung(name) for name in models}
-    widths = {}
     if options.parameters is not None:
         each = {name: settings_for(shared, own[name])[0] for name in models}
-        widths = width_for(options.parameters, each, shared, say)
-        for name, (key, width) in widths.items():
+        for name, (key, width) in width_for(options.parameters, each, shared, say).items():
             own[name][key] = width
     _refuse_unused(settings, [own[name] for name in models], shared, say)
     finetuned = finetuned_rows(options.from_runs, shared, say)
@@ -141,7 +137,7 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
     ]
     _refuse_if_none_can_be([cell for cell in trained if cell.repeat == 0], shared)
     cells = [*_baseline_cells(options, shared, rows), *_run_cells(options, shared), *trained]
-    return Question(options, shared, cells, {name: width for name, (_, width) in widths.items()})
+    return Question(options, shared, cells)
 
 
 def _refuse_contradictions(settings: Mapping[str, Any], options: CompareOptions) -> None:

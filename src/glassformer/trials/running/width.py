@@ -1,5 +1,6 @@
 """Models of like size: the width at which each has about so many parameters, found without a weight being made."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,17 +65,10 @@ def _step(config: Config) -> int:
 
 def _nearest(wanted: int, step: int, count_at: Callable[[int], int]) -> tuple[int, int]:
     """The multiple of `step` at which the count, which grows with it, is nearest."""
-    low, high = 1, 1
-    while count_at(high * step) < wanted and high * step < WIDEST:
-        low, high = high + 1, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        if count_at(middle * step) < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    tried = {times * step: count_at(times * step) for times in {max(1, low - 1), low}}
-    return min(tried.items(), key=lambda one: abs(one[1] - wanted))
+    sizes = range(step, WIDEST + 1, step)
+    place = bisect_left(sizes, wanted, hi=len(sizes) - 1, key=count_at)
+    counts = {size: count_at(size) for size in sizes[max(0, place - 1) : place + 1]}
+    return min(counts.items(), key=lambda one: abs(one[1] - wanted))
 
 
 def _count(config: Config, prepared: Prepared) -> int:
