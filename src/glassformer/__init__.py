@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 from glassformer.config.version import VERSION
 
 if TYPE_CHECKING:
+    from glassformer.bricks.attention import Memory as Memory
+    from glassformer.bricks.tap import Tap as Tap
+    from glassformer.config.encoders import EncoderInfo as EncoderInfo
     from glassformer.config.errors import GlassformerError as GlassformerError
+    from glassformer.encoders.base import Encoder as Encoder
+    from glassformer.encoders.base import State as State
     from glassformer.encoders.registry import register_encoder as register_encoder
+    from glassformer.families.base import Family as Family
+    from glassformer.families.base import register_family as register_family
     from glassformer.families.load import load as load
     from glassformer.inspection.capture import capture as capture
     from glassformer.reporting.report import report as report
@@ -32,7 +39,13 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _PUBLIC = {
+    "Encoder": "glassformer.encoders.base",
+    "EncoderInfo": "glassformer.config.encoders",
+    "Family": "glassformer.families.base",
     "GlassformerError": "glassformer.config.errors",
+    "Memory": "glassformer.bricks.attention",
+    "State": "glassformer.encoders.base",
+    "Tap": "glassformer.bricks.tap",
     "Tokenizer": "glassformer.text.tokenizer",
     "capture": "glassformer.inspection.capture",
     "check": "glassformer.verbs.check",
@@ -47,6 +60,7 @@ _PUBLIC = {
     "look": "glassformer.verbs.look",
     "plan": "glassformer.verbs.plan",
     "register_encoder": "glassformer.encoders.registry",
+    "register_family": "glassformer.families.base",
     "report": "glassformer.reporting.report",
     "scaling": "glassformer.verbs.scaling",
     "train": "glassformer.verbs.train",

@@ -303,7 +303,7 @@ def test_extend_writes_into_its_room_and_nowhere_else() -> None:
     past = KeyValues(*(torch.full((B, 2, 11, 4), 77.0, dtype=torch.float64) for _ in range(2)))
     outs = [brick.extend(x[:, a:b], past, a) for a, b in [(0, 3), (3, 4), (4, T)]]
     same(torch.cat(outs, 1), brick(x))
-    keys, values = brick.remember(x)
+    keys, values = brick.project_keys_values(x)
     same(past.keys[:, :, :T], keys)
     same(past.values[:, :, :T], values)
     assert (past.keys[:, :, T:] == 77).all()

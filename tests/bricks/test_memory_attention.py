@@ -52,7 +52,7 @@ def test_without_a_mask_everything_is_seen(kind: str) -> None:
 def test_what_was_made_of_the_memory_once_is_enough(kind: str) -> None:
     brick = make(kind)
     query, memory = numbers(B, T, D), numbers(B, S, M if kind in ("bilinear", "additive") else D, seed=1)
-    keys = brick.remember(memory)
+    keys = brick.project_keys(memory)
     assert (keys is memory) == (kind != "additive")
     same(brick(query, memory, None, keys), brick(query, memory))
     if kind == "additive":

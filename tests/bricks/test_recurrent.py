@@ -3,7 +3,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.recurrent import Gates, Recurrent, elman_step, gru_gates, gru_step, lstm_gates, lstm_step
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Gates, elman_step, gru_gates, gru_step, lstm_gates, lstm_step
 from helpers.support import numbers, ready, same, sigmoid
 
 B, T, INPUT, D = 3, 5, 7, 4
@@ -72,7 +73,7 @@ VARIANTS = [
 def test_written_out(kind: str, options: dict[str, object]) -> None:
     brick = ready(Recurrent(kind=kind, input_width=INPUT, width=D, **options))
     x = numbers(B, T, INPUT)
-    out, after = brick(x, brick.start(B))
+    out, after = brick(x, brick.init_state(B))
     assert out.shape == (B, T, D)
     for row in range(B):
         expected, last = written_out(
@@ -96,10 +97,10 @@ def test_padding_is_not_read(kind: str, options: dict[str, object]) -> None:
     x = numbers(B, T, INPUT)
     mask = torch.arange(T) < torch.tensor(lengths)[:, None]
     x[~mask] = 1e3
-    out, after = brick(x, brick.start(B), mask)
+    out, after = brick(x, brick.init_state(B), mask)
     assert torch.equal(out[~mask], torch.zeros_like(out[~mask]))
     for row, length in enumerate(lengths):
-        alone, last = brick(x[row : row + 1, :length], brick.start(1))
+        alone, last = brick(x[row : row + 1, :length], brick.init_state(1))
         same(out[row, :length], alone[0])
         for part, wanted in zip(after, last, strict=True):
             same(part[:, row], wanted[:, 0])
@@ -108,7 +109,7 @@ def test_padding_is_not_read(kind: str, options: dict[str, object]) -> None:
 @pytest.mark.parametrize("kind", ["rnn", "lstm", "gru"])
 def test_a_row_of_padding_stays_where_it_was(kind: str) -> None:
     brick = ready(Recurrent(kind=kind, input_width=INPUT, width=D, layers=2))
-    _, before = brick(numbers(B, T, INPUT), brick.start(B))
+    _, before = brick(numbers(B, T, INPUT), brick.init_state(B))
     mask = torch.tensor([[True, True], [False, False], [True, False]])
     out, after = brick(numbers(B, 2, INPUT, seed=1), before, mask)
     assert torch.equal(out[1], torch.zeros_like(out[1]))
@@ -120,7 +121,7 @@ def test_a_row_of_padding_stays_where_it_was(kind: str) -> None:
 @pytest.mark.parametrize("initial", [True, False])
 def test_the_first_state_is_learned_or_zero(initial: bool) -> None:
     brick = ready(Recurrent(kind="lstm", input_width=INPUT, width=D, initial=initial, cells=11))
-    h, c = brick.start(B)
+    h, c = brick.init_state(B)
     assert h.shape == (1, B, D)
     assert c.shape == (1, B, 11)
     assert bool(h.abs().sum() > 0) == bool(c.abs().sum() > 0) == initial
@@ -133,10 +134,10 @@ def test_the_first_state_is_learned_or_zero(initial: bool) -> None:
 def test_dropout_between_layers_in_training_only() -> None:
     brick = ready(Recurrent(kind="gru", input_width=INPUT, width=D, layers=2, dropout=0.5))
     x = numbers(B, T, INPUT)
-    out, _ = brick(x, brick.start(B))
-    again, _ = brick(x, brick.start(B))
+    out, _ = brick(x, brick.init_state(B))
+    again, _ = brick(x, brick.init_state(B))
     assert torch.equal(out, again)
-    trained, _ = brick.train()(x, brick.start(B))
+    trained, _ = brick.train()(x, brick.init_state(B))
     assert not torch.equal(out, trained)
 
 

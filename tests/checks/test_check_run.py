@@ -23,7 +23,7 @@ from glassformer.checks.subject import apart, share_of
 from glassformer.cli.main import main
 from glassformer.config.errors import DataError, Misuse, RunError
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.reader import Reader
+from glassformer.models.reader import Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.training.snapshot import Snapshot
@@ -278,10 +278,10 @@ def test_greedy_that_does_not_take_the_best(
     if chooser is not None:
         monkeypatch.setattr(chooser, lambda scores, *rest: scores.nan_to_num(neginf=torch.inf).argmin(-1))
     else:
-        right = Seq2Seq.remember
+        right = Seq2Seq.encode
         monkeypatch.setattr(  # in the search alone: it reads the sources with their masks
             Seq2Seq,
-            "remember",
+            "encode",
             lambda self, source, mask=None: right(self, source if mask is None else source * 0, mask),
         )
     checks = gf.check(trained(kind), only="cached,looked-at")
@@ -289,13 +289,13 @@ def test_greedy_that_does_not_take_the_best(
 
 
 def test_rows_that_leak_into_each_other(trained: Trained, monkeypatch: Breaks) -> None:
-    right = Reader.features
+    right = Predictor.features
 
-    def leaking(self: Reader, *inputs: Tensor) -> Tensor:
+    def leaking(self: Predictor, *inputs: Tensor) -> Tensor:
         features = right(self, *inputs)
         return features - 0.01 * features.mean(0)
 
-    monkeypatch.setattr(Reader, "features", leaking)
+    monkeypatch.setattr(Predictor, "features", leaking)
     assert failed(gf.check(trained("classifier"), only="batched,padded,looked-at,saved")) == {"batched", "padded"}
     assert failed(gf.check(trained("patches"), only="batched,padded,looked-at,saved")) == {"batched"}
 
@@ -303,10 +303,12 @@ def test_rows_that_leak_into_each_other(trained: Trained, monkeypatch: Breaks) -
 @pytest.mark.parametrize("kind", ["classifier", "lstm-translator"])
 def test_padding_that_is_read(kind: str, trained: Trained, monkeypatch: Breaks) -> None:
     if kind == "classifier":
-        monkeypatch.setattr(Reader, "features", lambda self, ids, mask: self.pool(self.encoder(self.embed(ids)), None))
+        monkeypatch.setattr(
+            Predictor, "features", lambda self, ids, mask: self.pool(self.encoder(self.embed(ids)), None)
+        )
     else:
-        right = Seq2Seq.remember
-        monkeypatch.setattr(Seq2Seq, "remember", lambda self, source, mask=None: right(self, source))
+        right = Seq2Seq.encode
+        monkeypatch.setattr(Seq2Seq, "encode", lambda self, source, mask=None: right(self, source))
     assert "padded" in failed(gf.check(trained(kind), only=QUICK)) <= {"padded", "cached"}
     assert found(gf.check(trained(kind), only="batched"))["batched"].passed
 
@@ -425,11 +427,11 @@ def test_a_file_whose_answers_are_a_little_off(kind: str, trained: Trained, monk
 
 
 def test_a_model_that_breaks_down(trained: Trained, monkeypatch: Breaks) -> None:
-    def broken(self: Reader, *inputs: Tensor) -> Tensor:
+    def broken(self: Predictor, *inputs: Tensor) -> Tensor:
         raise RuntimeError("the matrices do not fit\nand more of it")
 
     run = trained("classifier")
-    monkeypatch.setattr(Reader, "forward", broken)
+    monkeypatch.setattr(Predictor, "forward", broken)
     checks = gf.check(run, only=QUICK)
     assert failed(checks) == {"batched", "padded", "looked-at", "saved", "resumed"}
     assert {each.words for each in checks.failed} == {"RuntimeError: the matrices do not fit"}
@@ -438,7 +440,7 @@ def test_a_model_that_breaks_down(trained: Trained, monkeypatch: Breaks) -> None
 
 def test_a_model_that_says_nothing_that_is_a_number(trained: Trained, monkeypatch: Breaks) -> None:
     run = trained("classifier")
-    monkeypatch.setattr(Reader, "forward", lambda self, *inputs: torch.full((len(inputs[0]), 2), torch.nan))
+    monkeypatch.setattr(Predictor, "forward", lambda self, *inputs: torch.full((len(inputs[0]), 2), torch.nan))
     checks = gf.check(run, only="batched,padded,looked-at,saved")
     assert failed(checks) == {"batched", "padded", "looked-at", "saved"}
     assert all(each["difference"] is None for each in checks.to_dict()["checks"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.models.reader import BagReader
+from glassformer.models.reader import BagPredictor
 from glassformer.verbs.train import train
 from helpers.running import Command, one_line
 
@@ -41,8 +41,8 @@ def test_json_and_files(bag: Path, command: Command, tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_wrong(bag: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = BagReader.features
-    monkeypatch.setattr(BagReader, "features", lambda self, ids, mask=None: right(self, ids, mask) + ids.shape[1])
+    right = BagPredictor.features
+    monkeypatch.setattr(BagPredictor, "features", lambda self, ids, mask=None: right(self, ids, mask) + ids.shape[1])
     code, out, err = command("check", bag, *QUICK)
     assert code == 1
     assert "FAIL" in out

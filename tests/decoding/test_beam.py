@@ -262,7 +262,7 @@ def test_the_memory_is_shared_by_the_beam(decoder: str, monkeypatch: pytest.Monk
     pointers = set()
     for state in watched.states[:3]:
         if isinstance(state, TransformerState):
-            pointers.add(state.recalled[0].keys.data_ptr())
+            pointers.add(state.cross[0].keys.data_ptr())
         else:
             assert isinstance(state, RecurrentDecoderState)
             pointers.add(state.memory.states.data_ptr())

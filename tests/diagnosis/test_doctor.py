@@ -216,7 +216,9 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
 def test_heads_that_look_at_one_token_or_at_all(name: str, run_of: Callable[[str], Run]) -> None:
     run = run_of(name)
     loaded, task = load(run), prepare_again(run).task
-    attentions = [module for path, module in loaded.model.named_modules() if path.endswith((".attend", ".recall"))]
+    attentions = [
+        module for path, module in loaded.model.named_modules() if path.endswith((".attend", ".cross_attention"))
+    ]
     for scale, low, high in ((1e-6, 0.999, 1.001), (1e6, 0.0, 0.05)):
         for module in attentions:
             module.scale = scale  # type: ignore[assignment]

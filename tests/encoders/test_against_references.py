@@ -183,5 +183,5 @@ def test_with_every_part_switched_off_an_encoder_still_goes_on() -> None:
     encoder = build({"encoder": "transformer", "width": 12, "heads": 3, "layers": 2, **off}, causal=True)
     assert list(encoder.parameters()) == []
     x = numbers(B, T, 12, dtype=torch.float32)
-    state = encoder.start(B, T)
+    state = encoder.init_state(B, T)
     same(torch.cat([encoder.extend(x[:, :3], state), encoder.extend(x[:, 3:], state)], 1), encoder(x), 1e-6)

@@ -74,13 +74,13 @@ def test_pieces_equal_the_whole(flags: Flags) -> None:
     x = numbers(B, T, encoder.width)
     whole = encoder(x)
     for pieces in [(T,), (1,) * T, (3, 1, 3), (1, 4, 2)]:
-        same(extended(encoder, x, encoder.start(B, T), pieces), whole)
+        same(extended(encoder, x, encoder.init_state(B, T), pieces), whole)
 
 
 @causal_encoders
 def test_ragged_rows_equal_each_alone(flags: Flags) -> None:
     encoder = build(flags, causal=True)
-    rows, state = Rows(encoder, B), encoder.start(B, CONTEXT)
+    rows, state = Rows(encoder, B), encoder.init_state(B, CONTEXT)
     rows.grow(state, (5, 2, 0), seed=1)
     rows.grow(state, (0, 3, 1), seed=2)
     rows.grow(state, (1, 1, 1), seed=3, masked=False)
@@ -97,7 +97,7 @@ def test_ragged_rows_equal_each_alone(flags: Flags) -> None:
 def test_padding_may_take_columns_beyond_the_context(flags: Flags) -> None:
     """No row is longer than the context, though together, with their padding, they take more columns."""
     encoder = build({**flags, "context": 8}, causal=True)
-    rows, state = Rows(encoder, 2), encoder.start(2, 13)
+    rows, state = Rows(encoder, 2), encoder.init_state(2, 13)
     rows.grow(state, (5, 1), seed=1)
     rows.grow(state, (1, 5), seed=2)
     rows.grow(state, (1, 1), seed=3, masked=False)
@@ -113,7 +113,7 @@ def test_padding_may_take_columns_beyond_the_context(flags: Flags) -> None:
 )
 def test_selected_rows_go_on_as_themselves(flags: Flags, start: tuple[int, ...]) -> None:
     encoder = build(flags, causal=True)
-    rows, state = Rows(encoder, B), encoder.start(B, CONTEXT)
+    rows, state = Rows(encoder, B), encoder.init_state(B, CONTEXT)
     rows.grow(state, start, seed=1, masked=len(set(start)) > 1)
     choices = [[2, 0, 0], [1]]  # reordered, doubled, dropped; all but one dropped
     branches = [(rows.select(choice), state.select(torch.tensor(choice))) for choice in choices]
@@ -241,16 +241,16 @@ def test_memory_in_pieces(flags: Flags) -> None:
     x = numbers(B, T, encoder.width)
     whole = encoder(x, memory=memory)
     for pieces in [(1,) * T, (3, 1, 3)]:
-        same(extended(encoder, x, encoder.start(B, T, memory), pieces), whole)
+        same(extended(encoder, x, encoder.init_state(B, T, memory), pieces), whole)
     open_memory = Memory(memory.states)
-    same(extended(encoder, x, encoder.start(B, T, open_memory), (4, 3)), encoder(x, memory=open_memory))
+    same(extended(encoder, x, encoder.init_state(B, T, open_memory), (4, 3)), encoder(x, memory=open_memory))
 
 
 @with_memory
 def test_memory_follows_the_selected_rows(flags: Flags) -> None:
     encoder, memory = build_with_memory(flags)
     x, rows = numbers(B, T, encoder.width), torch.tensor([2, 0, 0, 1])
-    state = encoder.start(B, T, memory)
+    state = encoder.init_state(B, T, memory)
     encoder.extend(x[:, :4], state)
     out = encoder.extend(x[rows, 4:], state.select(rows))
     same(out, encoder(x, memory=memory)[rows, 4:])
@@ -309,7 +309,7 @@ def test_a_memory_that_was_not_built_for_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="memory"):
         encoder(x, memory=memory)
     with pytest.raises(ValueError, match="memory"):
-        encoder.start(B, T, memory)
+        encoder.init_state(B, T, memory)
     if not ENCODERS[name].memory:
         with pytest.raises(SettingError, match=f"{name} cannot attend to a second text"):
             build(small(name), causal=True, memory_width=7)
@@ -321,7 +321,7 @@ def test_a_memory_that_was_built_for_is_needed(name: str) -> None:
     with pytest.raises(ValueError, match="memory"):
         encoder(numbers(B, T, encoder.width))
     with pytest.raises(ValueError, match="memory"):
-        encoder.start(B, T)
+        encoder.init_state(B, T)
 
 
 @pytest.mark.parametrize("scores", ["plain", "shared", "bilinear"])
@@ -349,7 +349,7 @@ def test_one_hot_is_not_for_every_encoder(name: str) -> None:
 
 def test_too_many_tokens_for_the_room() -> None:
     encoder = build(small("transformer"), causal=True)
-    state = encoder.start(B, 4)
+    state = encoder.init_state(B, 4)
     encoder.extend(numbers(B, 3, encoder.width), state)
     with pytest.raises(ValueError, match="room for 4 tokens, but 5 came"):
         encoder.extend(numbers(B, 2, encoder.width), state)
@@ -364,7 +364,7 @@ def test_average_is_the_identity() -> None:
     encoder = build(small("average"), causal=True)
     x = numbers(B, T, encoder.width)
     assert torch.equal(encoder(x), x)
-    assert torch.equal(encoder.extend(x, encoder.start(B, T)), x)
+    assert torch.equal(encoder.extend(x, encoder.init_state(B, T)), x)
     assert list(encoder.parameters()) == []
 
 

@@ -109,7 +109,7 @@ def test_formulas(flags: Flags) -> None:
 def test_rows_without_a_new_token_stay_where_they_were(flags: Flags) -> None:
     decoder = made(flags)
     memory = memory_for(decoder)
-    state = decoder.start(B, 9, memory)
+    state = decoder.init_state(B, 9, memory)
     texts, outs = ([numbers(0, decoder.width) for _ in range(B)] for _ in range(2))
     for seed, lengths in enumerate([(3, 1, 0), (0, 2, 1), (1, 1, 1), (1, 0, 2)], 2):
         x, mask = (
@@ -174,7 +174,7 @@ def test_keys_are_made_once() -> None:
     decoder = made(small("lstm", input_feeding=True))
     calls = []
     decoder.attention.of_memory.register_forward_hook(lambda *_: calls.append(1))
-    state = decoder.start(B, T, memory_for(decoder))
+    state = decoder.init_state(B, T, memory_for(decoder))
     for t in range(T):
         decoder.extend(numbers(B, 1, decoder.width, seed=t), state)
     assert len(calls) == 1

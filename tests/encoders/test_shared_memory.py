@@ -55,12 +55,12 @@ def begun(flags: Flags, *, masked: bool = True) -> Beams:
     encoder, memory = build_with_memory(flags)
     if not masked:
         memory = Memory(memory.states)
-    return Beams(encoder, memory, list(range(N)), encoder.start(N, ROOM, memory))
+    return Beams(encoder, memory, list(range(N)), encoder.init_state(N, ROOM, memory))
 
 
 def spread(beams: Beams, times: int = K) -> Beams:
     rows = torch.arange(len(beams.sources)).repeat_interleave(times)
-    return beams.now(rows, beams.state.spread(times))
+    return beams.now(rows, beams.state.expand_beams(times))
 
 
 def within(*places: tuple[int, ...]) -> Tensor:
@@ -118,18 +118,18 @@ def test_the_memory_is_never_copied(flags: Flags) -> None:
 
     def memory_of(state: State) -> list[int]:
         if isinstance(state, TransformerState):
-            return [part.data_ptr() for layer in state.recalled for part in layer] + [state.memory_mask.data_ptr()]
+            return [part.data_ptr() for layer in state.cross for part in layer] + [state.memory_mask.data_ptr()]
         assert isinstance(state, RecurrentDecoderState)
         keys = [] if state.keys is None else [state.keys.data_ptr()]
         return [state.memory.states.data_ptr(), state.memory.mask.data_ptr(), *keys]
 
-    many = state.spread(K)
+    many = state.expand_beams(K)
     assert memory_of(state) == memory_of(many) == memory_of(many.reorder(PLACES))
 
 
 @with_memory
 def test_part_of_a_source_cannot_stay(flags: Flags) -> None:
-    state = begun(flags).state.spread(K)
+    state = begun(flags).state.expand_beams(K)
     with pytest.raises(ValueError, match="4 rows, but each source has 3"):
         state.select(torch.tensor([0, 1, 2, 3]))
 
@@ -137,7 +137,7 @@ def test_part_of_a_source_cannot_stay(flags: Flags) -> None:
 @pytest.mark.parametrize("flags", [flags for flags in CAUSAL if flags not in PAIRS], ids=label)
 def test_without_a_memory(flags: Flags) -> None:
     encoder = build(flags, causal=True)
-    beams = spread(Beams(encoder, None, list(range(N)), encoder.start(N, ROOM)).read(2, seed=2)).read(1, seed=3)
+    beams = spread(Beams(encoder, None, list(range(N)), encoder.init_state(N, ROOM)).read(2, seed=2)).read(1, seed=3)
     after = beams.now(PLACES, beams.state.reorder(PLACES)).read(2, seed=4)
     beams.check()
     after.check()

@@ -14,7 +14,7 @@ from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.families.generate import Writer
-from glassformer.models.build import build_language_model, build_reader
+from glassformer.models.build import build_language_model, build_predictor
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale
 from glassformer.text.tokenizer import Tokenizer
 from helpers.twins import TEXT, close
@@ -91,7 +91,7 @@ def test_readers(name: str, tmp_path: Path) -> None:
     task, answers = ANSWERS[name]
     tokenizer = tokenizer_of("word")
     config = config_of(task, **({"style": "gpt2"} if name == "labels" else {}))
-    model = random_weights(build_reader(config.model, vocab=tokenizer.vocab_size, outputs=answers.outputs))
+    model = random_weights(build_predictor(config.model, vocab=tokenizer.vocab_size, outputs=answers.outputs))
     run = ExportedRun(model=model, config=config, tokenizer=tokenizer, answers=answers)
     export_huggingface(run, tmp_path / "out")
     theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
@@ -142,7 +142,7 @@ def test_what_has_no_counterpart_is_said_by_name(settings: dict[str, Any], words
 
 def test_a_mean_needs_a_bias_to_hold_it(tmp_path: Path) -> None:
     tokenizer, config = tokenizer_of("char"), config_of("regression")
-    model = build_reader(config.model, vocab=tokenizer.vocab_size, outputs=1)
+    model = build_predictor(config.model, vocab=tokenizer.vocab_size, outputs=1)
     run = ExportedRun(model=model, config=config, tokenizer=tokenizer, answers=Scale(2.0, 1.0))
     with pytest.raises(Unsupported, match="no bias to hold the mean 2 of the numbers"):
         export_huggingface(run, tmp_path / "out")

@@ -16,7 +16,7 @@ from glassformer.data.features.build import read_features
 from glassformer.families.base import Processor
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.language import LoadedLanguageModel
-from glassformer.models.reader import BagReader
+from glassformer.models.reader import BagPredictor
 from glassformer.pipeline import training as train_verb
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers, Classes
@@ -113,7 +113,7 @@ def test_a_bag_takes_its_frequencies_from_the_training_part_alone(table: Path, t
     """ln((1 + n) / (1 + df)) + 1, where df of the n training texts have the word; kept in the run."""
     held_out = write_table(tmp_path / "held.csv", opinions(30, 3, seed=5))
     model = loaded(train(table, out=tmp_path / "run", validation=str(held_out), **few_steps("bag")))
-    assert isinstance(model.model, BagReader)
+    assert isinstance(model.model, BagPredictor)
     texts = [set(text.split()) for text, _ in opinions(60, classes=3)]
     for word in ("the", "soup", "good", "17"):
         having = sum(word in text for text in texts)
@@ -139,7 +139,7 @@ def test_embeddings_are_what_the_head_sees(table: Path, tmp_path: Path) -> None:
         assert isinstance(model.answers, Classes)
         expected = model.predict("the soup was good").probabilities or {}
         assert model.answers.probabilities(scores)[0].tolist() == pytest.approx(list(expected.values()), abs=1e-6)
-    assert isinstance(model.model, BagReader)
+    assert isinstance(model.model, BagPredictor)
     np.testing.assert_allclose(one.vectors.sum(0), one.vector, atol=1e-6)  # what each word adds
 
 

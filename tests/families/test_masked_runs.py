@@ -15,10 +15,9 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
-from glassformer.families.fill import masked_ids
 from glassformer.families.infer import infer_config
 from glassformer.families.load import load
-from glassformer.families.masked import LoadedMasked
+from glassformer.families.masked import LoadedMasked, masked_ids
 from glassformer.families.prepare import prepare
 from glassformer.inspection.views.registry import views_of
 from glassformer.rendering.panels import Guesses, Lines

@@ -6,7 +6,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import SettingError
-from glassformer.models.reader import BagReader
+from glassformer.models.reader import BagPredictor
 
 SPELLED = {"model": "bag", "tokenizer.kind": "char", "model.ngrams": 3, "model.words": 2, "model.buckets": 997}
 
@@ -14,7 +14,7 @@ SPELLED = {"model": "bag", "tokenizer.kind": "char", "model.ngrams": 3, "model.w
 def test_it_trains_and_can_be_looked_into(tmp_path: Path) -> None:
     gf.train("opinions:rows=200", out=tmp_path / "bag", steps=3, **SPELLED)
     loaded = gf.load(tmp_path / "bag")
-    assert isinstance(loaded.model, BagReader)
+    assert isinstance(loaded.model, BagPredictor)
     assert loaded.model.bag.words == 2
     assert loaded.tokenizer is not None
     assert loaded.tokenizer.token(loaded.model.bag.space or 0) == " "

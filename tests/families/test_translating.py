@@ -333,7 +333,7 @@ def test_one_layer_and_head(pairs: Path, tmp_path: Path) -> None:
 def test_what_is_embedded_is_what_the_decoder_looks_at(trained: Path) -> None:
     loaded = translator_of(trained)
     ids, _ = source_ids(loaded.tokenizer, "abc", loaded.config.model.context)
-    states = loaded.model.remember(torch.tensor([ids])).states[0, :-1].detach().numpy()
+    states = loaded.model.encode(torch.tensor([ids])).states[0, :-1].detach().numpy()
     found = loaded.embed("abc", tokens=True)
     assert found.tokens == ["a", "b", "c"]
     np.testing.assert_allclose(found.vectors, states, atol=1e-6)

@@ -128,16 +128,16 @@ def test_what_begins_from_what(
 
 def test_a_language_model_becomes_the_decoder(runs: dict[str, Path], data: dict[str, str], tmp_path: Path) -> None:
     """Alone, or beside an encoder; its attention to the source is new."""
-    recall = ["decoder.blocks.*.recall", "decoder.blocks.*.around_recall"]
+    cross = ["decoder.blocks.*.cross_attention", "decoder.blocks.*.around_cross_attention"]
     alone = Run(quick(data["pairs"], out=tmp_path / "alone", decoder_from=str(runs["rotary"]), **FIXED))
     before, now = weights_of(runs["rotary"]), weights_of(alone.path)
-    assert alone.card()["from"]["new"] == ["encoder", *recall]
+    assert alone.card()["from"]["new"] == ["encoder", *cross]
     assert torch.equal(before["embed.table.weight"], now["embed_source.table.weight"])  # one table for both sides
     assert torch.equal(before["encoder.norm.weight"], now["decoder.norm.weight"])
     both = {"from_run": str(runs["masked"]), "decoder_from": str(runs["writer"])}
     made = Run(quick(data["pairs"], out=tmp_path / "both", **both, **FIXED))
     now = weights_of(made.path)
-    assert made.card()["from"]["new"] == recall
+    assert made.card()["from"]["new"] == cross
     assert made.card()["from"]["decoder"]["task"] == "language-model"
     for source, names in (("masked", ("embed_source", "encoder")), ("writer", ("embed_target", "decoder"))):
         table, name = weights_of(runs[source]), "blocks.1.feed.output.weight"

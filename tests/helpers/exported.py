@@ -14,8 +14,8 @@ from glassformer.data.features.inputs import Features
 from glassformer.data.features.tables import CategoryColumn, NumberColumn, TableFeatures
 from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.onnx.export import export_onnx
-from glassformer.models.build import build_language_model, build_masked_model, build_reader, build_seq2seq
-from glassformer.models.reader import BagReader
+from glassformer.models.build import build_language_model, build_masked_model, build_predictor, build_seq2seq
+from glassformer.models.reader import BagPredictor
 from glassformer.tasks.answers import Answers, Classes
 from glassformer.text.tokenizer import Tokenizer
 from helpers.kinds import config_of
@@ -50,8 +50,8 @@ def reader(kind: str, encoder: str, answers: Answers = COLOURS, features: Featur
         kind, encoder, **{f"model__{key}": value for key, value in {**sizes, **flags}.items()}, **letters
     )
     features = features or features_of(kind, config.model.context, config.framed)
-    model = randomise(build_reader(config.model, shape=features.shape, outputs=answers.outputs)).eval()
-    if isinstance(model, BagReader):
+    model = randomise(build_predictor(config.model, shape=features.shape, outputs=answers.outputs)).eval()
+    if isinstance(model, BagPredictor):
         model.bag.learn_frequencies([(tokens(9, 13, vocab=LETTERS.vocab_size, seed=9), None)])
     return _what(model, config, LETTERS if kind in (TEXT, MIXED) else None, features=features, answers=answers)
 

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.resolve import resolve, used_keys
-from glassformer.models.build import build_language_model, build_reader
+from glassformer.models.build import build_language_model, build_predictor
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.shape import Shape
 from helpers.kinds import config_of
 from helpers.support import numbers, randomise, tokens
@@ -38,9 +38,9 @@ def reader_of(encoder: str, kind: str = TEXT, outputs: int = 3, **flags: Any) ->
     used = {key: value for key, value in SMALL.items() if config.idle(f"model.{key}") is None}
     settings = {f"model__{key}": value for key, value in {**used, **flags}.items()}
     config = config_of(kind, encoder, **settings)
-    model: Reader | BagReader = build_reader(config.model, shape=SHAPES[kind], outputs=outputs)
+    model: Predictor | BagPredictor = build_predictor(config.model, shape=SHAPES[kind], outputs=outputs)
     model = randomise(model).eval()
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         model.bag.learn_frequencies([(tokens(5, T, vocab=VOCAB, seed=9), None)])
     return model
 

@@ -124,8 +124,8 @@ def copy_block(ours: Block, theirs: nn.TransformerEncoderLayer | nn.TransformerD
     copy_attention(ours.attend, theirs.self_attn)
     norms = [ours.around_attend.norm, ours.around_feed.norm]
     if isinstance(theirs, nn.TransformerDecoderLayer):
-        copy_attention(ours.recall, theirs.multihead_attn)
-        norms.insert(1, ours.around_recall.norm)
+        copy_attention(ours.cross_attention, theirs.multihead_attn)
+        norms.insert(1, ours.around_cross_attention.norm)
     for number, norm in enumerate(norms, 1):
         norm.load_state_dict(getattr(theirs, f"norm{number}").state_dict())
     ours.feed.input.load_state_dict(theirs.linear1.state_dict())

@@ -206,7 +206,7 @@ def test_a_translators_gradients(flags: dict[str, Any]) -> None:
 
 def gradient_of_the_prefix(model: Any, place: int) -> np.ndarray:
     x = model.embed_target(WRITTEN).detach().requires_grad_()
-    memory = model.remember(SOURCE, None)
+    memory = model.encode(SOURCE, None)
     logs = model.head(model.decoder(x, None, memory=memory)).log_softmax(-1)
     (slope,) = torch.autograd.grad(logs[0, place, ANSWERS[place]], x)
     return (slope * x)[0].sum(-1).detach().numpy()

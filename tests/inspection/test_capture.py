@@ -12,7 +12,7 @@ from glassformer.config.resolve import resolve
 from glassformer.config.sections import POOLS
 from glassformer.inspection.attention import attention_of, sizes_of, without
 from glassformer.inspection.capture import Seen, capture, layers_of
-from glassformer.models.build import build_reader
+from glassformer.models.build import build_predictor
 from glassformer.models.shape import Shape
 from helpers.cases import CAUSAL, WHOLE, WITH_MEMORY, Flags, build, label
 from helpers.support import differs, numbers, randomise, same, tokens
@@ -63,7 +63,7 @@ def check_recurrent(layers: Recurrent, seen: Seen, path: str, x: Tensor, mask: T
     if isinstance(layers.cell, nn.LSTM):
         gates = {letter: seen[f"{path}.0.gates.{letter}"] for letter in "ifgo"}
         cells = seen[f"{path}.0.cells"]
-        before = torch.cat([layers.start(B)[1][0].unsqueeze(1), cells[:, :-1]], 1)
+        before = torch.cat([layers.init_state(B)[1][0].unsqueeze(1), cells[:, :-1]], 1)
         real = slice(None) if mask is None else mask
         same((gates["f"] * before + gates["i"] * gates["g"])[real], cells[real])
     if isinstance(layers.cell, nn.GRU):
@@ -76,7 +76,7 @@ def test_every_encoder_with_a_memory(flags: Flags) -> None:
     memory = Memory(numbers(B, S, encoder.width, seed=1), MEMORY_MASK)
     seen = watched(encoder, numbers(B, T, encoder.width), memory=memory)
     check_attention(encoder, seen)
-    crossed = [name for name in seen if name.endswith("recall.weights") or name == "attention.weights"]
+    crossed = [name for name in seen if name.endswith("cross_attention.weights") or name == "attention.weights"]
     for name in crossed:
         weights = seen[name]
         assert weights.shape[0] == B
@@ -104,7 +104,7 @@ def test_every_translator(flags: Flags) -> None:
 @pytest.mark.parametrize("pool", [pool for pool in POOLS if pool != "flatten"])
 def test_every_pool(pool: str) -> None:
     settings = resolve({}, {"task": "classification", "model.encoder": "lstm", "model.width": 8}).model
-    model = randomise(build_reader(replace(settings, pool=pool), outputs=3, vocab=VOCAB)).eval()
+    model = randomise(build_predictor(replace(settings, pool=pool), outputs=3, vocab=VOCAB)).eval()
     seen = watched(model, tokens(B, T, vocab=VOCAB), MASK)
     assert seen["pool.output"].shape == (B, 8)
     if pool == "attention":
@@ -116,7 +116,7 @@ def test_every_pool(pool: str) -> None:
 @pytest.mark.parametrize(("kind", "encoder", "shape"), KINDS, ids=lambda value: value if isinstance(value, str) else "")
 def test_every_kind_of_example(kind: str, encoder: str, shape: Shape) -> None:
     flags = {"task": "classification", "data.kind": kind, "model.encoder": encoder}
-    model = randomise(build_reader(resolve({}, flags).model, outputs=3, shape=shape)).eval()
+    model = randomise(build_predictor(resolve({}, flags).model, outputs=3, shape=shape)).eval()
     inputs: list[Tensor] = []
     if shape.vocab:
         inputs += [tokens(B, T, vocab=VOCAB), MASK]
@@ -195,7 +195,7 @@ def test_a_cache_is_seen_whole() -> None:
     model = language_model(heads=2)
     ids = tokens(1, T, vocab=VOCAB)
     whole = watched(model, ids)["encoder.blocks.1.attend.weights"]
-    state = model.start(1, T)
+    state = model.init_state(1, T)
     with torch.inference_mode(), capture(model) as seen:
         for place in range(T):
             model.extend(ids[:, place : place + 1], state)

@@ -9,7 +9,7 @@ import torch
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.presets import IMAGE, MIXED, TEXT
 from glassformer.inspection.attribution import gradient_times_input, leave_one_out, score_of
-from glassformer.models.reader import BagReader
+from glassformer.models.reader import BagPredictor
 from helpers.small_readers import INPUTS, PIXELS, WORDS, T, reader_of, writer_of
 
 BAGS: list[dict[str, Any]] = [
@@ -123,7 +123,7 @@ def test_cells_of_convolutions_stand_above_their_pixels() -> None:
 @pytest.mark.parametrize("which", [0, 2])
 def test_in_a_linear_bag_both_ways_are_the_share_of_each_word(flags: dict[str, Any], which: int) -> None:
     model = reader_of("bag", **flags)
-    assert isinstance(model, BagReader)
+    assert isinstance(model, BagPredictor)
     gradient, left_out = (way(model, WORDS, which) for way in (gradient_times_input, leave_one_out))
     np.testing.assert_allclose(gradient, left_out, atol=1e-5)
     strong = np.abs(gradient) > 1e-4

@@ -14,7 +14,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
 from glassformer.inspection.layers import passed
 from glassformer.inspection.lens import layer_scores, lens_of, lens_view, next_of, next_view
-from glassformer.models.build import build_language_model, build_masked_model, build_reader
+from glassformer.models.build import build_language_model, build_masked_model, build_predictor
 from glassformer.models.language_model import LanguageModel
 from glassformer.rendering.panels import Guesses, Lines, Table
 from helpers.cases import CAUSAL, Flags, label, small
@@ -186,8 +186,8 @@ def test_what_comes_next() -> None:
 def test_only_what_writes_has_a_lens() -> None:
     settings = resolve({}, {"task": "classification", "model.encoder": "average"}).model
     for look in (lens_of, next_of):
-        with pytest.raises(Misuse, match=r"TextReader has none") as caught:
-            look(build_reader(settings, outputs=3, vocab=VOCAB), (WORDS,))
+        with pytest.raises(Misuse, match=r"TextPredictor has none") as caught:
+            look(build_predictor(settings, outputs=3, vocab=VOCAB), (WORDS,))
         assert "\n" not in str(caught.value)
 
 

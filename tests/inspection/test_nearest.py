@@ -24,7 +24,7 @@ from glassformer.inspection.nearest import (
     word_id,
     word_table,
 )
-from glassformer.models.build import build_language_model, build_reader
+from glassformer.models.build import build_language_model, build_predictor
 from glassformer.rendering.panels import Grid, Points, Table
 from glassformer.text.tokenizer import Tokenizer
 from helpers.support import ready
@@ -100,7 +100,7 @@ def language_model(embed: str = "vectors") -> nn.Module:
 
 def reader(encoder: str, **flags: Any) -> Any:
     said = {"task": "classification", "model.encoder": encoder, **{f"model.{k}": v for k, v in flags.items()}}
-    return ready(build_reader(resolve({}, said).model, outputs=3, vocab=len(WORD)))
+    return ready(build_predictor(resolve({}, said).model, outputs=3, vocab=len(WORD)))
 
 
 def test_tables_of_models() -> None:

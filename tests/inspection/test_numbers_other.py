@@ -18,10 +18,10 @@ from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 from glassformer.inspection.capture import Seen, capture
 from glassformer.inspection.numbers.walk import walk
-from glassformer.models.build import build_language_model, build_reader
+from glassformer.models.build import build_language_model, build_predictor
 from glassformer.models.inputs import ColumnTokens
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
 from glassformer.rendering.panels import Table, Words
@@ -63,7 +63,7 @@ def language_model(encoder: str, **flags: Any) -> LanguageModel:
 
 def reader(encoder: str, outputs: int = 3, shape: Shape | None = None, **flags: Any) -> Any:
     settings = settings_of("classification", encoder, **flags)
-    return ready(build_reader(settings, vocab=VOCAB, outputs=outputs, shape=shape))
+    return ready(build_predictor(settings, vocab=VOCAB, outputs=outputs, shape=shape))
 
 
 @torch.no_grad()
@@ -141,7 +141,7 @@ def test_a_recurrent_step(encoder: str, flags: Flags, layer: int, at: int, both_
 
 
 def _first(encoder: RecurrentEncoder) -> Any:
-    hidden = encoder.layers.start(1)
+    hidden = encoder.layers.init_state(1)
     return hidden if len(hidden) == 2 else hidden[0]
 
 
@@ -164,7 +164,9 @@ def test_a_recurrent_decoder_looks_at_the_source(decoder: str, flags: Flags, at:
     view = walk(model, inputs, **names, layer=1, position=at, shown=1000)
     seen = seen_of(model, *inputs)
     assert isinstance(model.decoder, RecurrentDecoder)
-    holds(view, "Target · The first state", model.decoder.start(1, 3, model.remember(source)).hidden[0][:, 0].detach())
+    holds(
+        view, "Target · The first state", model.decoder.init_state(1, 3, model.encode(source)).hidden[0][:, 0].detach()
+    )
     new = grid_of(view, "Target · Layer 1: the new state").values[-1]
     np.testing.assert_allclose(new, seen["decoder.layers.1.states"][0, at], atol=1e-6)
     check_sentences(view, 8)
@@ -324,7 +326,7 @@ def test_many_patches_and_columns_are_told_as_such() -> None:
 @pytest.mark.parametrize("masked", [False, True])
 def test_pools(pool: str, masked: bool) -> None:
     model = reader("average", pool=pool, head_layers=2, head_hidden=6)
-    assert isinstance(model, Reader)
+    assert isinstance(model, Predictor)
     mask = torch.tensor([[True, True, True, False, False]]) if masked else None
     inputs = (IDS,) if mask is None else (IDS, mask)
     view = walk(model, inputs, NAMES, outputs=["a", "b", "c"], shown=1000)
@@ -379,7 +381,7 @@ BAG_NAMES = ["a", "b", "a", "c", "a"]
                                    {"head_layers": 2, "head_hidden": 6}], ids=str)  # fmt: skip
 def test_the_bag_of_words(flags: Flags) -> None:
     model = reader("bag", **flags)
-    assert isinstance(model, BagReader)
+    assert isinstance(model, BagPredictor)
     model.bag.learn_frequencies([(tokens(9, 6, vocab=VOCAB, seed=8), None), (BAG_IDS, None)])
     view = walk(model, (BAG_IDS,), BAG_NAMES, outputs=["x", "y", "z"], shown=1000)
     table = view.panels[0]
@@ -423,7 +425,7 @@ class Doubled(Encoder):
     def forward(self, x: Tensor, mask: Tensor | None = None, *, memory: Any = None) -> Tensor:
         return 2 * x
 
-    def start(self, batch: int, room: int, memory: Any = None) -> Any: ...
+    def init_state(self, batch: int, max_tokens: int, memory: Any = None) -> Any: ...
 
     def extend(self, x: Tensor, state: Any, mask: Tensor | None = None) -> Tensor:
         return 2 * x

@@ -13,7 +13,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import TrainingSettings
 from glassformer.inspection.numbers.training import OPTIMISERS, layer_of, training_step
-from glassformer.models.build import build_language_model, build_reader, parameter_count
+from glassformer.models.build import build_language_model, build_predictor, parameter_count
 from glassformer.rendering.panels import Table, Words
 from glassformer.rendering.view import View
 from helpers.arithmetic import check_sentences, grid_of, holds, written_in_full  # noqa: F401
@@ -41,7 +41,7 @@ def language_model(encoder: str = "transformer", **flags: Any) -> Any:
 
 
 def reader(encoder: str, outputs: int, **flags: Any) -> Any:
-    return ready(build_reader(settings_of("classification", encoder, **flags), vocab=VOCAB, outputs=outputs))
+    return ready(build_predictor(settings_of("classification", encoder, **flags), vocab=VOCAB, outputs=outputs))
 
 
 SOURCE = tokens(1, 4, vocab=SOURCE_VOCAB, seed=1)

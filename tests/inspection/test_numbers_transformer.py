@@ -184,11 +184,11 @@ def test_attention_to_the_source(style: str) -> None:
     inputs = (source, torch.ones(1, 4, dtype=torch.bool), target)
     view = walk(model, inputs, ["a", "b", "c", "d"], written=["<s>", "x", "y"], layer=1, head=3, shown=1000)
     seen = seen_of(model, *inputs)
-    name, where = "Target · Attention to the source, head 3", "decoder.blocks.1.recall"
+    name, where = "Target · Attention to the source, head 3", "decoder.blocks.1.cross_attention"
     for what in ("queries", "keys", "values"):
         title = [panel.title for panel in view.panels if panel.title.startswith(f"{name}: {what}")][-1]
-        recall = model.decoder.own_blocks()[1].recall  # type: ignore[operator]
-        at = 3 if what == "queries" else 3 * recall.kv_heads // recall.heads
+        cross = model.decoder.own_blocks()[1].cross_attention  # type: ignore[operator]
+        at = 3 if what == "queries" else 3 * cross.kv_heads // cross.heads
         holds(view, title, seen[f"{where}.{what}"][0, at])
     holds(view, f"{name}: scores", seen[f"{where}.scores"][0, 3])
     holds(view, f"{name}: weights", seen[f"{where}.weights"][0, 3])

@@ -51,7 +51,7 @@ def test_what_may_be_seen_is_not_worked_out_for_nothing(monkeypatch: pytest.Monk
         asked.append(queries)
         return visible(queries, *more, **flags)
 
-    monkeypatch.setattr("glassformer.inspection.capture.visible", counted)
+    monkeypatch.setattr("glassformer.bricks.attention.visible", counted)
     model = language_model(heads=2)
     for only, times in (("*.values", 0), ("*.1.attend.scores", 1)):
         with capture(model, [only]):

@@ -15,7 +15,7 @@ from glassformer.encoders.registry import BUILDERS
 from glassformer.inspection.capture import capture, layers_of
 from glassformer.inspection.nearest import cosines
 from glassformer.inspection.word_in_context import find_word, places_of, word_vectors, word_view
-from glassformer.models.build import build_language_model, build_reader
+from glassformer.models.build import build_language_model, build_predictor
 from glassformer.rendering.panels import Frames, Grid, Lines, Points
 from glassformer.text.tokenizer import Tokenizer
 from helpers.cases import Flags, label, small
@@ -130,7 +130,7 @@ def expected(model: nn.Module, encoder: Any, inputs: Any) -> tuple[list[str], np
 
 @pytest.mark.parametrize("flags", [*map(small, BUILDERS), small("lstm", bidirectional=True)], ids=label)
 def test_vectors_of_a_reader(flags: Flags) -> None:
-    model: Any = ready(build_reader(settings_of(flags, task="classification"), outputs=3, vocab=VOCAB))
+    model: Any = ready(build_predictor(settings_of(flags, task="classification"), outputs=3, vocab=VOCAB))
     for inputs in ((WORDS,), (WORDS, torch.ones(1, T, dtype=torch.bool))):
         names, vectors = word_vectors(model, inputs, SPANS)
         wanted_names, wanted = expected(model, model.encoder, inputs)
@@ -163,7 +163,7 @@ def test_vectors_of_a_translator_are_its_encoders(encoder: str) -> None:
 
 
 def test_models_without_a_context() -> None:
-    bag = build_reader(resolve({}, {"task": "classification", "model.encoder": "bag"}).model, outputs=3, vocab=VOCAB)
+    bag = build_predictor(resolve({}, {"task": "classification", "model.encoder": "bag"}).model, outputs=3, vocab=VOCAB)
     with pytest.raises(Misuse, match="a bag of words has one vector for a word, whatever stands around it"):
         word_vectors(bag, (WORDS,), SPANS)
     with pytest.raises(Misuse, match="Linear is a model of one's own"):

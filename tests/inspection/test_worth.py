@@ -74,7 +74,7 @@ def test_costs_are_those_of_heads_written_out_of_the_weights() -> None:
     assert worth.whole == before == loss()
     assert list(worth.lacking) == all_heads(sizes_of(model))
     chosen = ("cross", 1, 2)
-    attention = model.decoder.get_submodule("blocks.1.recall")
+    attention = model.decoder.get_submodule("blocks.1.cross_attention")
     assert isinstance(attention.output, torch.nn.Linear)
     wide = attention.output.in_features // sizes_of(model)["cross"][1]
     with torch.no_grad():

@@ -52,7 +52,7 @@ def test_as_many_multiplications_as_torch_counts(name: str) -> None:
 def test_the_state_holds_as_many_numbers(name: str) -> None:
     settings = settings_of(name)
     model = build_language_model(settings, vocab=VOCAB).eval()
-    state = model.start(1, T)
+    state = model.init_state(1, T)
     with torch.no_grad():
         model.extend(torch.zeros(1, T, dtype=torch.long), state)
     assert sum(part.numel() for part in held(state)) == state_numbers(settings, T)
@@ -60,7 +60,7 @@ def test_the_state_holds_as_many_numbers(name: str) -> None:
 
 def test_a_wider_cell_is_counted() -> None:
     settings = settings_of("lstm", cells=19)
-    state = build_language_model(settings, vocab=VOCAB).start(1, T)
+    state = build_language_model(settings, vocab=VOCAB).init_state(1, T)
     assert sum(part.numel() for part in held(state)) == state_numbers(settings, T) == 2 * (7 + 19)
 
 

@@ -45,7 +45,7 @@ def check(model: LanguageModel, theirs: nn.Module) -> None:
     for mine, layer in zip(layers[:-1], expected.hidden_states[1:-1], strict=True):
         same(mine, layer, 1e-4)
     same(scores, expected.logits, 1e-4)
-    state = model.start(B, T)
+    state = model.init_state(B, T)
     pieces = [model.head(model.extend(piece, state)) for piece in words.split([4, 1, 2], 1)]
     same(torch.cat(pieces, 1), expected.logits, 1e-4)
 

@@ -12,10 +12,10 @@ from glassformer.bricks.image import Patches
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import IMAGE, KINDS, MIXED, TABLE, TEXT
-from glassformer.models.build import build_reader, parameter_count, put_vectors
+from glassformer.models.build import build_predictor, parameter_count, put_vectors
 from glassformer.models.build_input import words_of
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, MixedTokens
-from glassformer.models.reader import Reader
+from glassformer.models.reader import Predictor
 from glassformer.models.shape import Shape
 from helpers.kinds import config_of
 from helpers.support import differs, numbers, randomise, same, tokens
@@ -37,20 +37,20 @@ INPUTS: dict[str, tuple[Tensor, ...]] = {
     MIXED: (*WORDS, *COLUMNS, *PIXELS),
 }
 EVERY = [(name, kind) for name, info in ENCODERS.items() for kind in KINDS if kind in info.reads and name != "bag"]
-every_reader = pytest.mark.parametrize(("name", "kind"), EVERY)
+every_predictor = pytest.mark.parametrize(("name", "kind"), EVERY)
 SMALL = {"width": 12, "layers": 2, "heads": 2, "context": 17, "kernel": 3, "head_hidden": 11}
 
 
-def reader_of(name: str, kind: str, shape: Shape | None = None, seed: int = 0, **flags: Any) -> Reader:
+def reader_of(name: str, kind: str, shape: Shape | None = None, seed: int = 0, **flags: Any) -> Predictor:
     config = config_of(kind, name)
     used = {f"model__{key}": value for key, value in SMALL.items() if config.idle(f"model.{key}") is None}
     config = config_of(kind, name, **{**used, **{f"model__{key}": value for key, value in flags.items()}})
-    model = build_reader(config.model, shape=shape or SHAPES[kind], outputs=OUT, seed=seed)
-    assert isinstance(model, Reader)
+    model = build_predictor(config.model, shape=shape or SHAPES[kind], outputs=OUT, seed=seed)
+    assert isinstance(model, Predictor)
     return model
 
 
-@every_reader
+@every_predictor
 def test_embed_encode_pool_answer(name: str, kind: str) -> None:
     model, inputs = randomise(reader_of(name, kind)).eval(), INPUTS[kind]
     scores = model(*inputs)
@@ -62,7 +62,7 @@ def test_embed_encode_pool_answer(name: str, kind: str) -> None:
     same(scores, model.head(model.features(*inputs)), 1e-5)
 
 
-@every_reader
+@every_predictor
 def test_company_changes_nothing(name: str, kind: str) -> None:
     model = randomise(reader_of(name, kind)).eval()
     scores = model(*INPUTS[kind])
@@ -70,7 +70,7 @@ def test_company_changes_nothing(name: str, kind: str) -> None:
         same(scores[row : row + 1], model(*(tensor[row : row + 1] for tensor in INPUTS[kind])), 1e-4)
 
 
-@every_reader
+@every_predictor
 def test_everything_that_is_there_is_read(name: str, kind: str) -> None:
     """A change in any of the inputs changes the answer."""
     model = randomise(reader_of(name, kind)).eval()
@@ -85,7 +85,7 @@ def test_everything_that_is_there_is_read(name: str, kind: str) -> None:
             assert differs(changed, scores), (place, column)
 
 
-@every_reader
+@every_predictor
 def test_every_weight_is_learned(name: str, kind: str) -> None:
     model = randomise(reader_of(name, kind)).train()
     model(*INPUTS[kind]).pow(3).sum().backward()
@@ -109,13 +109,13 @@ def test_one_batch_is_overfitted(name: str, kind: str) -> None:
     assert F.cross_entropy(model.eval()(*INPUTS[kind]), true).item() < 0.2
 
 
-@every_reader
+@every_predictor
 def test_the_first_answer_is_that_nothing_is_known(name: str, kind: str) -> None:
     scores = reader_of(name, kind).eval()(*INPUTS[kind])
     assert (scores.softmax(-1) - 1 / OUT).abs().max() < 0.15
 
 
-@every_reader
+@every_predictor
 def test_the_same_seed_gives_the_same_weights(name: str, kind: str) -> None:
     first, again, other = (reader_of(name, kind, seed=seed).state_dict() for seed in (3, 3, 4))
     assert all(torch.equal(first[key], again[key]) for key in first)

@@ -58,10 +58,10 @@ def test_pieces_and_padding(name: str, embed: str) -> None:
     mask = torch.arange(T) < torch.tensor([T, 2, 3])[:, None]
     features = model.features(words)
     same(model.features(words, mask)[mask], features[mask], 1e-4)
-    state = model.start(B, T)
+    state = model.init_state(B, T)
     pieces = [model.extend(piece, state) for piece in words.split([3, 1, 3], 1)]
     same(torch.cat(pieces, 1), features, 1e-4)
-    state = model.start(B, T + 1)
+    state = model.init_state(B, T + 1)
     model.extend(words, state, mask)
     after = model.extend(words[:, :1], state)
     for row, length in enumerate((T, 2, 3)):
@@ -267,7 +267,7 @@ def test_lower_precision(name: str, flags: dict[str, Any]) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = model.features(words)
         with torch.no_grad():
-            state = model.start(B, T)
+            state = model.init_state(B, T)
             pieces = torch.cat([model.extend(piece, state) for piece in words.split([3, 1, 3], 1)], 1)
             after_padding = model.features(words, torch.arange(T) < torch.tensor([T, 2, 3])[:, None])
         model(words).float().logsumexp(-1).sum().backward()

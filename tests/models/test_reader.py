@@ -16,8 +16,8 @@ from glassformer.config.presets import STYLES
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import POOLS, ModelSettings
 from glassformer.encoders.registry import BUILDERS
-from glassformer.models.build import build_language_model, build_reader, learned_count, parameter_count, put_vectors
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.build import build_language_model, build_predictor, learned_count, parameter_count, put_vectors
+from glassformer.models.reader import BagPredictor, Predictor
 from helpers.support import Seen, differs, numbers, randomise, ready, same, tokens
 
 B, T, VOCAB, OUT = 5, 7, 13, 3
@@ -41,7 +41,7 @@ BAGS: list[tuple[str, Flags]] = [
     ("bag", {"head_layers": 1, "head_hidden": 11}),
     ("bag", {"head_layers": 2, "head_hidden": 11, "ngrams": 2, "buckets": 101}),
 ]
-every_reader = pytest.mark.parametrize(("name", "flags"), [*VARIANTS, *BAGS], ids=str)
+every_predictor = pytest.mark.parametrize(("name", "flags"), [*VARIANTS, *BAGS], ids=str)
 every_pool = pytest.mark.parametrize("pool", [pool for pool in POOLS if pool != "flatten"])
 
 
@@ -52,19 +52,19 @@ def settings_of(name: str, **flags: Any) -> ModelSettings:
     return resolve({}, {"task": "classification", **{f"model.{key}": value for key, value in chosen.items()}}).model
 
 
-def reader_of(name: str, seed: int = 0, outputs: int = OUT, **flags: Any) -> Reader | BagReader:
-    return build_reader(settings_of(name, **flags), vocab=VOCAB, outputs=outputs, seed=seed)
+def reader_of(name: str, seed: int = 0, outputs: int = OUT, **flags: Any) -> Predictor | BagPredictor:
+    return build_predictor(settings_of(name, **flags), vocab=VOCAB, outputs=outputs, seed=seed)
 
 
-def in_use(name: str, **flags: Any) -> Reader | BagReader:
+def in_use(name: str, **flags: Any) -> Predictor | BagPredictor:
     """Random weights. One-hot vectors are single precision, so all of them are; bags know their frequencies."""
     model = randomise(reader_of(name, **flags)).eval()
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         model.bag.learn_frequencies([(tokens(B, T, vocab=VOCAB, seed=9), None)])
     return model
 
 
-@every_reader
+@every_predictor
 def test_embed_encode_pool_answer(name: str, flags: Flags) -> None:
     model = in_use(name, **flags)
     words = tokens(B, T, vocab=VOCAB)
@@ -73,14 +73,14 @@ def test_embed_encode_pool_answer(name: str, flags: Flags) -> None:
     same(scores, model.head(features))
     states = model.states(words, MASK)
     assert states.shape[:2] == (B, T)
-    if isinstance(model, Reader):
+    if isinstance(model, Predictor):
         same(states[MASK], model.encoder(model.embed(words), MASK)[MASK])
         same(features, model.pool(states, MASK))
     else:
         same(features, states.sum(1), 1e-5)
 
 
-def check_padding(model: Reader | BagReader, words: Tensor) -> None:
+def check_padding(model: Predictor | BagPredictor, words: Tensor) -> None:
     scores, states = model(words, MASK), model.states(words, MASK)
     loud = words.masked_fill(~MASK, VOCAB - 1)
     same(model(loud, MASK), scores, 1e-4)
@@ -101,7 +101,7 @@ def test_padding_is_not_in_the_bag(name: str, flags: Flags) -> None:
     check_padding(in_use(name, **flags), tokens(B, T, vocab=VOCAB))
 
 
-@every_reader
+@every_predictor
 def test_a_text_without_tokens(name: str, flags: Flags) -> None:
     """The head answers for a vector of zeros, and the other texts do not notice."""
     model = in_use(name, **flags)
@@ -146,7 +146,7 @@ def test_one_batch_is_overfitted(name: str, flags: Flags) -> None:
     model = reader_of(name, **{"dropout": 0.0, "word_dropout": 0.0, **flags})
     words, true = tokens(8, T, vocab=VOCAB, seed=5), torch.arange(8) % OUT
     mask = torch.arange(T) < torch.tensor([T, 4, 5, T, 6, 5, T, 4])[:, None]
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         model.bag.learn_frequencies([(words, mask)])
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-2 if name in ("bag", "average") else 1e-2, weight_decay=0.0)
     for _ in range(100):
@@ -174,7 +174,7 @@ def test_both_ways_are_read_to_their_ends() -> None:
 # How they start
 
 
-@every_reader
+@every_predictor
 @pytest.mark.parametrize("outputs", [2, 11])
 def test_the_first_answer_is_that_nothing_is_known(name: str, flags: Flags, outputs: int) -> None:
     model = reader_of(name, outputs=outputs, **flags)
@@ -185,7 +185,7 @@ def test_the_first_answer_is_that_nothing_is_known(name: str, flags: Flags, outp
 
 def test_how_a_head_starts() -> None:
     model = reader_of("average", width=200, head_layers=2, head_hidden=300, outputs=150)
-    assert isinstance(model, Reader)
+    assert isinstance(model, Predictor)
     first, second = model.head.hidden
     assert model.head.output.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert first.weight.std().item() == pytest.approx(math.sqrt(2 / 200), rel=0.05)
@@ -196,8 +196,8 @@ def test_how_a_head_starts() -> None:
 
 def test_how_a_bag_starts() -> None:
     linear, deep = reader_of("bag"), reader_of("bag", head_layers=1, head_hidden=500)
-    assert isinstance(linear, BagReader)
-    assert isinstance(deep, BagReader)
+    assert isinstance(linear, BagPredictor)
+    assert isinstance(deep, BagPredictor)
     assert (linear.bag.table.weight == 0).all()
     assert deep.bag.table.weight.std().item() == pytest.approx(500**-0.5, rel=0.05)
     assert deep.head[-1].output.weight.std().item() == pytest.approx(0.02, rel=0.1)
@@ -213,7 +213,7 @@ def test_embed_and_encoder_start_as_in_a_language_model(name: str) -> None:
             assert value == pytest.approx(writer[key].float().std(correction=0).item(), rel=0.3, abs=1e-6), key
 
 
-@every_reader
+@every_predictor
 def test_the_same_seed_gives_the_same_weights(name: str, flags: Flags) -> None:
     torch.manual_seed(7)
     expected = torch.rand(3)
@@ -225,7 +225,7 @@ def test_the_same_seed_gives_the_same_weights(name: str, flags: Flags) -> None:
         assert any(differs(first[key], other[key]) for key in first)
 
 
-@every_reader
+@every_predictor
 def test_save_and_load(name: str, flags: Flags) -> None:
     model, other = in_use(name, **flags), reader_of(name, seed=1, **flags).eval()
     words = tokens(B, T, vocab=VOCAB)
@@ -236,7 +236,7 @@ def test_save_and_load(name: str, flags: Flags) -> None:
 
 def test_a_bag_is_made_as_it_is_told() -> None:
     model = reader_of("bag", weighting="counts", ngrams=3, buckets=101, word_dropout=0.25)
-    assert isinstance(model, BagReader)
+    assert isinstance(model, BagPredictor)
     bag = model.bag
     assert (bag.weighting, bag.ngrams, bag.buckets, bag.word_dropout.p) == ("counts", 3, 101, 0.25)
     assert bag.table.weight.shape == (VOCAB + 101, OUT)
@@ -246,7 +246,7 @@ def test_a_bag_is_made_as_it_is_told() -> None:
 
 def test_a_linear_bag_is_multinomial_logistic_regression() -> None:
     model = in_use("bag", weighting="counts")
-    assert isinstance(model, BagReader)
+    assert isinstance(model, BagPredictor)
     words = tokens(B, T, vocab=VOCAB)
     counts = np.stack([np.bincount(row[:length], minlength=VOCAB) for row, length in zip(words, LENGTHS, strict=True)])
     table, bias = model.bag.table.weight.detach().numpy(), model.head.bias.detach().numpy()
@@ -268,7 +268,7 @@ def test_an_average_of_one_hot_vectors_is_a_bag() -> None:
     words = tokens(B, T, vocab=VOCAB)
     average = in_use("average", embed="onehot", pool="sum")
     bag = in_use("bag", weighting="counts")
-    assert isinstance(average, Reader)
+    assert isinstance(average, Predictor)
     assert isinstance(average.embed, OneHot)
     same(average.features(words, MASK) @ bag.bag.table.weight, bag.features(words, MASK), 1e-4)
 
@@ -288,7 +288,7 @@ def test_dropout_in_training_only(name: str, key: str) -> None:
 
 def test_words_are_dropped_before_the_encoder() -> None:
     model = in_use("transformer", word_dropout=0.5).train()
-    assert isinstance(model, Reader)
+    assert isinstance(model, Predictor)
     with Seen(words=model.word_dropout) as seen:
         model(tokens(B, T, vocab=VOCAB))
     gone = seen["words"] == 0
@@ -335,7 +335,7 @@ def test_frozen_vectors_are_not_learned(frozen: bool) -> None:
 
 def test_narrow_vectors_are_brought_to_the_width() -> None:
     model = ready(reader_of("transformer", embed_width=10, style="classic"))
-    assert isinstance(model, Reader)
+    assert isinstance(model, Predictor)
     assert isinstance(model.embed, WordVectors)
     words = tokens(B, T, vocab=VOCAB)
     table, fit = table_of(model).detach().numpy(), model.embed.fit.weight.detach().numpy()
@@ -347,7 +347,7 @@ def test_narrow_vectors_are_brought_to_the_width() -> None:
 # Lower precision
 
 
-@every_reader
+@every_predictor
 def test_lower_precision(name: str, flags: Flags) -> None:
     model = in_use(name, **{"dropout": 0.0, "word_dropout": 0.0, **flags}).train()
     words = tokens(B, T, vocab=VOCAB)

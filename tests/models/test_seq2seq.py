@@ -35,7 +35,7 @@ TARGET = tokens(B, T, vocab=TARGET_VOCAB, seed=2)
 @every_translator
 def test_read_write_score(flags: Flags) -> None:
     model = ready(translator(**flags))
-    memory = model.remember(SOURCE, SOURCE_MASK)
+    memory = model.encode(SOURCE, SOURCE_MASK)
     same(memory.states, model.encoder(model.embed_source(SOURCE), SOURCE_MASK))
     assert memory.mask is SOURCE_MASK
     features = model.decoder(model.embed_target(TARGET), memory=memory)
@@ -50,7 +50,7 @@ def test_pieces_equal_the_whole(flags: Flags) -> None:
     model = ready(translator(**flags))
     whole = model.features(SOURCE, SOURCE_MASK, TARGET)
     for pieces in [(1,) * T, (3, 1, 3)]:
-        state = model.start(model.remember(SOURCE, SOURCE_MASK), T)
+        state = model.init_state(model.encode(SOURCE, SOURCE_MASK), T)
         same(torch.cat([model.extend(piece, state) for piece in TARGET.split(list(pieces), 1)], 1), whole)
 
 
@@ -180,7 +180,7 @@ def test_layers_of_each_side() -> None:
 )
 def test_what_a_decoder_starts_from(encoder: str, flags: Flags, pool: Any) -> None:
     model = ready(translator(encoder, "gru", attention="none", **flags))
-    memory = model.remember(SOURCE, SOURCE_MASK)
+    memory = model.encode(SOURCE, SOURCE_MASK)
     same(model.decoder.summary(*memory), pool(*memory))
 
 
@@ -188,7 +188,7 @@ def test_one_hot() -> None:
     model = randomise(translator("gru", "lstm", embed="onehot")).eval()
     assert (model.embed_source.width, model.embed_target.width) == (SOURCE_VOCAB, TARGET_VOCAB)
     whole = model.features(SOURCE, SOURCE_MASK, TARGET)
-    state = model.start(model.remember(SOURCE, SOURCE_MASK), T)
+    state = model.init_state(model.encode(SOURCE, SOURCE_MASK), T)
     same(torch.cat([model.extend(piece, state) for piece in TARGET.split(3, 1)], 1), whole, 1e-4)
     translator("average", "lstm", embed="onehot", attention="bilinear")
 
@@ -234,7 +234,7 @@ def test_word_vectors_start_as_their_side_does(encoder: str, decoder: str, sourc
 def test_a_transformer_decoder_starts_as_the_identity() -> None:
     model = translator("transformer", "transformer", initialisation="zero")
     assert isinstance(model.decoder, TransformerEncoder)
-    memory = model.remember(SOURCE)
+    memory = model.encode(SOURCE)
     x = numbers(B, T, SMALL["width"], dtype=torch.float32)
     for block in model.decoder.blocks:
         assert torch.equal(block(x, memory=memory), x)

@@ -12,8 +12,8 @@ from glassformer.config.errors import SettingError
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ACTIVATIONS, NORMS, POOLS, POSITIONS, SCORES
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.models.build import build_language_model, build_masked_model, build_reader, build_vectors
-from glassformer.models.reader import TextReader
+from glassformer.models.build import build_language_model, build_masked_model, build_predictor, build_vectors
+from glassformer.models.reader import TextPredictor
 from helpers.support import differs, numbers, randomise, same, tokens
 
 B, T, VOCAB = 3, 7, 13
@@ -142,7 +142,7 @@ TRIED_ON_READERS = [
 def read(encoder: str, flags: Flags) -> Tensor:
     """The same of a model that answers."""
     settings = settings_of(encoder, {"head_layers": 0, **flags}, "classification")
-    model = randomise(build_reader(settings, vocab=VOCAB, outputs=5).double().eval())
+    model = randomise(build_predictor(settings, vocab=VOCAB, outputs=5).double().eval())
     scores: Tensor = model(tokens(B, T, vocab=VOCAB))
     return scores
 
@@ -175,8 +175,8 @@ def test_a_causal_reader_sees_only_what_came_before(encoder: str) -> None:
     other[:, -1] = (other[:, -1] + 1) % VOCAB
     for causal in (True, False):
         settings = settings_of(encoder, {"causal": causal}, "classification")
-        model = randomise(build_reader(settings, vocab=VOCAB, outputs=5).double().eval())
-        assert isinstance(model, TextReader)
+        model = randomise(build_predictor(settings, vocab=VOCAB, outputs=5).double().eval())
+        assert isinstance(model, TextPredictor)
         before, after = model.states(some)[:, 0], model.states(other)[:, 0]
         reached = differs(model.states(some)[:, -2], model.states(other)[:, -2])
         assert reached == (not causal)

@@ -80,7 +80,7 @@ def test_nothing_is_pickled(finished: Path) -> None:
 
 def test_the_card_says_all_there_is_to_know(finished: Path) -> None:
     card = json.loads((finished / "glassformer.json").read_text())
-    assert card["format"] == 1
+    assert card["format"] == 2
     assert card["status"] == "finished"
     assert card["task"] == "language-model"
     assert card["command"] == "glassformer train reverse"
@@ -269,9 +269,9 @@ def test_a_damaged_file_is_named_in_one_line(
 
 def test_wrong_versions(run: Path) -> None:
     card = json.loads((run / "glassformer.json").read_text())
-    for version in (0, 2, "1", None):
+    for version in (0, 3, "1", None):
         (run / "glassformer.json").write_text(json.dumps({**card, "format": version}))
-        with pytest.raises(RunError, match=r"glassformer\.json has format .*reads format 1"):
+        with pytest.raises(RunError, match=r"glassformer\.json has format .*reads formats 1 to 2"):
             load(run)
 
 

@@ -7,7 +7,7 @@ import torch
 from glassformer.config.errors import DataError, SettingError
 from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.tables import TableFeatures
-from glassformer.models.build import build_reader
+from glassformer.models.build import build_predictor
 from glassformer.tasks.answers import Classes, Scale
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import scores_of
@@ -61,7 +61,9 @@ def test_images_are_changed_in_training_only() -> None:
 def test_examples_are_counted_as_such() -> None:
     task = table_task()
     assert task.unit == "nats per example"
-    model = randomise(build_reader(config_of("table", "mlp").model, shape=TableFeatures.learn(TABLE).shape, outputs=17))
+    model = randomise(
+        build_predictor(config_of("table", "mlp").model, shape=TableFeatures.learn(TABLE).shape, outputs=17)
+    )
     found = task.evaluate(model.eval(), "test")
     assert found.metrics["examples"] == 17
     assert "texts" not in found.metrics
@@ -72,7 +74,7 @@ def test_examples_are_counted_as_such() -> None:
 def test_numbers_of_rows() -> None:
     inputs = TableFeatures.learn(TABLE).inputs(TABLE, np.linspace(-1, 1, 17, dtype=np.float32))
     task = Regression({"test": inputs}, Scale(5.0, 2.0))
-    model = build_reader(
+    model = build_predictor(
         config_of("table", "linear", "regression").model, shape=TableFeatures.learn(TABLE).shape, outputs=1
     )
     found = task.evaluate(model, "test")  # it starts at 0: the mean

@@ -10,7 +10,7 @@ from glassformer.config.errors import DataError, SettingError
 from glassformer.config.resolve import resolve
 from glassformer.data.features import inputs as inputs_module
 from glassformer.data.features.texts import Examples
-from glassformer.models.build import build_reader
+from glassformer.models.build import build_predictor
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import device_of, score, scores_of
@@ -29,7 +29,7 @@ def task_of(lengths: list[int] = LENGTHS, batch_size: int = 4, seed: int = 0) ->
 
 def reader(encoder: str, outputs: int = 3, **more: Any) -> nn.Module:
     settings = resolve({}, {**labelled(encoder, **more), "task": "classification"})
-    return randomise(build_reader(settings.model, vocab=13, outputs=outputs)).eval()
+    return randomise(build_predictor(settings.model, vocab=13, outputs=outputs)).eval()
 
 
 # --- batches ---

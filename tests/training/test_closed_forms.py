@@ -11,7 +11,7 @@ from glassformer.data.features.build import learn_features
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import Labelled
-from glassformer.models.build import build_reader
+from glassformer.models.build import build_predictor
 from glassformer.tasks.answers import Answers, Classes, Scale
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import score
@@ -34,7 +34,7 @@ def fitted(part: Labelled, answers: Answers, **how: Any) -> tuple[Inputs, torch.
     else:
         task = Classification(parts, answers, batch_size=len(part))
     settings = config_of("table", "linear", kind).model
-    model = build_reader(settings, shape=features.shape, outputs=answers.outputs)
+    model = build_predictor(settings, shape=features.shape, outputs=answers.outputs)
     trained(model, task, **DESCENT, **how)
     return inputs, score(model, inputs, answers.outputs)
 

@@ -7,7 +7,7 @@ from torch import nn
 from glassformer.config.presets import LANGUAGE_MODEL
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TrainingSettings
-from glassformer.models.build import build_language_model, build_reader, build_seq2seq
+from glassformer.models.build import build_language_model, build_predictor, build_seq2seq
 from glassformer.training.frozen import distances, freeze, is_new, rates
 from glassformer.training.optimiser import Optimiser
 from helpers.running import CAUSAL, labelled, tiny
@@ -19,7 +19,7 @@ LAYERS = 3
 def reader(encoder: str = "transformer", **more: object) -> nn.Module:
     sizes = {"model__layers": LAYERS} if encoder != "average" else {}
     settings = resolve({}, labelled(encoder, **{**sizes, **more}), {"task": "classification"})
-    return build_reader(settings.model, outputs=2, vocab=11)
+    return build_predictor(settings.model, outputs=2, vocab=11)
 
 
 def translator(encoder: str = "transformer") -> nn.Module:
@@ -57,7 +57,7 @@ def test_both_ways_and_every_encoder() -> None:
 
 def test_the_sides_of_a_translation_have_tops_of_their_own() -> None:
     far = distances(translator())
-    assert far["encoder.blocks.1.attend.query.weight"] == far["decoder.blocks.2.recall.query.weight"] == 1
+    assert far["encoder.blocks.1.attend.query.weight"] == far["decoder.blocks.2.cross_attention.query.weight"] == 1
     assert (far["embed_source.table.weight"], far["embed_target.table.weight"], far["head.weight"]) == (3, 4, 0)
 
 
@@ -79,13 +79,13 @@ def test_only_the_last_blocks_are_trained(encoder: str, count: int | None) -> No
 
 def test_what_is_new_is_trained_and_a_tied_head_is_a_head() -> None:
     model = translator()
-    freeze(model, 0, ["decoder.blocks.*.recall", "embed_target"])
+    freeze(model, 0, ["decoder.blocks.*.cross_attention", "embed_target"])
     assert trained(model) == {
         name
         for name in distances(model)
-        if name.startswith(("head.", "embed_target.")) or (".recall." in name and "around" not in name)
+        if name.startswith(("head.", "embed_target.")) or (".cross_attention." in name and "around" not in name)
     }
-    assert not is_new("decoder.blocks.1.recalled.weight", ["decoder.blocks.*.recall"])
+    assert not is_new("decoder.blocks.1.cross_attentions.weight", ["decoder.blocks.*.cross_attention"])
     config = resolve({}, tiny("transformer", model__tied=True), {"task": LANGUAGE_MODEL})
     tied = build_language_model(config.model, vocab=11)
     freeze(tied, 0)

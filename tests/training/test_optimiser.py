@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS, TrainingSettings
-from glassformer.models.build import build_language_model, build_reader
+from glassformer.models.build import build_language_model, build_predictor
 from glassformer.training.muon import Muon
 from glassformer.training.optimiser import Optimiser, decayed
 from helpers.fitting import Fit, linear, trained
@@ -149,7 +149,7 @@ def test_only_matrices_are_decayed(settings: dict[str, object], optimizer: str) 
 def test_a_bags_table_is_a_matrix_and_decayed(flags: dict[str, object], optimizer: str) -> None:
     """Its rows are what a word adds to the scores: weights of a linear map, not vectors of words."""
     config = resolve({}, {"model": "bag", "task": "classification", **flags})
-    model = randomise(build_reader(config.model, vocab=13, outputs=3))
+    model = randomise(build_predictor(config.model, vocab=13, outputs=3))
     optimiser = Optimiser(model, TrainingSettings(optimizer=optimizer, lr=0.1, weight_decay=0.5))
     before = copied(model)
     for weight in model.parameters():
@@ -164,11 +164,11 @@ def test_a_bags_table_is_a_matrix_and_decayed(flags: dict[str, object], optimize
 def test_muon_in_a_reader(encoder: str) -> None:
     """The encoder's matrices by Muon; word vectors, the bag's table and the head by AdamW."""
     config = resolve({}, {**labelled(encoder), "task": "classification", "model.head_layers": 1})
-    assert "encoder." in " ".join(by_muon(build_reader(config.model, vocab=13, outputs=3)))
-    names = by_muon(build_reader(config.model, vocab=13, outputs=3))
+    assert "encoder." in " ".join(by_muon(build_predictor(config.model, vocab=13, outputs=3)))
+    names = by_muon(build_predictor(config.model, vocab=13, outputs=3))
     assert all(name.startswith("encoder.") for name in names)
     config = resolve({}, {"model": "bag", "task": "classification", "model.head_layers": 2})
-    assert not by_muon(build_reader(config.model, vocab=13, outputs=3))
+    assert not by_muon(build_predictor(config.model, vocab=13, outputs=3))
 
 
 def by_muon(model: nn.Module) -> set[str]:
@@ -181,7 +181,7 @@ def by_muon(model: nn.Module) -> set[str]:
 
 def test_frozen_vectors_are_left_alone() -> None:
     config = resolve({}, {**labelled("lstm"), "task": "classification", "model.vectors_frozen": True})
-    model = build_reader(config.model, vocab=13, outputs=3)
+    model = build_predictor(config.model, vocab=13, outputs=3)
     for name in OPTIMISERS:
         optimiser = Optimiser(model, TrainingSettings(optimizer=name))
         held = {

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from glassformer.config.resolve import resolve
-from glassformer.models.build import build_reader
+from glassformer.models.build import build_predictor
 from glassformer.tasks.answers import Classes, Scale
 from glassformer.tasks.base import Task
 from glassformer.tasks.classification import Classification
@@ -24,7 +24,7 @@ LENGTHS = [3, 11, 1, 7, 7, 2, 15, 5, 4, 13, 1, 8, 6, 12, 9, 3, 12, 2, 2, 10, 5]
 
 def reader(encoder: str, outputs: int) -> nn.Module:
     settings = resolve({}, {**labelled(encoder), "task": "classification"}).model
-    return randomise(build_reader(settings, vocab=13, outputs=outputs))
+    return randomise(build_predictor(settings, vocab=13, outputs=outputs))
 
 
 def classification(count: int, classes: int = 3) -> Classification:

@@ -5,16 +5,18 @@ the fused kernel; `attention_weights` and `attend_written_out` are the lectures'
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from glassformer.bricks.norm import RMSNorm
 from glassformer.bricks.positions import Rotation, rotate
-from glassformer.bricks.tap import Tap
+from glassformer.bricks.tap import Brick, Make, Tap
 
 
 class Memory(NamedTuple):
@@ -89,14 +91,26 @@ def attend_written_out(weights: Float[Tensor, "B h T S"], values: Float[Tensor, 
     return torch.einsum("bhts,bhsv->bhtv", weights, values)
 
 
+@runtime_checkable
+class AttentionHeads(Protocol):
+    """A module whose attention can be looked at, with its weights captured as `weights` (B×h×T×S, or B×T×S of one)."""
+
+    heads: int
+    is_cross_attention: bool
+    """It looks at another text than its own."""
+
+    def ablate_head(self, head: int) -> RemovableHandle:
+        """The head finds nothing until the hook is removed: what it would give is 0."""
+
+
 class KeyValues(NamedTuple):
     """Keys and values of the past, in room that was set aside at the start."""
 
-    keys: Float[Tensor, "B k room e"]
-    values: Float[Tensor, "B k room v"]
+    keys: Float[Tensor, "B k max_tokens e"]
+    values: Float[Tensor, "B k max_tokens v"]
 
 
-class Attention(nn.Module):
+class Attention(Brick, nn.Module):
     """Multi-head attention.
 
     How scores are made (`scores`), the lectures' road from one to the next, X the tokens that look and M those looked
@@ -132,6 +146,7 @@ class Attention(nn.Module):
         super().__init__()
         source = memory_width or width
         self.heads = heads
+        self.is_cross_attention = memory_width is not None
         self.scores = scores
         self.head_width = width if scores == "bilinear" else head_width or width // heads
         self.kv_heads = {"query-key": kv_heads or heads, "bilinear": 1}.get(scores, heads)
@@ -161,8 +176,8 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "B T d"]:
         """Each token of x looks at x (or at `memory`), where the mask shows a real token; it may differ by token."""
         if memory is None:
-            return self.mix(*self._within(x, rotation), mask)
-        return self.mix(self.ask(x), *self.remember(memory.states), memory.mask)
+            return self.attend(*self._project_all(x, rotation), mask)
+        return self.attend(self.project_queries(x), *self.project_keys_values(memory.states), memory.mask)
 
     def extend(
         self,
@@ -175,16 +190,16 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "B T d"]:
         """T new tokens after `filled` ones whose keys and values stand in `past`; theirs are added there."""
         end = filled + x.shape[1]
-        keys, values = self.remember(x, rotation)
+        keys, values = self.project_keys_values(x, rotation)
         past.keys[:, :, filled:end] = keys
         past.values[:, :, filled:end] = values
-        return self.mix(self.ask(x, rotation), past.keys[:, :, :end], past.values[:, :, :end], mask)
+        return self.attend(self.project_queries(x, rotation), past.keys[:, :, :end], past.values[:, :, :end], mask)
 
-    def ask(self, x: Float[Tensor, "B T d"], rotation: Rotation | None = None) -> Float[Tensor, "B h T e"]:
+    def project_queries(self, x: Float[Tensor, "B T d"], rotation: Rotation | None = None) -> Float[Tensor, "B h T e"]:
         """Queries of tokens that look."""
         return self._queries(x if self.query is None else self.query(x), rotation)
 
-    def remember(
+    def project_keys_values(
         self, x: Float[Tensor, "B S m"], rotation: Rotation | None = None
     ) -> tuple[Float[Tensor, "B k S e"], Float[Tensor, "B k S v"]]:
         """Keys and values of tokens that are looked at."""
@@ -193,19 +208,19 @@ class Attention(nn.Module):
         shared = self.query(x) if self.scores == "shared" and self.query is not None else x
         return self._keys(shared, rotation), self._values(shared)
 
-    def _within(
+    def _project_all(
         self, x: Float[Tensor, "B T d"], rotation: Rotation | None
     ) -> tuple[Float[Tensor, "B h T e"], Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
         """Queries, keys and values of the same tokens: one large product is faster than three small ones."""
         if self.query is None or self.key is None or self.value is None:
-            return self.ask(x, rotation), *self.remember(x, rotation)
+            return self.project_queries(x, rotation), *self.project_keys_values(x, rotation)
         maps = (self.query, self.key, self.value)
         weight = torch.cat([part.weight for part in maps])
         bias = None if self.key.bias is None else torch.cat([part.bias for part in maps])
         query, key, value = torch.split(F.linear(x, weight, bias), [part.out_features for part in maps], -1)
         return self._queries(query, rotation), self._keys(key, rotation), self._values(value)
 
-    def mix(
+    def attend(
         self,
         queries: Float[Tensor, "B h T e"],
         keys: Float[Tensor, "B k S e"],
@@ -229,11 +244,52 @@ class Attention(nn.Module):
         joined = self.mixed(mixed).transpose(1, 2).flatten(2)
         return joined if self.output is None else self.output(joined)
 
+    def ablate_head(self, head: int) -> RemovableHandle:
+        def switch_off(tap: nn.Module, args: Any, mixed: Tensor) -> Tensor:
+            mixed = mixed.clone()
+            mixed[:, head] = 0.0
+            return mixed
+
+        return self.mixed.register_forward_hook(switch_off)
+
+    def record_inside(
+        self, keep: Callable[[str, Make], None], wants: Callable[[str], bool]
+    ) -> Iterator[RemovableHandle]:
+        """Hooks that record what passes its taps, and scores and weights made of it by the written-out formulas.
+
+        Every use of the kernel, one token at a time too, passes the taps in one order; the mask comes last.
+        """
+        last: dict[str, Tensor] = {}
+
+        def record(name: str) -> Callable[..., None]:
+            return lambda tap, args, output: keep(name, lambda: output)
+
+        def remember(name: str) -> Callable[..., None]:
+            return lambda tap, args, output: last.update({name: output})
+
+        def weigh(tap: nn.Module, args: Any, mask: Tensor | None) -> None:
+            queries, keys = last.pop("queries"), last.pop("keys")
+            allowed = visible(queries.shape[2], keys.shape[2], mask, causal=self.causal, device=keys.device)
+
+            def scores() -> Tensor:
+                made = attention_scores(queries, keys, scale=self.scale)
+                return made if allowed is None else made.masked_fill(~allowed, -torch.inf)
+
+            keep("scores", scores)
+            keep("weights", lambda: attention_weights(queries, keys, allowed, scale=self.scale))
+
+        for name in ("queries", "keys", "values", "mixed"):
+            yield getattr(self, name).register_forward_hook(record(name))
+        if wants("scores") or wants("weights"):
+            yield self.queries.register_forward_hook(remember("queries"))
+            yield self.keys.register_forward_hook(remember("keys"))
+            yield self.mask.register_forward_hook(weigh)
+
     def _queries(self, x: Float[Tensor, "B T i"], rotation: Rotation | None) -> Float[Tensor, "B h T e"]:
-        return self._placed(self._split(x, self.heads), self.query_norm, rotation)
+        return self._norm_and_rotate(self._split(x, self.heads), self.query_norm, rotation)
 
     def _keys(self, x: Float[Tensor, "B S i"], rotation: Rotation | None) -> Float[Tensor, "B k S e"]:
-        return self._placed(self._split(x, self.kv_heads), self.key_norm, rotation)
+        return self._norm_and_rotate(self._split(x, self.kv_heads), self.key_norm, rotation)
 
     def _values(self, x: Float[Tensor, "B S i"]) -> Float[Tensor, "B k S v"]:
         return self._split(x, self.kv_heads)
@@ -242,7 +298,7 @@ class Attention(nn.Module):
         return x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)
 
     @staticmethod
-    def _placed(
+    def _norm_and_rotate(
         x: Float[Tensor, "B h T e"], norm: nn.Module | None, rotation: Rotation | None
     ) -> Float[Tensor, "B h T e"]:
         if norm is not None:

@@ -4,8 +4,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from glassformer.bricks.tap import Brick
 
-class Convolution(nn.Module):
+
+class Convolution(Brick, nn.Module):
     """y_t = Σ_i W_i x_(t + i·dilation − offset) + b.
 
     Causal: the window ends at t. Centred: it lies around t. Beyond the borders, and at padding, stand zeros.

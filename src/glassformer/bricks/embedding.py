@@ -6,9 +6,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks.tap import Brick, record_vectors
 
-class WordVectors(nn.Module):
+
+class WordVectors(Brick, nn.Module):
     """Row w of a V×d table for every word w. A table of another width is brought to d by a linear map."""
+
+    record = record_vectors
 
     def __init__(
         self, *, vocab: int, width: int, table_width: int | None = None, scale: bool = False, dropout: float = 0.0
@@ -30,8 +34,10 @@ class WordVectors(nn.Module):
         return self.dropout(x)
 
 
-class OneHot(nn.Module):
+class OneHot(Brick, nn.Module):
     """A vector of V zeros with a 1 at the token's place; it learns nothing."""
+
+    record = record_vectors
 
     def __init__(self, *, vocab: int) -> None:
         super().__init__()

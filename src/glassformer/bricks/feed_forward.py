@@ -1,13 +1,15 @@
 """Position-wise feed-forward: the same small network at every position; no information moves between tokens."""
 
+from collections.abc import Iterator
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from glassformer.bricks.activation import ACTIVATIONS
-from glassformer.bricks.tap import Tap
+from glassformer.bricks.tap import Brick, HiddenUnits, Tap
 
 
-class FeedForward(nn.Module):
+class FeedForward(Brick, nn.Module):
     """Two layers, W₂ g(W₁x + b₁) + b₂; or one, g(Wx + b). SwiGLU multiplies a second map in: W₂ (silu(W₁x) ⊙ W₃x)."""
 
     def __init__(
@@ -27,3 +29,6 @@ class FeedForward(nn.Module):
             hidden = hidden * self.gate(x)
         hidden = self.active(hidden)
         return hidden if self.output is None else self.output(hidden)
+
+    def hidden_units(self) -> Iterator[HiddenUnits]:
+        yield HiddenUnits("", self.active, None)

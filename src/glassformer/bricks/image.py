@@ -6,12 +6,14 @@ lectures' formulas for the same things, on one image of W×H×n.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from glassformer.bricks.tap import Brick, HiddenUnits, record_output
 
 
 def convolve_written_out(
@@ -44,11 +46,13 @@ def max_pool_written_out(
     return y
 
 
-class Patches(nn.Module):
+class Patches(Brick, nn.Module):
     """Squares of an image, row by row, each led to a vector by one linear map.
 
     Where the last square of a row or column reaches beyond the image, zeros stand.
     """
+
+    record = record_output
 
     def __init__(self, *, channels: int, size: tuple[int, int], patch: int, width: int) -> None:
         super().__init__()
@@ -66,12 +70,14 @@ class Patches(nn.Module):
         return as_tokens(self.map(F.pad(x, (0, right, 0, below))))
 
 
-class ConvolutionStack(nn.Module):
+class ConvolutionStack(Brick, nn.Module):
     """Layers of convolution, ReLU and 2×2 max pooling; each cell of the last grid is a token, row by row.
 
     A convolution keeps the grid's size: beyond the borders stand zeros. Pooling halves it, and is left out where fewer
     than 2 rows or columns would remain.
     """
+
+    record = record_output
 
     def __init__(
         self, *, channels: int, size: tuple[int, int], widths: Sequence[int], kernel: int = 3, bias: bool = True
@@ -99,6 +105,10 @@ class ConvolutionStack(nn.Module):
             x = F.relu(convolution(F.pad(x, (0, self.more, 0, self.more)) if self.more else x))
             x = F.max_pool2d(x, 2) if pooled else x
         return as_tokens(x)
+
+    def hidden_units(self) -> Iterator[HiddenUnits]:
+        for number, layer in enumerate(self.convolutions):
+            yield HiddenUnits(f"convolutions.{number}", layer, dim=1)
 
 
 def as_tokens(grid: Float[Tensor, "B d H W"]) -> Float[Tensor, "B T d"]:

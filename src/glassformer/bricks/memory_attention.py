@@ -5,6 +5,7 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from glassformer.bricks.attention import masked_softmax
 from glassformer.bricks.tap import Tap
@@ -15,6 +16,9 @@ class MemoryAttention(nn.Module):
 
     Scores: `dot` qᵀm, `scaled` qᵀm/√d, `bilinear` qᵀWm, `additive` vᵀtanh(W q + U m).
     """
+
+    heads = 1
+    is_cross_attention = True
 
     def __init__(self, *, width: int, memory_width: int, kind: str = "dot", hidden: int | None = None) -> None:
         super().__init__()
@@ -36,15 +40,18 @@ class MemoryAttention(nn.Module):
         mask: Bool[Tensor, "B S"] | None = None,
         keys: Float[Tensor, "B S k"] | None = None,
     ) -> Float[Tensor, "B T m"]:
-        """`keys`: what `remember` made of this memory, so that queries one by one need not make it again."""
-        scores = self.scores(self.score(query, self.remember(memory) if keys is None else keys))
+        """`keys`: what `project_keys` made of this memory, so that queries one by one need not make it again."""
+        scores = self.scores(self.score(query, self.project_keys(memory) if keys is None else keys))
         seen = None if mask is None else mask.unsqueeze(1)
         weights: Tensor = self.weights(masked_softmax(scores, seen))
         return weights @ memory
 
-    def remember(self, memory: Float[Tensor, "B S m"]) -> Float[Tensor, "B S k"]:
+    def project_keys(self, memory: Float[Tensor, "B S m"]) -> Float[Tensor, "B S k"]:
         """What scores need of the memory, whatever the query: U m of `additive`, of the others m itself."""
         return memory if self.of_memory is None else self.of_memory(memory)
+
+    def ablate_head(self, head: int) -> RemovableHandle:
+        return self.register_forward_hook(lambda module, args, context: torch.zeros_like(context))
 
     def score(self, query: Float[Tensor, "B T d"], keys: Float[Tensor, "B S k"]) -> Float[Tensor, "B T S"]:
         if self.of_query is not None and self.total is not None:

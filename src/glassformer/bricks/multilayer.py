@@ -1,12 +1,14 @@
 """The multilayer perceptron: linear maps with a non-linearity between them."""
 
 import itertools
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from glassformer.bricks.activation import ACTIVATIONS
+from glassformer.bricks.tap import HiddenUnits
 
 
 class MultilayerPerceptron(nn.Module):
@@ -35,6 +37,10 @@ class MultilayerPerceptron(nn.Module):
         for layer in self.hidden:
             x = self.dropout(self.activation(layer(x)))
         return self.output(x)
+
+    def hidden_units(self) -> Iterator[HiddenUnits]:
+        for number, layer in enumerate(self.hidden):
+            yield HiddenUnits(f"hidden.{number}", layer)
 
 
 class Bias(nn.Module):

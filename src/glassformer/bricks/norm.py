@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from glassformer.bricks.tap import Brick, record_output
+
 
 def layer_norm(
     x: Float[Tensor, "*rest d"], gain: Float[Tensor, "d"], shift: Float[Tensor, "d"] | None = None, eps: float = 1e-5
@@ -21,23 +23,29 @@ def rms_norm(x: Float[Tensor, "*rest d"], gain: Float[Tensor, "d"], eps: float =
     return x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps) * gain
 
 
-class LayerNorm(nn.LayerNorm):
+class LayerNorm(Brick, nn.LayerNorm):
+    record = record_output
+
     def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
         return super().forward(x)
 
 
-class RMSNorm(nn.RMSNorm):
+class RMSNorm(Brick, nn.RMSNorm):
+    record = record_output
+
     def forward(self, x: Float[Tensor, "*rest d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*rest d"]:
         # under autocast x is of lower precision than the gain; torch's fused norm wants them alike
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
-class BatchNorm(nn.Module):
+class BatchNorm(Brick, nn.Module):
     """Each of the d numbers normalised over all real tokens of the batch; in use, by the averages of training.
 
     While it trains, a token's vector depends on every other token of the batch, the future included: it stands here to
     be compared, as the lectures do.
     """
+
+    record = record_output
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -51,7 +59,9 @@ class BatchNorm(nn.Module):
         return out
 
 
-class NoNorm(nn.Module):
+class NoNorm(Brick, nn.Module):
+    record = record_output
+
     def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
         return x
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import masked_softmax
-from glassformer.bricks.tap import Tap
+from glassformer.bricks.tap import Brick, Tap
 
 Mask = Bool[Tensor, "B T"] | None
 
@@ -61,7 +61,7 @@ def _only_real(pooled: Float[Tensor, "B d"], mask: Bool[Tensor, "B T"]) -> Float
     return pooled.masked_fill(~mask.any(1, keepdim=True), 0.0)
 
 
-class Pool(nn.Module):
+class Pool(Brick, nn.Module):
     """One of the functions above."""
 
     def __init__(self, function: Callable[[Tensor, Mask], Tensor]) -> None:
@@ -79,7 +79,7 @@ class UnitLength(nn.Module):
         return F.normalize(x, dim=-1)
 
 
-class AttentionPool(nn.Module):
+class AttentionPool(Brick, nn.Module):
     """A learned query w looks at every token: p = softmax(wᵀx_t), Σ p_t x_t. It starts at 0: as the mean."""
 
     def __init__(self, *, width: int) -> None:

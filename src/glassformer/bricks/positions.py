@@ -1,13 +1,15 @@
 """Positions: how a model that sees a set of vectors learns of their order."""
 
 import math
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks.tap import Brick, Recorded, record_output
 from glassformer.config.scaling import Scaling
 
 
@@ -18,50 +20,85 @@ def sine_cosine(index: Int[Tensor, "*rest"], width: int) -> Float[Tensor, "*rest
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :width]
 
 
-class NoPositions(nn.Module):
+class Positions(Brick, nn.Module, ABC):
+    """What tells a model where each of its inputs stands."""
+
+    kind: str
+    limit: int | None = None
+    """How many positions it knows; None: any number."""
+
+    @abstractmethod
+    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T _"]:
+        """What each position adds to a vector of this width; rotary: the cosines of the angles by which it turns."""
+
+
+class AddedPositions(Positions):
+    """Positions that go into the vectors themselves."""
+
+    def record(self, args: tuple[Any, ...], output: Tensor) -> Recorded:
+        x, index = args
+        yield "vectors", lambda: self.vectors(index, x.shape[-1])
+        yield "output", lambda: output
+
+
+class NoPositions(Brick, nn.Module):
     """Nothing is added: to attention, the sentence is a bag of words."""
+
+    record = record_output
 
     def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
         return x
 
 
-class SineCosine(nn.Module):
+class SineCosine(AddedPositions):
     """Waves of many lengths are added; nothing is learned. In `halves`, all sines stand before all cosines."""
 
     def __init__(self, *, halves: bool = False) -> None:
         super().__init__()
         self.halves = halves
+        self.kind = "sine-halves" if halves else "sine"
 
-    def waves(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
-        """What is added."""
+    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
         waves = sine_cosine(index, width)
         return torch.cat([waves[..., 0::2], waves[..., 1::2]], -1) if self.halves else waves
 
     def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
-        return x + self.waves(index, x.shape[-1]).to(x.dtype)
+        return x + self.vectors(index, x.shape[-1]).to(x.dtype)
 
 
-class LearnedPositions(nn.Module):
+class LearnedPositions(AddedPositions):
     """A learned vector for each position is added; there are none beyond the context."""
+
+    kind = "learned"
 
     def __init__(self, *, width: int, context: int) -> None:
         super().__init__()
+        self.limit = context
         self.table = nn.Embedding(context, width)
+
+    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+        return self.table(index)
 
     def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
         return x + self.table(index).to(x.dtype)
 
 
-class OneHotPositions(nn.Module):
+class OneHotPositions(AddedPositions):
     """A one-hot vector of the position is appended, and a linear map brings the pair back to width d."""
+
+    kind = "onehot"
+    limit: int
 
     def __init__(self, *, width: int, context: int) -> None:
         super().__init__()
-        self.context = context
+        self.limit = context
         self.join = nn.Linear(width + context, width, bias=False)
 
+    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+        return self.join.weight[:, width:].T[index]
+
     def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
-        hot = F.one_hot(index, self.context).to(x.dtype)
+        hot = F.one_hot(index, self.limit).to(x.dtype)
         return self.join(torch.cat([x, hot.expand(*x.shape[:2], -1)], -1))
 
 
@@ -85,12 +122,13 @@ class Rotation(NamedTuple):
     sin: Float[Tensor, "*B T half"]
 
 
-class Rotary(nn.Module):
+class Rotary(Positions):
     """Rotary positions: queries and keys are turned by an angle that grows with the position.
 
     Their dot product then depends on the distance alone. Number i is paired with number i + d/2 (half-split layout).
     """
 
+    kind = "rotary"
     frequencies: Tensor
 
     def __init__(self, *, head_width: int, base: float = 10_000.0, scaling: Scaling | None = None) -> None:
@@ -104,6 +142,13 @@ class Rotary(nn.Module):
     def forward(self, index: Int[Tensor, "*B T"]) -> Rotation:
         angle = index.unsqueeze(-1) * self.frequencies
         return Rotation(angle.cos(), angle.sin())
+
+    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T half"]:
+        return self(index).cos
+
+    def record(self, args: tuple[Any, ...], output: Rotation) -> Recorded:
+        yield "cos", lambda: output.cos
+        yield "sin", lambda: output.sin
 
 
 def rotate(x: Float[Tensor, "B h T e"], rotation: Rotation) -> Float[Tensor, "B h T e"]:

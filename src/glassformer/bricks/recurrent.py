@@ -1,101 +1,20 @@
-"""Recurrent layers: torch's fast ones, and beside them one step of each as the lectures write it."""
+"""Recurrent layers: torch's fast ones; the lectures' steps stand in `recurrent_steps.py`."""
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-
-def elman_step(
-    x: Float[Tensor, "B i"],
-    h: Float[Tensor, "B d"],
-    *,
-    w_x: Float[Tensor, "d i"],
-    w_h: Float[Tensor, "d d"],
-    bias: Float[Tensor, "d"] | None = None,
-    nonlinearity: str = "tanh",
-) -> Float[Tensor, "B d"]:
-    """h_t = tanh(W_h h_(t−1) + W_x x_t + b)."""
-    total = h @ w_h.T + x @ w_x.T
-    if bias is not None:
-        total = total + bias
-    return torch.tanh(total) if nonlinearity == "tanh" else torch.relu(total)
-
-
-class Gates(NamedTuple):
-    """What an LSTM decides in one step: let in (i), keep (f), candidate (g), let out (o)."""
-
-    i: Tensor
-    f: Tensor
-    g: Tensor
-    o: Tensor
-
-
-def lstm_gates(
-    x: Float[Tensor, "B i"],
-    h: Float[Tensor, "B p"],
-    *,
-    w_x: Float[Tensor, "g i"],
-    w_h: Float[Tensor, "g p"],
-    bias: Float[Tensor, "g"] | None = None,
-) -> Gates:
-    """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), each with its own W, U, b."""
-    total = x @ w_x.T + h @ w_h.T
-    if bias is not None:
-        total = total + bias
-    i, f, g, o = total.chunk(4, -1)
-    return Gates(torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o))
-
-
-def lstm_step(
-    gates: Gates, c: Float[Tensor, "B d"], projection: Float[Tensor, "p d"] | None = None
-) -> tuple[Float[Tensor, "B p"], Float[Tensor, "B d"]]:
-    """c_t = f ⊙ c_(t−1) + i ⊙ g,  h_t = o ⊙ tanh(c_t), or W_hr of that."""
-    c = gates.f * c + gates.i * gates.g
-    h = gates.o * torch.tanh(c)
-    return (h if projection is None else h @ projection.T), c
-
-
-class GruGates(NamedTuple):
-    """What a GRU decides in one step: reset (r), keep (z), candidate (n)."""
-
-    r: Tensor
-    z: Tensor
-    n: Tensor
-
-
-def gru_gates(
-    x: Float[Tensor, "B i"],
-    h: Float[Tensor, "B d"],
-    *,
-    w_x: Float[Tensor, "g i"],
-    w_h: Float[Tensor, "g d"],
-    b_x: Float[Tensor, "g"] | None = None,
-    b_h: Float[Tensor, "g"] | None = None,
-) -> GruGates:
-    """r, z = σ(W x + U h + b),  n = tanh(W x + b + r ⊙ (U h + b'))."""
-    from_x = x @ w_x.T if b_x is None else x @ w_x.T + b_x
-    from_h = h @ w_h.T if b_h is None else h @ w_h.T + b_h
-    r_x, z_x, n_x = from_x.chunk(3, -1)
-    r_h, z_h, n_h = from_h.chunk(3, -1)
-    r, z = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
-    return GruGates(r, z, torch.tanh(n_x + r * n_h))
-
-
-def gru_step(gates: GruGates, h: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-    """h_t = (1 − z) ⊙ n + z ⊙ h_(t−1)."""
-    return (1 - gates.z) * gates.n + gates.z * h
-
+from glassformer.bricks.recurrent_steps import Hidden, Trace, trace
+from glassformer.bricks.tap import Brick, Recorded
 
 # torch says so once, and takes a slower road: nothing a person could do about it.
 warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
-
-Hidden = tuple[Tensor, ...]
-"""The state between two steps: (h,), or (h, c) of an LSTM; each L×B×d."""
 
 CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -112,7 +31,7 @@ class Zeros(nn.Module):
         return self.buffers()
 
 
-class Recurrent(nn.Module):
+class Recurrent(Brick, nn.Module):
     """Stacked recurrent layers, one or both ways, with a learned first state.
 
     `cells`: an LSTM whose cell is wider than its output h, which is then projected to `width`.
@@ -156,7 +75,7 @@ class Recurrent(nn.Module):
         self.first = nn.ParameterList(first) if initial else Zeros(first)
         """h0 (and c0): learned, or zeros."""
 
-    def start(self, batch: int) -> Hidden:
+    def init_state(self, batch: int) -> Hidden:
         return tuple(state.unsqueeze(1).expand(-1, batch, -1).contiguous() for state in self.first)
 
     def forward(
@@ -181,3 +100,38 @@ class Recurrent(nn.Module):
                 torch.where((lengths > 0)[None, :, None], new, old) for new, old in zip(after, hidden, strict=True)
             )
         return out, after
+
+    def init_weights(self) -> None:
+        """Recurrent matrices start orthogonal, the bias of an LSTM's forget gate at 1, all else as torch starts it."""
+        for name, weight in self.cell.named_parameters():
+            if name.startswith("weight_hh"):
+                for gate in weight.chunk(weight.shape[0] // self.cell.hidden_size):
+                    nn.init.orthogonal_(gate)
+            elif name.startswith("bias_ih") and isinstance(self.cell, nn.LSTM):
+                nn.init.ones_(weight.chunk(4)[1])
+                nn.init.zeros_(self.cell.get_parameter(name.replace("_ih", "_hh")).chunk(4)[1])
+
+    def state_names(self) -> list[list[dict[str, str]]]:
+        """By layer and way, what is recorded of it: the state h, an LSTM's cell c and the gates, each by its letter."""
+        states = {"h": "states"} | ({"c": "cells"} if isinstance(self.cell, nn.LSTM) else {})
+        gates = {letter: f"gates.{letter}" for letter in {nn.LSTM: "ifgo", nn.GRU: "rzn"}.get(type(self.cell), "")}
+        ways = ("", ".back") if self.cell.bidirectional else ("",)
+        return [
+            [{letter: f"{layer}{way}.{name}" for letter, name in (states | gates).items()} for way in ways]
+            for layer in range(self.cell.num_layers)
+        ]
+
+    def record(self, args: tuple[Any, ...], output: Any) -> Recorded:
+        x, hidden, mask = args if len(args) == 3 else (*args, None)
+        traces: list[list[Trace]] = []
+
+        def traced(layer: int, way: int, letter: str) -> Tensor:
+            if not traces:
+                traces.extend(trace(self.cell, x, hidden, mask))
+            return traces[layer][way].by_letter(letter)
+
+        for layer, ways in enumerate(self.state_names()):
+            for way, names in enumerate(ways):
+                for letter, name in names.items():
+                    yield name, partial(traced, layer, way, letter)
+        yield "output", lambda: output[0]

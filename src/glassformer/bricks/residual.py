@@ -1,13 +1,18 @@
 """Residual connection and normalisation around a part of a block."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from glassformer.bricks.tap import Brick
 
-class Residual(nn.Module):
+
+class Residual(Brick, nn.Module):
     """Pre-norm: x + part(norm(x)). Post-norm, as in the lectures: norm(x + part(x)). Without residual, no `x +`."""
+
+    part_names: ClassVar = {"norm": "normed"}
 
     def __init__(self, *, norm: nn.Module, order: str = "pre", residual: bool = True, dropout: float = 0.0) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ def _pieces_of_text(subject: Subject, model: LanguageModel) -> float:
     found = []
     for ids, *_ in subject.examples:
         assert ids is not None
-        state = model.start(1, ids.shape[1])
+        state = model.init_state(1, ids.shape[1])
         pieces = [model.extend(ids[:, first:last], state) for first, last in pairwise(_borders(ids.shape[1]))]
         found.append(model.head(torch.cat(pieces, 1))[0])
     return apart(subject.each(), found)
@@ -58,7 +58,7 @@ def _rows_of_text(subject: Subject, model: LanguageModel) -> float:
         return 0.0
     ids, mask = subject.together([subject.cut(text, [subject.lengths(text)[0] - 1]) for text in texts])
     assert ids is not None
-    state = model.start(len(texts), ids.shape[1] + 1)
+    state = model.init_state(len(texts), ids.shape[1] + 1)
     model.extend(ids, state, mask)
     last = torch.cat([tokens[:, -1:] for tokens, *_ in texts if tokens is not None])
     return apart([row[-1] for row in subject.each(texts)], list(model.head(model.extend(last, state))[:, -1]))
@@ -99,7 +99,7 @@ def _pieces_of_translation(subject: Subject, model: Seq2Seq) -> float:
     for source, _, target, _ in subject.examples:
         assert source is not None
         assert target is not None
-        state = model.start(model.remember(source), target.shape[1])
+        state = model.init_state(model.encode(source), target.shape[1])
         pieces = [model.extend(target[:, first:last], state) for first, last in pairwise(_borders(target.shape[1]))]
         found.append(model.head(torch.cat(pieces, 1))[0])
     return apart(subject.each(), found)

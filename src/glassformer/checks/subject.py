@@ -21,8 +21,7 @@ from glassformer.families.load import load
 from glassformer.families.masked import LoadedMasked
 from glassformer.families.model_input import ModelInput
 from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
-from glassformer.families.resume import resumed_config
-from glassformer.families.settings import whole_path
+from glassformer.families.settings import resumed_config, whole_path
 from glassformer.families.translation import LoadedTranslator
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of

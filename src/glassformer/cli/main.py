@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
 from glassformer.config.names import unknown
+from glassformer.config.plugins import load_plugins
 from glassformer.config.version import VERSION
 
 VERBS: dict[str, str] = {
@@ -54,6 +55,7 @@ a first run:
 def main(words: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if words is None else words)
     try:
+        load_plugins()
         return _run(words)
     except GlassformerError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks

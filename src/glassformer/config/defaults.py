@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.config.encoders import DECODERS, encoder_info, size_of
+from glassformer.config.errors import SettingError
 from glassformer.config.presets import LABELLING, MASKED, MIXED, STARTS, TEXT, TRANSLATION, style_of
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
@@ -19,18 +20,21 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
     if task == TRANSLATION:
         decoder = said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
         writer = encoder_info(decoder)
+        if not writer.memory:
+            raise SettingError(f"{decoder} cannot attend to a second text: model.decoder {' or '.join(DECODERS)} can")
+        writing = writer.starts.get(TRANSLATION, {})
         general = {
             **of_model(writer.defaults),
             **STARTS[TRANSLATION],
             # how large it is, an encoder decides; the decoder, which has the head, how both are trained
-            **{key: value for key, value in writer.starts[TRANSLATION].items() if key not in OF_ENCODER},
+            **{key: value for key, value in writing.items() if key not in OF_ENCODER},
             **{key: value for key, value in info.starts.get(TRANSLATION, {}).items() if key in OF_ENCODER},
             "model.decoder": decoder,
         }
         if decoder != encoder:
-            general["model.decoder_layers"] = writer.starts[TRANSLATION]["model.layers"]
+            general["model.decoder_layers"] = writing.get("model.layers", 1)
         vectors = said.get("model.embed") != "onehot"  # which has no weights to share
-        general["model.tied"] = general["model.tied"] and vectors
+        general["model.tied"] = general.get("model.tied", False) and vectors
         general["model.shared"] = said.get("tokenizer.shared", True) and vectors
     elif task == MASKED and "bidirectional" in info.keys:
         general = {"model.bidirectional": True}

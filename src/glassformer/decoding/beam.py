@@ -60,7 +60,7 @@ def beam_search(
     dtype = torch.promote_types(model.head.weight.dtype, torch.float32)
     search = _Search(allowed, beam=beam, end=end, penalty=length_penalty, best=best, dtype=dtype, device=device)
     forbidden = torch.tensor(list(never), dtype=torch.long, device=device)
-    state = model.start(model.remember(source, mask), before + max(allowed))
+    state = model.init_state(model.encode(source, mask), before + max(allowed))
     tokens = torch.tensor(list(opening), device=device).expand(len(source), -1)
     for step in range(max(allowed)):
         scores = model.head(model.extend(tokens, state)[:, -1])
@@ -70,7 +70,7 @@ def beam_search(
         if not open_sources:
             break
         if step == 0:
-            state = state.spread(beam)
+            state = state.expand_beams(beam)
         state, last = _follow(search, state, parents, tokens, open_sources)
         tokens = last.unsqueeze(1)
     return search.found()

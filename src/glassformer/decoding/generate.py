@@ -82,8 +82,8 @@ class _Loop:
                 self.starts[number] = len(row) - max(1, self.limit // 2)
         rows = [row[start:] for row, start in zip(rows, self.starts, strict=True)]
         longest = max(map(len, rows))
-        room = longest + self.most if self.limit is None else min(longest + self.most, self.limit)
-        self.left = room - longest
+        max_tokens = longest + self.most if self.limit is None else min(longest + self.most, self.limit)
+        self.left = max_tokens - longest
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         for number, row in enumerate(rows):
             ids[number, : len(row)] = torch.tensor(row)
@@ -91,7 +91,7 @@ class _Loop:
         mask = None
         if min(map(len, rows)) < longest:
             mask = torch.arange(longest, device=self.device) < lengths.unsqueeze(1)
-        self.state = self.model.start(len(rows), room)
+        self.state = self.model.init_state(len(rows), max_tokens)
         features = self.model.extend(ids.to(self.device), self.state, mask)
         return features[torch.arange(len(rows), device=self.device), lengths - 1]
 

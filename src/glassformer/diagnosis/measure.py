@@ -9,11 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.feed_forward import FeedForward
-from glassformer.bricks.image import ConvolutionStack
 from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
 from glassformer.bricks.recurrent import Recurrent
-from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
+from glassformer.bricks.tap import Brick
 from glassformer.inspection.attention import stacks_of
 from glassformer.inspection.capture import capture
 from glassformer.tasks.base import Batch, Task
@@ -108,24 +106,13 @@ def _watched(model: nn.Module, alive: dict[str, Tensor]) -> Iterator[None]:
 def _units(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable[[Tensor], Tensor], int]]:
     """Modules that give what hidden units say, or what they are about to: name, whether active, where the units lie."""
     for path, module in model.named_modules():
-        if isinstance(module, FeedForward):
-            yield module.active, path, _speaks, -1
-        elif isinstance(module, ConvolutionStack):
-            for number, layer in enumerate(module.convolutions):
-                yield layer, f"{path}.convolutions.{number}", _above_zero, 1
-        elif isinstance(module, MultilayerPerceptron):
-            for number, layer in enumerate(module.hidden):
-                yield layer, f"{path}.hidden.{number}", _above_zero, -1
-        elif isinstance(module, CnnEncoder):
-            for number, layer in enumerate(module.convolutions):
-                yield layer, f"{path}.convolutions.{number}", _above(module.activation), -1
-        elif isinstance(module, WindowEncoder):
-            for number, layer in enumerate([module.read, *module.deeper]):
-                yield layer, f"{path}.layers.{number}", _above(module.activation), -1
+        for units in module.hidden_units() if isinstance(module, Brick | MultilayerPerceptron) else ():
+            active = _is_active if units.activation is None else _above(units.activation)
+            yield units.layer, ".".join(part for part in (path, units.name) if part), active, units.dim
 
 
-def _speaks(active: Tensor) -> Tensor:
-    return active.abs() > SMALL
+def _is_active(units: Tensor) -> Tensor:
+    return units.abs() > SMALL
 
 
 def _above_zero(before: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
+from glassformer.bricks.positions import Positions
+from glassformer.bricks.tap import Brick
 
 
 class State(ABC):
@@ -19,7 +21,7 @@ class State(ABC):
         """
 
     @abstractmethod
-    def spread(self, times: int) -> "State":
+    def expand_beams(self, times: int) -> "State":
         """Each row so many times, one after the other: for beams. What belongs to the source is shared, not copied."""
 
     def reorder(self, rows: Int[Tensor, "B"]) -> "State":
@@ -27,17 +29,37 @@ class State(ABC):
         return self.select(rows)
 
 
-class Encoder(nn.Module, ABC):
+class Encoder(Brick, nn.Module, ABC):
     """T vectors of width d in, T vectors of width d out.
 
-    `causal`: no output depends on a later input; then `start` and `extend` compute the same outputs piece by piece:
-    `extend` in any pieces equals `forward` on the whole.
+    One must have `width` and `causal`, `forward`, `init_state` and `extend`. `causal`: no output depends on a later
+    input; then `init_state` and `extend` compute the same outputs piece by piece: `extend` in any pieces equals
+    `forward` on the whole.
+
+    The rest is what an encoder says of itself, so that nobody needs to know which one it is; all of it has defaults:
+
+    - how its weights start: `init_weights`;
+    - what sums up its outputs for a decoder that starts from them: `summary_pool`;
+    - what `capture` records: its input and output and its parts' outputs, unless it is `opaque`; `record` for more, and
+      a `Tap` wherever a tensor passes that should have a name. Names follow its own: `encoder.output`;
+    - by those names, its layers for the lens and other views (`layer_outputs`), and what it holds after each token for
+      the view of states (`state_names`); `has_states`: whether it has that view;
+    - what stands between its last layer and its output: `final_norm`;
+    - what tells it the order of its inputs (`position_encoding`), and for the doctor its hidden units
+      (`hidden_units`).
+
+    A part with attention is seen where it has what `AttentionHeads` names.
     """
 
     width: int
     causal: bool
     limit: int | None = None
     """How many tokens it was made to hold at once; None: any number, for its state does not grow."""
+    opaque: bool = False
+    has_states: bool = True
+    """Whether what it holds after each token is a view of its own."""
+    summary_pool: str = "mean"
+    """The pooling that sums up what it gives."""
 
     @abstractmethod
     def forward(
@@ -51,7 +73,7 @@ class Encoder(nn.Module, ABC):
         """`segments`: which of several texts, one after the other, each token belongs to; none knows of another."""
 
     @abstractmethod
-    def start(self, batch: int, room: int, memory: Memory | None = None) -> State:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> State:
         """The state before the first token, with room for this many."""
 
     @abstractmethod
@@ -63,8 +85,48 @@ class Encoder(nn.Module, ABC):
         With a mask, rows may have fewer than T new tokens: theirs come first, and padding follows.
         """
 
+    def init_weights(self, how: str) -> None:
+        """Give the weights their first values; `how`: model.initialisation, or xavier where there is no choice.
 
-def whose(rows: Int[Tensor, "B"], share: int) -> Int[Tensor, "N"]:
+        By default they stay as torch starts them.
+        """
+
+    def layer_outputs(self) -> list[tuple[str, ...]]:
+        """The names of what the first layer reads, and of what each layer gives; several stand side by side."""
+        return [("input",), ("output",)]
+
+    def state_names(self) -> dict[str, dict[str, str]]:
+        """By layer, the names of what it holds after each token, each by a letter: h, c, a gate; x: what it gives."""
+        _, *layers = self.layer_outputs()
+        if layers == [("output",)]:
+            return {"output": {"x": "output"}}
+        return {f"layer {number}": {"x": name} for number, (name, *_) in enumerate(layers)}
+
+    def final_norm(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        """The output, of what the last layer gives."""
+        return x
+
+    def position_encoding(self) -> Positions | None:
+        """What tells it where each input stands."""
+        return None
+
+
+def init_map(layer: nn.Linear, how: str) -> None:
+    """First weights of a linear map; `how`: as `models.initialise` says."""
+    if how == "xavier":
+        nn.init.xavier_uniform_(layer.weight)
+    else:
+        nn.init.normal_(layer.weight, std=0.02 if how == "gpt2" else layer.in_features**-0.5)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+def init_vectors(table: Tensor, how: str) -> None:
+    """First weights of a table of vectors."""
+    nn.init.normal_(table, std=table.shape[1] ** -0.5 if how == "xavier" else 0.02)
+
+
+def sources_of(rows: Int[Tensor, "B"], share: int) -> Int[Tensor, "N"]:
     """The sources of these rows, of which each source has so many."""
     if len(rows) % share:
         raise ValueError(f"{len(rows)} rows, but each source has {share}: they must stay together")
@@ -78,7 +140,7 @@ def no_memory(encoder: Encoder, memory: Memory | None) -> None:
 
 
 def no_segments(encoder: Encoder, segments: Int[Tensor, "B T"] | None) -> None:
-    """For encoders whose outputs run from one text into the next."""
+    """For encoders sources_of outputs run from one text into the next."""
     if segments is not None:
         raise ValueError(f"{type(encoder).__name__} cannot read texts apart that stand in one window")
 

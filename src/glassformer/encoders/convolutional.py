@@ -1,5 +1,7 @@
 """Encoders that read a bounded stretch of the past: the fixed-window MLP, and stacked convolutions."""
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -8,6 +10,7 @@ from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.residual import Residual
+from glassformer.bricks.tap import HiddenUnits
 from glassformer.encoders.base import Encoder, State, no_memory, no_segments, only_causal
 
 
@@ -20,7 +23,7 @@ class RecentInputs(State):
     def select(self, rows: Int[Tensor, "B"]) -> "RecentInputs":
         return RecentInputs([part.index_select(0, rows) for part in self.recent])
 
-    def spread(self, times: int) -> "RecentInputs":
+    def expand_beams(self, times: int) -> "RecentInputs":
         return RecentInputs([part.repeat_interleave(times, 0) for part in self.recent])
 
     def slide(
@@ -36,6 +39,9 @@ class RecentInputs(State):
 
 class WindowEncoder(Encoder):
     """An MLP over the last `window` tokens, laid side by side: everything before them is forgotten."""
+
+    opaque = True
+    has_states = False
 
     def __init__(
         self,
@@ -68,15 +74,15 @@ class WindowEncoder(Encoder):
     ) -> Float[Tensor, "B T d"]:
         no_memory(self, memory)
         no_segments(self, segments)
-        return self._think(self.read(x, mask))
+        return self._mlp(self.read(x, mask))
 
-    def _think(self, hidden: Float[Tensor, "B T e"]) -> Float[Tensor, "B T d"]:
+    def _mlp(self, hidden: Float[Tensor, "B T e"]) -> Float[Tensor, "B T d"]:
         hidden = self.dropout(self.activation(hidden))
         for layer in self.deeper:
             hidden = self.dropout(self.activation(layer(hidden)))
         return self.output(hidden)
 
-    def start(self, batch: int, room: int, memory: Memory | None = None) -> RecentInputs:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
         no_memory(self, memory)
         only_causal(self)
         return RecentInputs([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
@@ -85,11 +91,17 @@ class WindowEncoder(Encoder):
         self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T d"]:
         assert isinstance(state, RecentInputs)
-        return self._think(state.slide(0, self.read, x, mask))
+        return self._mlp(state.slide(0, self.read, x, mask))
+
+    def hidden_units(self) -> Iterator[HiddenUnits]:
+        for number, layer in enumerate([self.read, *self.deeper]):
+            yield HiddenUnits(f"layers.{number}", layer, self.activation)
 
 
 class CnnEncoder(Encoder):
     """Stacked convolutions, each adding its activation to its input. With dilation the reach grows as fast as that."""
+
+    opaque = True
 
     def __init__(
         self, *, width: int, convolutions: list[Convolution], around: list[Residual], norm: nn.Module, activation: str,
@@ -117,7 +129,7 @@ class CnnEncoder(Encoder):
             x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
         return self.norm(x, mask)
 
-    def start(self, batch: int, room: int, memory: Memory | None = None) -> RecentInputs:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
         no_memory(self, memory)
         only_causal(self)
         like = next(self.parameters())
@@ -130,6 +142,16 @@ class CnnEncoder(Encoder):
         for layer, (convolution, around) in enumerate(zip(self._slides(), self.around, strict=True)):
             x = around(x, lambda x, at=layer, slide=convolution: self.activation(state.slide(at, slide, x, mask)), mask)
         return self.norm(x, mask)
+
+    def layer_outputs(self) -> list[tuple[str, ...]]:
+        return [("input",), *((f"around.{layer}.output",) for layer in range(len(self.around)))]
+
+    def final_norm(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        return self.norm(x, mask)
+
+    def hidden_units(self) -> Iterator[HiddenUnits]:
+        for number, layer in enumerate(self.convolutions):
+            yield HiddenUnits(f"convolutions.{number}", layer, self.activation)
 
     def _slides(self) -> list[Convolution]:
         return [layer for layer in self.convolutions if isinstance(layer, Convolution)]

@@ -7,18 +7,21 @@ from glassformer.bricks.attention import Memory
 from glassformer.encoders.base import Encoder, State, no_memory, no_segments
 
 
-class NothingKept(State):
+class NoState(State):
     """No token's output needs another token."""
 
-    def select(self, rows: Int[Tensor, "B"]) -> "NothingKept":
+    def select(self, rows: Int[Tensor, "B"]) -> "NoState":
         return self
 
-    def spread(self, times: int) -> "NothingKept":
+    def expand_beams(self, times: int) -> "NoState":
         return self
 
 
 class IdentityEncoder(Encoder):
     """Every vector as it came. Pooled, this is the average of the word vectors."""
+
+    opaque = True
+    has_states = False
 
     def __init__(self, *, width: int, causal: bool) -> None:
         super().__init__()
@@ -37,9 +40,9 @@ class IdentityEncoder(Encoder):
         no_segments(self, segments)
         return x
 
-    def start(self, batch: int, room: int, memory: Memory | None = None) -> NothingKept:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> NoState:
         no_memory(self, memory)
-        return NothingKept()
+        return NoState()
 
     def extend(
         self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None

@@ -6,8 +6,10 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.recurrent import Hidden, Recurrent
-from glassformer.encoders.base import Encoder, State, no_segments, whose
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Hidden
+from glassformer.encoders.base import State, init_map, no_segments, sources_of
+from glassformer.encoders.recurrent import RecurrentStack
 
 
 class RecurrentDecoderState(State):
@@ -22,7 +24,7 @@ class RecurrentDecoderState(State):
         self.keys = keys
         self.share = share
 
-    def go_on(self, hidden: Hidden, last: Float[Tensor, "B 1 d"], new: Bool[Tensor, "B"] | None) -> None:
+    def advance(self, hidden: Hidden, last: Float[Tensor, "B 1 d"], new: Bool[Tensor, "B"] | None) -> None:
         """One token further; rows that have no new one stay where they were."""
         if new is not None:
             parts = zip(hidden, self.hidden, strict=True)
@@ -31,13 +33,13 @@ class RecurrentDecoderState(State):
         self.hidden, self.last = hidden, last
 
     def select(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
-        sources = whose(rows, self.share)
+        sources = sources_of(rows, self.share)
         states, mask = self.memory
         memory = Memory(states.index_select(0, sources), None if mask is None else mask.index_select(0, sources))
         keys = None if self.keys is None else self.keys.index_select(0, sources)
         return self._with(rows, memory, keys, self.share)
 
-    def spread(self, times: int) -> "RecurrentDecoderState":
+    def expand_beams(self, times: int) -> "RecurrentDecoderState":
         rows = torch.arange(len(self.last), device=self.last.device).repeat_interleave(times)
         return self._with(rows, self.memory, self.keys, self.share * times)
 
@@ -49,8 +51,8 @@ class RecurrentDecoderState(State):
         return RecurrentDecoderState(hidden, self.last.index_select(0, rows), memory, keys, share)
 
 
-class RecurrentDecoder(Encoder):
-    """Stacked recurrent layers whose first states are tanh(W s + b), s a summary of the memory.
+class RecurrentDecoder(RecurrentStack):
+    """Stacked recurrent layers sources_of first states are tanh(W s + b), s a summary of the memory.
 
     Without attention that is all they know of it: the bottleneck. With it, each state h looks along the memory, and the
     output is tanh(W [h; c]), c what was found there. `input_feeding`: the last output is read beside each input, so
@@ -91,13 +93,13 @@ class RecurrentDecoder(Encoder):
     ) -> Float[Tensor, "B T d"]:
         no_segments(self, segments)
         # padding stands at the end of a row, and no output sees what follows it: no need to pass over it
-        return self.extend(x, self.start(x.shape[0], x.shape[1], memory))
+        return self.extend(x, self.init_state(x.shape[0], x.shape[1], memory))
 
-    def start(self, batch: int, room: int, memory: Memory | None = None) -> RecurrentDecoderState:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecurrentDecoderState:
         if memory is None:
             raise ValueError("this decoder was built to start from a memory, and none was given")
         hidden = self.first(memory)
-        keys = None if self.attention is None else self.attention.remember(memory.states)
+        keys = None if self.attention is None else self.attention.project_keys(memory.states)
         return RecurrentDecoderState(hidden, hidden[0].new_zeros(batch, 1, self.width), memory, keys)
 
     def first(self, memory: Memory) -> Hidden:
@@ -114,15 +116,22 @@ class RecurrentDecoder(Encoder):
         assert isinstance(state, RecurrentDecoderState)
         if not self.input_feeding:
             h, state.hidden = self.layers(x, state.hidden, mask)
-            return self._look(h, state)
+            return self._attend(h, state)
         outs = []
         for t in range(x.shape[1]):
             h, hidden = self.layers(torch.cat([x[:, t : t + 1], state.last], -1), state.hidden)
-            outs.append(self._look(h, state))
-            state.go_on(hidden, outs[-1], None if mask is None else mask[:, t])
+            outs.append(self._attend(h, state))
+            state.advance(hidden, outs[-1], None if mask is None else mask[:, t])
         return torch.cat(outs, 1)
 
-    def _look(self, h: Float[Tensor, "B T d"], state: RecurrentDecoderState) -> Float[Tensor, "B T d"]:
+    def init_weights(self, how: str) -> None:
+        """The maps with which it takes up a memory start like a classic model's, whatever the rest does."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                init_map(module, "xavier")
+        super().init_weights(how)
+
+    def _attend(self, h: Float[Tensor, "B T d"], state: RecurrentDecoderState) -> Float[Tensor, "B T d"]:
         """The output after each state: that itself, or joined with what it finds in the memory."""
         if self.attention is None or self.join is None:
             return self.dropout(h)

@@ -16,6 +16,7 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.residual import Residual
 from glassformer.config.encoders import ENCODERS, EncoderInfo, encoder_info
 from glassformer.config.errors import SettingError
+from glassformer.config.plugins import note_plugin
 from glassformer.config.scaling import Scaling
 from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder
@@ -51,6 +52,7 @@ def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Bu
         elif name not in ENCODERS:
             raise ValueError(f"register_encoder('{name}') needs an EncoderInfo: what can it do, which settings has it?")
         BUILDERS[name] = build
+        note_plugin(build.__module__)
         return build
 
     return register
@@ -253,6 +255,6 @@ def _block(settings: ModelSettings, place: Place) -> Block:
         around_attend=around(),
         feed=feed if settings.feed_forward else None,
         around_feed=around() if settings.feed_forward else None,
-        recall=None if memory_width is None else attention(causal=False, memory_width=memory_width),
-        around_recall=None if memory_width is None else around(),
+        cross_attention=None if memory_width is None else attention(causal=False, memory_width=memory_width),
+        around_cross_attention=None if memory_width is None else around(),
     )

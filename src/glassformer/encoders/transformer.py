@@ -1,17 +1,20 @@
 """The Transformer: blocks of attention and feed-forward. Causality is a flag of the one stack, memory another."""
 
+import math
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention, KeyValues, Memory
 from glassformer.bricks.feed_forward import FeedForward
-from glassformer.bricks.positions import Rotary, Rotation
+from glassformer.bricks.positions import Positions, Rotary, Rotation
 from glassformer.bricks.residual import Residual
-from glassformer.encoders.base import Encoder, State, whose
+from glassformer.bricks.tap import Brick
+from glassformer.encoders.base import Encoder, State, init_map, init_vectors, sources_of
 
 
-class Block(nn.Module):
+class Block(Brick, nn.Module):
     """Attention among the tokens, attention to a memory if there is one, and feed-forward; a residual around each."""
 
     def __init__(
@@ -21,12 +24,12 @@ class Block(nn.Module):
         around_attend: Residual,
         feed: FeedForward | None = None,
         around_feed: Residual | None = None,
-        recall: Attention | None = None,
-        around_recall: Residual | None = None,
+        cross_attention: Attention | None = None,
+        around_cross_attention: Residual | None = None,
     ) -> None:
         super().__init__()
         self.attend, self.around_attend = attend, around_attend
-        self.recall, self.around_recall = recall, around_recall
+        self.cross_attention, self.around_cross_attention = cross_attention, around_cross_attention
         self.feed, self.around_feed = feed, around_feed
 
     def forward(
@@ -40,9 +43,9 @@ class Block(nn.Module):
     ) -> Float[Tensor, "B T d"]:
         """`seen`: where each token looks at others than the mask says."""
         x = self.around_attend(x, lambda x: self.attend(x, mask if seen is None else seen, rotation=rotation), mask)
-        if self.recall is not None and self.around_recall is not None:
-            recall = self.recall
-            x = self.around_recall(x, lambda x: recall(x, memory=memory), mask)
+        if self.cross_attention is not None and self.around_cross_attention is not None:
+            cross = self.cross_attention
+            x = self.around_cross_attention(x, lambda x: cross(x, memory=memory), mask)
         return self._feed(x, mask)
 
     def extend(
@@ -55,11 +58,14 @@ class Block(nn.Module):
     ) -> Float[Tensor, "B T d"]:
         past, filled, seen = state.past[layer], state.filled, state.seen(x.shape[1])
         x = self.around_attend(x, lambda x: self.attend.extend(x, past, filled, seen, rotation=rotation), mask)
-        if self.recall is not None and self.around_recall is not None:
-            recall, (keys, values) = self.recall, state.recalled[layer]
-            x = self.around_recall(
-                x, lambda x: recall.mix(recall.ask(state.together(x)), keys, values, state.memory_mask).view_as(x), mask
-            )
+        if self.cross_attention is not None and self.around_cross_attention is not None:
+            cross, (keys, values) = self.cross_attention, state.cross[layer]
+
+            def attend(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+                queries = cross.project_queries(state.by_source(x))
+                return cross.attend(queries, keys, values, state.memory_mask).view_as(x)
+
+            x = self.around_cross_attention(x, attend, mask)
         return self._feed(x, mask)
 
     def _feed(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T d"]:
@@ -69,7 +75,7 @@ class Block(nn.Module):
 
 
 class TransformerState(State):
-    """Keys and values of the past, layer by layer.
+    """Keys and values of the past, layer by layer, and of the memory (`cross`): the KV cache.
 
     All rows fill the same columns. Where rows are of different lengths, `real` says which columns hold a token of the
     row, and `lengths` how many do: the position of its next one. The memory is kept once for each source; so many rows
@@ -79,28 +85,28 @@ class TransformerState(State):
     def __init__(
         self,
         past: list[KeyValues],
-        recalled: list[KeyValues],
+        cross: list[KeyValues],
         memory_mask: Bool[Tensor, "N S"] | None,
         share: int = 1,
     ) -> None:
         self.past = past
-        self.recalled = recalled
+        self.cross = cross
         self.memory_mask = memory_mask
         self.share = share
         self.filled = 0
-        self.real: Bool[Tensor, "B room"] | None = None
+        self.real: Bool[Tensor, "B max_tokens"] | None = None
         self.lengths: Int[Tensor, "B"] | None = None
 
     @property
-    def room(self) -> int:
+    def max_tokens(self) -> int:
         return self.past[0].keys.shape[2]
 
     def admit(self, batch: int, new: int, mask: Bool[Tensor, "B T"] | None, device: torch.device) -> Int[Tensor, "..."]:
         """Make ready for new tokens; gives their positions."""
-        if self.filled + new > self.room:
-            raise ValueError(f"room for {self.room} tokens, but {self.filled + new} came")
+        if self.filled + new > self.max_tokens:
+            raise ValueError(f"room for {self.max_tokens} tokens, but {self.filled + new} came")
         if mask is not None and self.real is None:
-            self.real = torch.zeros(batch, self.room, dtype=torch.bool, device=device)
+            self.real = torch.zeros(batch, self.max_tokens, dtype=torch.bool, device=device)
             self.real[:, : self.filled] = True
             self.lengths = torch.full((batch,), self.filled, device=device)
         steps = torch.arange(new, device=device)
@@ -114,40 +120,42 @@ class TransformerState(State):
     def seen(self, new: int) -> Bool[Tensor, "B S"] | None:
         return None if self.real is None else self.real[:, : self.filled + new]
 
-    def together(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "N KT d"]:
+    def by_source(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "N KT d"]:
         """The rows of one source as one row: a memory does not mind which of its readers asks first."""
         return x.reshape(x.shape[0] // self.share, -1, x.shape[-1])
 
     def select(self, rows: Int[Tensor, "B"]) -> "TransformerState":
-        sources = whose(rows, self.share)
+        sources = sources_of(rows, self.share)
         mask = None if self.memory_mask is None else self.memory_mask.index_select(0, sources)
-        recalled = [KeyValues(*(part.index_select(0, sources) for part in layer)) for layer in self.recalled]
-        return self._with(rows, recalled, mask, self.share)
+        cross = [KeyValues(*(part.index_select(0, sources) for part in layer)) for layer in self.cross]
+        return self._with(rows, cross, mask, self.share)
 
-    def spread(self, times: int) -> "TransformerState":
+    def expand_beams(self, times: int) -> "TransformerState":
         keys = self.past[0].keys
         rows = torch.arange(keys.shape[0], device=keys.device).repeat_interleave(times)
-        return self._with(rows, self.recalled, self.memory_mask, self.share * times)
+        return self._with(rows, self.cross, self.memory_mask, self.share * times)
 
     def reorder(self, rows: Int[Tensor, "B"]) -> "TransformerState":
-        return self._with(rows, self.recalled, self.memory_mask, self.share)
+        return self._with(rows, self.cross, self.memory_mask, self.share)
 
     def _with(
         self,
         rows: Int[Tensor, "B"],
-        recalled: list[KeyValues],
+        cross: list[KeyValues],
         memory_mask: Bool[Tensor, "N S"] | None,
         share: int,
     ) -> "TransformerState":
         """These rows' past beside a memory."""
         past = [KeyValues(*(self._filled_part(part, rows) for part in layer)) for layer in self.past]
-        chosen = TransformerState(past, recalled, memory_mask, share)
+        chosen = TransformerState(past, cross, memory_mask, share)
         chosen.filled = self.filled
         chosen.real = None if self.real is None else self.real.index_select(0, rows)
         chosen.lengths = None if self.lengths is None else self.lengths.index_select(0, rows)
         return chosen
 
-    def _filled_part(self, part: Float[Tensor, "B k room e"], rows: Int[Tensor, "C"]) -> Float[Tensor, "C k room e"]:
+    def _filled_part(
+        self, part: Float[Tensor, "B k max_tokens e"], rows: Int[Tensor, "C"]
+    ) -> Float[Tensor, "C k max_tokens e"]:
         """What follows the tokens so far is never read before it is written: it need not be copied."""
         new = part.new_empty(len(rows), *part.shape[1:])
         # straight into its place, which takes half the time; nothing is learned through rows that were chosen
@@ -165,6 +173,9 @@ def within(segments: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 class TransformerEncoder(Encoder):
     """Positions, blocks, and after pre-norm blocks one last norm."""
+
+    opaque = True
+    has_states = False
 
     def __init__(
         self,
@@ -208,20 +219,22 @@ class TransformerEncoder(Encoder):
             x = block(x, mask, memory=memory, rotation=rotation, seen=seen)
         return self.norm(x, mask)
 
-    def start(self, batch: int, room: int, memory: Memory | None = None) -> TransformerState:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TransformerState:
         self._check(memory)
         blocks = self.own_blocks()
         like = next(self.parameters(), torch.empty(0))  # with every part switched off there are none
         past = [
-            KeyValues(*(like.new_zeros(batch, block.attend.kv_heads, room, block.attend.head_width) for _ in range(2)))
+            KeyValues(
+                *(like.new_zeros(batch, block.attend.kv_heads, max_tokens, block.attend.head_width) for _ in range(2))
+            )
             for block in blocks
         ]
-        recalled = [
-            KeyValues(*block.recall.remember(memory.states))
+        cross = [
+            KeyValues(*block.cross_attention.project_keys_values(memory.states))
             for block in blocks
-            if block.recall is not None and memory is not None
+            if block.cross_attention is not None and memory is not None
         ]
-        return TransformerState(past, recalled, None if memory is None else memory.mask)
+        return TransformerState(past, cross, None if memory is None else memory.mask)
 
     def extend(
         self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
@@ -240,11 +253,37 @@ class TransformerEncoder(Encoder):
         return x, None if self.rotary is None else self.rotary(index)
 
     def _check(self, memory: Memory | None) -> None:
-        recalls = self.own_blocks()[0].recall is not None
-        if recalls and memory is None:
+        has_cross_attention = self.own_blocks()[0].cross_attention is not None
+        if has_cross_attention and memory is None:
             raise ValueError("this encoder was built to attend to a memory, and none was given")
-        if memory is not None and not recalls:
+        if memory is not None and not has_cross_attention:
             raise ValueError("this encoder was built without attention to a memory")
 
     def own_blocks(self) -> list[Block]:
         return [block for block in self.blocks if isinstance(block, Block)]
+
+    def init_weights(self, how: str) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                init_map(module, how)
+            elif isinstance(module, nn.Embedding):
+                init_vectors(module.weight, how)
+        blocks = self.own_blocks()
+        if how == "xavier" or not blocks[0].around_attend.residual:
+            return
+        std = 0.02 / math.sqrt(2 * len(blocks)) if how == "gpt2" else 0.0
+        for block in blocks:
+            for part in (block.attend, block.feed, block.cross_attention):
+                if part is not None and part.output is not None:
+                    nn.init.normal_(part.output.weight, std=std)
+
+    def layer_outputs(self) -> list[tuple[str, ...]]:
+        return [("embed_norm.output",), *((f"blocks.{layer}.output",) for layer in range(len(self.blocks)))]
+
+    def final_norm(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        return self.norm(x, mask)
+
+    def position_encoding(self) -> Positions | None:
+        if self.rotary is not None:
+            return self.rotary
+        return self.positions if isinstance(self.positions, Positions) else None

@@ -48,7 +48,7 @@ def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Meas
     model.eval()
     with torch.inference_mode():
         forward = _median(lambda: model(inputs), device)
-        state = model.start(1, tokens + MOST + 1)
+        state = model.init_state(1, tokens + MOST + 1)
         model.extend(inputs, state)
         token = _median(lambda: model.head(model.extend(following[:, -1:], state)), device)
     model.train()

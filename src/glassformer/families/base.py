@@ -19,6 +19,7 @@ from torch import Generator, Tensor, nn
 
 from glassformer.config.errors import Misuse, NotThisRun, SettingError
 from glassformer.config.names import unknown
+from glassformer.config.plugins import note_plugin
 from glassformer.config.presets import TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
@@ -350,3 +351,4 @@ def register_family(family: Family, *, like: str) -> None:
     """A family of one's own. `like`: the task of ours whose settings it has."""
     add_task(family.task, like)
     FAMILIES.add(family)
+    note_plugin(type(family).__module__)

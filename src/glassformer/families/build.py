@@ -12,7 +12,7 @@ from glassformer.config.say import Say
 from glassformer.families.base import FAMILIES, OwnModel, Prepared, Processor
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
-from glassformer.models.reader import Reader
+from glassformer.models.reader import Predictor
 from glassformer.tasks.labelling import device_of
 from glassformer.text.vectors import read_vectors
 
@@ -33,7 +33,7 @@ def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: S
     """
     FAMILIES[config.task].learn_from_data(model, prepared)
     if config.model.vectors is not None:
-        assert isinstance(model, Reader)
+        assert isinstance(model, Predictor)
         assert prepared.tokenizer is not None
         words = {prepared.tokenizer.token(id): id for id in range(prepared.tokenizer.vocab_size)}
         ids, vectors = read_vectors(config.model.vectors, words)

@@ -16,7 +16,7 @@ from glassformer.data.features.inputs import Features
 from glassformer.data.features.texts import encode_examples
 from glassformer.families.model_input import Example
 from glassformer.families.predict import inputs_of, part_of
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
 from glassformer.tasks.labelling import device_of
@@ -40,7 +40,7 @@ def embed(
     """The vector of a text is what the model's head sees of it, or what it is made to give; of a language model or of a
     translator's encoder, the mean over its tokens.
     """
-    if not isinstance(model, TokenModel | Seq2Seq | Reader | BagReader):
+    if not isinstance(model, TokenModel | Seq2Seq | Predictor | BagPredictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     device = device_of(model)
     translated = isinstance(model, Seq2Seq)
@@ -71,7 +71,7 @@ def embed(
 @torch.no_grad()
 def embed_examples(model: nn.Module, features: Features, config: Config, examples: Sequence[Example]) -> list[Embedded]:
     """Of examples that are more than texts: what the model's head sees of each."""
-    if not isinstance(model, Reader):
+    if not isinstance(model, Predictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     device = device_of(model)
     inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent)
@@ -83,16 +83,16 @@ def embed_examples(model: nn.Module, features: Features, config: Config, example
 
 
 def _vectors(
-    model: TokenModel | Seq2Seq | Reader | BagReader,
+    model: TokenModel | Seq2Seq | Predictor | BagPredictor,
     ids: Tensor,
     mask: Tensor,
     inside: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Of each token, and of each text."""
-    if isinstance(model, Reader | BagReader):
+    if isinstance(model, Predictor | BagPredictor):
         states = model.states(ids, mask)
         pooled: Tensor = model.pool(states, mask)
         head: nn.Module = model.head
         return states, head(pooled) if isinstance(head, UnitLength) else pooled
-    states = model.states(ids, mask) if isinstance(model, TokenModel) else model.remember(ids, mask).states
+    states = model.states(ids, mask) if isinstance(model, TokenModel) else model.encode(ids, mask).states
     return states, (states * inside.unsqueeze(-1)).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)

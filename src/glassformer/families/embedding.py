@@ -17,7 +17,7 @@ from glassformer.families.base import Loaded, Processor
 from glassformer.families.labelling import ExampleFamily
 from glassformer.families.requests import ConfigRequest, EvaluateOptions
 from glassformer.models.build import build_vectors
-from glassformer.models.reader import TextReader
+from glassformer.models.reader import TextPredictor
 from glassformer.runs.run import Run
 from glassformer.text.tokenizer import Tokenizer
 
@@ -26,7 +26,7 @@ from glassformer.text.tokenizer import Tokenizer
 class LoadedEmbedder(Loaded):
     """A model that gives a vector for each text."""
 
-    model: TextReader
+    model: TextPredictor
     tokenizer: Tokenizer
     features: Features
 

@@ -61,9 +61,9 @@ from glassformer.families.predict import (
 )
 from glassformer.families.prepare import say_tokens, tokenizer_of_texts
 from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
-from glassformer.models.build import build_reader
+from glassformer.models.build import build_predictor
 from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.reader import BagReader
+from glassformer.models.reader import BagPredictor
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task
@@ -328,7 +328,7 @@ class LabellingFamily(ExampleFamily):
     def build_model(self, config: Config, processor: Processor) -> nn.Module:
         assert processor.answers is not None
         outputs, seed = processor.answers.outputs, config.training.seed
-        return build_reader(config.model, shape=processor.shape, outputs=outputs, seed=seed)
+        return build_predictor(config.model, shape=processor.shape, outputs=outputs, seed=seed)
 
     def own_model(self, config: Config, processor: Processor, own: OwnModel) -> nn.Module:
         assert processor.answers is not None
@@ -346,7 +346,7 @@ class LabellingFamily(ExampleFamily):
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:
         """A bag of words learns how frequent each is."""
-        if isinstance(model, BagReader):
+        if isinstance(model, BagPredictor):
             train = prepared.task.parts["train"]
             model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in train.batches())
 

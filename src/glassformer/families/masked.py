@@ -1,11 +1,13 @@
 """Masked language models: some tokens of a text are hidden, and guessed from all the others."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
+from torch import Tensor
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import MASKED
@@ -14,7 +16,6 @@ from glassformer.config.say import Say, silent
 from glassformer.data.packing.masking import Masking
 from glassformer.data.packing.store import Tokens
 from glassformer.families.base import Loaded, Processor
-from glassformer.families.fill import LIKELIEST, Filled, fill, framed_ids
 from glassformer.families.language import StreamFamily, check_text, refuse_search, refuse_stride, window_settings
 from glassformer.families.model_input import Example, ModelInput, say_unknown
 from glassformer.families.requests import EvaluateOptions
@@ -22,8 +23,111 @@ from glassformer.models.build import build_masked_model
 from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.tasks.labelling import device_of
 from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.text.display import cut
 from glassformer.text.pipelines import MASK
 from glassformer.text.tokenizer import Tokenizer
+
+USUAL = "[MASK]"
+"""What others call it."""
+LIKELIEST = 5
+LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Guessed:
+    """A token that may stand where MASK does."""
+
+    token: str
+    probability: float
+    id: int
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text, and for each MASK in it the likeliest tokens, the likeliest first."""
+
+    text: str
+    places: list[list[Guessed]]
+    whole: str
+    """The text with the likeliest token at each place."""
+
+    def to_dict(self) -> dict[str, Any]:
+        places = [[asdict(guess) for guess in place] for place in self.places]
+        return {"text": self.text, "filled": self.whole, "places": places}
+
+
+def names_of(tokenizer: Tokenizer) -> list[str]:
+    """What is read as MASK: what it is called here, what others call it, and what this tokenizer does."""
+    return list(dict.fromkeys([MASK, USUAL, tokenizer.token(_mask(tokenizer))]))
+
+
+def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text whose MASKs are read as such.
+
+    Where tokens hold the blank before them, the one before a MASK belongs to what it stands for.
+    """
+    mask = _mask(tokenizer)
+    pattern = "|".join(map(re.escape, names_of(tokenizer)))
+    spelling = tokenizer.spelling
+    if tokenizer.kind != "char" and (spelling.byte_marks or spelling.blank is not None):
+        pattern = f" ?(?:{pattern})"
+    stretches: list[str | int] = []
+    for number, stretch in enumerate(re.split(pattern, text)):
+        stretches += [stretch] if not number else [mask, stretch]
+    return tokenizer.encode_around(stretch for stretch in stretches if stretch != "")
+
+
+def framed_ids(tokenizer: Tokenizer, text: str, context: int, say: Say) -> list[int]:
+    """The same as a model reads it; what does not fit is cut off, and said."""
+    before, after = list(tokenizer.roles.opening), list(tokenizer.roles.closing)
+    ids, room = masked_ids(tokenizer, text), context - len(before) - len(after)
+    if len(ids) > room:
+        say(f"the text is {len(ids):,} tokens long and cut after {room:,}: no more fit")
+        if _mask(tokenizer) in ids[room:]:
+            raise Misuse(f"a MASK stands beyond the {room:,} tokens that are read: give a shorter text")
+    return [*before, *ids[:room], *after]
+
+
+def fill(
+    model: MaskedLanguageModel, tokenizer: Tokenizer, texts: Sequence[str], *, context: int, most: int, say: Say
+) -> list[Filled]:
+    """The likeliest tokens for every MASK of each text; `most` of them. Tokens that stand for no text are none."""
+    if most < 1:
+        raise Misuse(f"--top {most} must be at least 1")
+    return [_filled(model, tokenizer, text, context, most, say) for text in texts]
+
+
+@torch.inference_mode()
+def _filled(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, context: int, most: int, say: Say) -> Filled:
+    ids = framed_ids(tokenizer, text, context, say)
+    mask = _mask(tokenizer)
+    if mask not in ids:
+        own = " or ".join(dict.fromkeys([MASK, tokenizer.token(mask)]))
+        raise Misuse(f"'{cut(text, LONGEST)}' has nothing to guess: write {own} where a token is missing")
+    places = [place for place, id in enumerate(ids) if id == mask]
+    device = model.head.weight.device
+    features = model.features(torch.tensor([ids], device=device))[0, places]
+    chances = model.head(features).float().softmax(-1)
+    guesses = [_likeliest(tokenizer, row, most) for row in chances.cpu()]
+    for place, found in zip(places, guesses, strict=True):
+        ids[place] = found[0].id
+    return Filled(text, guesses, tokenizer.decode(ids))
+
+
+def _likeliest(tokenizer: Tokenizer, chances: Tensor, most: int) -> list[Guessed]:
+    known = torch.tensor(tokenizer.texts)
+    best = chances[known].topk(min(most, len(known)))
+    found = zip(known[best.indices].tolist(), best.values.tolist(), strict=True)
+    return [Guessed(tokenizer.token(id), chance, id) for id, chance in found]
+
+
+def _mask(tokenizer: Tokenizer) -> int:
+    if tokenizer.mask is None:
+        raise Misuse("the tokens of this run have no MASK: it has nothing to guess")
+    return tokenizer.mask
+
+
+# --- the family ---
 
 
 @dataclass(frozen=True, repr=False)

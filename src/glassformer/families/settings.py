@@ -1,17 +1,26 @@
-"""Settings as a person gives them: from a file, with paths that lead from anywhere, and what follows from them."""
+"""Settings as a person gives them, from a file and with paths from anywhere; and those of a run that goes on."""
 
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.resolve import Config, flatten, resolve
+from glassformer.config.say import Say
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.hub import whole_name
-from glassformer.families.resume import PATHS
+from glassformer.families.base import Prepared
 from glassformer.runs.run import Run
 from glassformer.text.vectors import vectors_width
+from glassformer.training.keeper import restore
+from glassformer.training.schedule import total_steps
+from glassformer.training.snapshot import Snapshot
 
+PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
+"""The settings that say where the data is: it may have moved."""
+FIXED = ("training.optimizer", "training.loss", "training.last_blocks")
+"""Of those of training: what the optimiser remembers is of these."""
 RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
 """The settings that name a run to begin from, and their flags."""
 
@@ -56,3 +65,49 @@ def whole_path(key: str, value: Any) -> Any:
         return str(Run.last().path.resolve())
     is_path = key in (*PATHS, *RUNS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()
     return str(Path(value).resolve()) if is_path else value
+
+
+# --- going on with a run ---
+
+
+def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
+    """The run's own settings; how to train may change, but not what the optimiser remembers.
+
+    So may the place of the data: that it is the same is told by its fingerprint.
+    """
+    if "imported" in run.card():
+        raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
+    saved = run.config().to_dict()
+    before = flatten(saved)
+    for key, value in flags.items():
+        free = key in PATHS or (key.startswith("training.") and key not in FIXED)
+        if not free and before.get(key) != value:
+            raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
+    return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
+
+
+def where_it_stands(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
+    """Where the run stands, if there is something left to do."""
+    finished = run.card().get("status") in ("finished", "stopped early")
+    found = run.newest_checkpoint(say)
+    if found is None:
+        if finished:
+            raise Misuse(f"{run.path} had finished and has no checkpoint to go on from: --overwrite trains it anew")
+        say("no checkpoint to go on from: starting again from the first step")
+        return None
+    snapshot = restore(*found)
+    done, wanted = snapshot.progress.step, total_steps(config.training, prepared.task)
+    if wanted is not None and (wanted < done or (finished and wanted == done)):
+        raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more")
+    _say_average(run.config().training.average, config.training.average, snapshot, say)
+    return snapshot
+
+
+def _say_average(before: int | None, span: int | None, snapshot: Snapshot, say: Say) -> None:
+    """What becomes of the average of the weights, where it is not as it was."""
+    if span is not None and not snapshot.average:
+        say("training.average: the checkpoint holds no average yet, so it starts from the weights as they are")
+    elif span is None and snapshot.average:
+        say("training.average is unset: the checkpoint's average is dropped, and the weights are used as they are")
+    elif span is not None and span != before:
+        say(f"training.average: the average goes on, from here over about {span} updates")

@@ -11,7 +11,7 @@ from glassformer.config.presets import LABELLING, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.finetuning.source import Source, Sources
-from glassformer.models.weights import take_weights
+from glassformer.models.weights import current_name, take_weights
 from glassformer.runs.files import read_tensors
 from glassformer.tasks.answers import Answers
 from glassformer.training.frozen import refuse_too_many, starred
@@ -32,7 +32,9 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
         keeps_head = source is sources.body and _keeps_head(source, config, answers, held, wanted)
         for name, weight in held.items():
             there = _renamed(name, source, config, sources.whole, keeps_head=keeps_head)
-            if there is not None and there in names:
+            if there is not None and there not in names:
+                there = current_name(there)
+            if there in names:
                 taken[names[there]] = _fitting(weight, wanted[names[there]], name, source)
         if keeps_head and config.task in LABELLING:
             say(f"from {source.run.path}: the same classes, so its head is kept")
@@ -119,7 +121,7 @@ def _refuse_lacking(
 
 
 def _summed_up(wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor]) -> list[str]:
-    """What is new, in few names: head, decoder.blocks.*.recall."""
+    """What is new, in few names: head, decoder.blocks.*.cross_attention."""
     kept = {starred(name) for name in taken}
     found: dict[str, None] = {}
     for name in wanted:

@@ -14,8 +14,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.attention import Attention
-from glassformer.bricks.memory_attention import MemoryAttention
+from glassformer.bricks.attention import AttentionHeads
 from glassformer.config.arrays import Array
 from glassformer.inspection.capture import capture
 from glassformer.models.seq2seq import Seq2Seq
@@ -24,17 +23,17 @@ Head = tuple[str, int, int]
 """Stack, layer, head."""
 
 
-def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, Attention | MemoryAttention]]]:
+def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, AttentionHeads]]]:
     """The attentions of a model with their paths, layer by layer."""
-    stacks: dict[str, list[tuple[str, Attention | MemoryAttention]]] = {}
+    stacks: dict[str, list[tuple[str, AttentionHeads]]] = {}
     for path, module in model.named_modules():
-        if isinstance(module, Attention | MemoryAttention):
+        if isinstance(module, AttentionHeads):
             stacks.setdefault(_stack(model, path, module), []).append((path, module))
     return stacks
 
 
-def _stack(model: nn.Module, path: str, module: nn.Module) -> str:
-    if isinstance(module, MemoryAttention) or path.endswith(".recall"):
+def _stack(model: nn.Module, path: str, module: AttentionHeads) -> str:
+    if module.is_cross_attention:
         return "cross"
     if not isinstance(model, Seq2Seq):
         return "self"
@@ -43,10 +42,7 @@ def _stack(model: nn.Module, path: str, module: nn.Module) -> str:
 
 def sizes_of(model: nn.Module) -> dict[str, tuple[int, int]]:
     """Layers and heads of each stack."""
-    return {
-        name: (len(layers), max(getattr(module, "heads", 1) for _, module in layers))
-        for name, layers in stacks_of(model).items()
-    }
+    return {name: (len(layers), max(module.heads for _, module in layers)) for name, layers in stacks_of(model).items()}
 
 
 @torch.inference_mode()
@@ -72,18 +68,8 @@ def without(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
     hooks = []
     try:
         for stack, layer, head in heads:
-            module = stacks[stack][layer][1]
-            if isinstance(module, MemoryAttention):
-                hooks.append(module.register_forward_hook(lambda _, inputs, found: torch.zeros_like(found)))
-            else:
-                hooks.append(module.mixed.register_forward_hook(lambda _, inputs, mixed, head=head: _off(mixed, head)))
+            hooks.append(stacks[stack][layer][1].ablate_head(head))
         yield
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _off(mixed: Tensor, head: int) -> Tensor:
-    mixed = mixed.clone()
-    mixed[:, head] = 0.0
-    return mixed

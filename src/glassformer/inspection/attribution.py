@@ -23,7 +23,7 @@ from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.left_out import Inputs, parts_of, staying, without_each
 from glassformer.models.inputs import FlatColumns, FlatPixels
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 
 Which = int | Sequence[int] | None
@@ -65,7 +65,7 @@ def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shar
     A row that is read as one vector has a number for each column, an image that is has one for each pixel.
     """
     with _gradients():
-        if isinstance(model, BagReader):
+        if isinstance(model, BagPredictor):
             states = model.states(*_fresh(inputs)).detach()
             features = model.pool(states).requires_grad_()
             (slope,) = torch.autograd.grad(score_of(model.head(features), which)[0], features)
@@ -94,7 +94,7 @@ def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Colle
 
     Words are removed, but for those whose ids `stay` (START, END); columns and patches are put at 0, their mean.
     """
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         states = model.states(*inputs)[:1]
         features = model.pool(states)
         lost = score_of(model.head(features), which) - score_of(model.head(features - states[0]), which)
@@ -163,7 +163,7 @@ def _fresh(inputs: Inputs) -> Inputs:
 
 def _by_part(model: nn.Module, inputs: Inputs, products: Float[Tensor, "T d"]) -> Float[Tensor, "parts"]:
     """Summed over what belongs together: a token's vector, a column's numbers, a pixel's colours."""
-    embed = model.embed if isinstance(model, Reader) else None
+    embed = model.embed if isinstance(model, Predictor) else None
     if isinstance(embed, FlatPixels):
         return products.view(inputs[0].shape[1], -1).sum(0)
     if isinstance(embed, FlatColumns):

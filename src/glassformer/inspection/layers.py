@@ -8,33 +8,23 @@ from torch import Tensor
 
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import capture, layers_of
-from glassformer.models.reader import Reader
+from glassformer.models.reader import Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
-
-LAYERS = (
-    "input",
-    "output",
-    "embed_norm.output",
-    "blocks.*.output",
-    "around.*.output",
-    "layers.*.states",
-    "layers.output",
-)
-"""What is recorded of an encoder to know its vectors after every layer."""
 
 INPUT, OUTPUT = "input", "output"
 
 
 def vectors_by_layer(
-    model: TokenModel | Seq2Seq | Reader, where: str, inputs: Sequence[Any]
+    model: TokenModel | Seq2Seq | Predictor, where: str, inputs: Sequence[Any]
 ) -> list[tuple[str, Float[Tensor, "B T _"]]]:
     """The vectors before the first layer of the encoder that stands there, after each layer, and its output."""
     encoder = model.get_submodule(where)
     assert isinstance(encoder, Encoder)
-    with capture(model, [f"{where}.{name}" for name in LAYERS]) as seen:
+    names = ["output", *(name for names in encoder.layer_outputs() for name in names)]
+    with capture(model, [f"{where}.{name}" for name in names]) as seen:
         if isinstance(model, Seq2Seq) and where == "encoder":
-            model.remember(*inputs[:2])
+            model.encode(*inputs[:2])
         else:
             model.features(*inputs)
     return [*layers_of(seen, encoder, where), (OUTPUT, seen[f"{where}.output"])]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.reader import BagReader, Reader, TextReader
+from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
 
 Inputs = tuple[Any, ...]
 """What a model is called with."""
@@ -23,7 +23,7 @@ AT_ONCE = 64
 
 def parts_of(model: nn.Module, inputs: Inputs) -> int:
     """How many parts an example has: columns, then patches, then words."""
-    if not isinstance(model, Reader) or isinstance(model, TextReader):
+    if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
         return int(inputs[0].shape[1])
     embed, text = model.embed, text_inputs(model.embed)
     columns = sum(one.shape[1] for one in inputs[text : text + 2]) if has_columns(embed) else 0
@@ -51,10 +51,10 @@ def without_each(
 
 def left_out_in_words(model: nn.Module) -> str:
     """What leaving out means for this model."""
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         again = "" if model.bag.weighting == "counts" else ", the other words keep their weights"
         return f"its share of the sum is taken away{again}"
-    if not isinstance(model, Reader) or isinstance(model, TextReader):
+    if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
         return "it is removed from the text"
     embed, said = model.embed, []
     if has_columns(embed):
@@ -77,7 +77,7 @@ def _variants(
 ) -> Iterator[tuple[int, Inputs]]:
     inputs = tuple(one[:1] if isinstance(one, Tensor) else one for one in inputs)
     first = 0
-    if isinstance(model, Reader) and not isinstance(model, TextReader):
+    if isinstance(model, Predictor) and not isinstance(model, TextPredictor):
         embed, text = model.embed, text_inputs(model.embed)
         for at in range(text, text + 2) if has_columns(embed) else ():
             for column in range(inputs[at].shape[1]):

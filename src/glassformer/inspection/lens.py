@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
-from glassformer.encoders.convolutional import CnnEncoder
-from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.layers import INPUT, OUTPUT, passed, vectors_by_layer
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
@@ -92,11 +90,10 @@ def layer_scores(model: nn.Module, inputs: Sequence[Any]) -> Iterator[tuple[str,
     encoder, mask = _writer(model, inputs)
     vectors = vectors_by_layer(model, "decoder" if isinstance(model, Seq2Seq) else "encoder", inputs)
     output = vectors.pop()[1]
-    norm = encoder.norm if isinstance(encoder, TransformerEncoder | CnnEncoder) else None
     last: Tensor | None = None
     for name, x in vectors:
         if x.shape[-1] == model.head.in_features:
-            last = x if norm is None else norm(x, mask)
+            last = encoder.final_norm(x, mask)
             yield name, _scored(model, last)[0]
     if last is None or not torch.equal(last, output):
         yield OUTPUT, _scored(model, output)[0]

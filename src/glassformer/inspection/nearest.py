@@ -12,7 +12,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.arrays import numbers_of
 from glassformer.models.build_input import words_of
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
 from glassformer.rendering.panels import Grid, Panel, Points, Table
@@ -44,11 +44,11 @@ class Neighbours:
 def word_table(model: nn.Module) -> Float[Array, "V d"]:
     """A model's word vectors; of a translator those of the source; of a bag of words what each word adds."""
     found: nn.Module | None = None
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         return numbers_of(model.bag.table.weight[: model.bag.vocab])
     if isinstance(model, Seq2Seq):
         found = model.embed_source
-    elif isinstance(model, TokenModel | Reader):
+    elif isinstance(model, TokenModel | Predictor):
         found = words_of(model.embed)
     else:
         raise Misuse(f"{type(model).__name__} is a model of one's own: where its word vectors are, only it knows")

@@ -12,7 +12,7 @@ from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import capture
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
 from glassformer.rendering.view import View
 
@@ -78,11 +78,11 @@ def pooling_weights(
 @torch.inference_mode()
 def pooled_of(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
     """How much each token of the first example counts, and the name of the pool (or of a bag's weighting)."""
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         tokens, mask = (*inputs, None) if len(inputs) == 1 else inputs
         weights = model.bag.weights(*model.bag.features(tokens, mask))[:, : tokens.shape[1]]
         return weights[0].float().cpu().numpy(), model.bag.weighting
-    if not isinstance(model, Reader):
+    if not isinstance(model, Predictor):
         raise Misuse(f"{type(model).__name__} makes no single vector of a text: there is no pool to look at")
     x, mask = model.vectors(*inputs)
     weights = pooling_weights(model.pool, model.encoder(x, mask), mask)

@@ -7,10 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, SineCosine
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.encoders.base import Encoder
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.nearest import COSINE, cosines
 from glassformer.rendering.panels import Grid, Line, Lines, Panel
@@ -38,10 +37,10 @@ class Positions:
     """What each position adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers."""
 
 
-def placed(model: nn.Module) -> TransformerEncoder | None:
+def placed(model: nn.Module) -> Encoder | None:
     """The first part of a model, the model itself or its encoder or decoder, that is told positions."""
     for part in (model, getattr(model, "encoder", None), getattr(model, "decoder", None)):
-        if isinstance(part, TransformerEncoder) and (part.rotary or not isinstance(part.positions, NoPositions)):
+        if isinstance(part, Encoder) and part.position_encoding() is not None:
             return part
     return None
 
@@ -50,22 +49,16 @@ def placed(model: nn.Module) -> TransformerEncoder | None:
 def position_vectors(model: nn.Module, count: int) -> Positions:
     """The first positions of an encoder, or of a model's encoder or decoder."""
     encoder = placed(model)
-    if encoder is None:
+    encoding = None if encoder is None else encoder.position_encoding()
+    if encoder is None or encoding is None:
         raise Misuse("this model is told no positions: to attention without them, a text is a bag of words")
     if count < 1:
         raise Misuse(f"{count} positions are none to look at")
     device = next(encoder.parameters(), torch.empty(0)).device
-    index, module = torch.arange(count, device=device), encoder.positions
-    if encoder.rotary is not None:
-        return Positions(ROTARY, numbers_of(encoder.rotary(index).cos))
-    if isinstance(module, SineCosine):
-        return Positions(HALVES if module.halves else SINE, numbers_of(module.waves(index, encoder.width)))
-    if isinstance(module, LearnedPositions):
-        _enough(count, module.table.num_embeddings)
-        return Positions(LEARNED, numbers_of(module.table.weight[:count]))
-    assert isinstance(module, OneHotPositions)
-    _enough(count, module.context)
-    return Positions(ONEHOT, numbers_of(module.join.weight[:, encoder.width :].T[:count]))
+    if encoding.limit is not None and count > encoding.limit:
+        raise Misuse(f"this model knows {encoding.limit:,} positions (model.context), not {count:,}")
+    index = torch.arange(count, device=device)
+    return Positions(encoding.kind, numbers_of(encoding.vectors(index, encoder.width)))
 
 
 def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
@@ -77,7 +70,7 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
     panels: list[Panel] = [
         Grid(title="One row a position", values=vectors, rows=names, columns=columns, row_name="position",
              column_name="pair" if kind == ROTARY else "number", signed=True, high=most,
-             formula=FORMULAS[kind], note=note)
+             formula=FORMULAS.get(kind, ""), note=note)
     ]  # fmt: skip
     if kind == ROTARY:
         falls = vectors.mean(1)
@@ -111,8 +104,3 @@ def _said(kind: str, falls: Float[Array, "T"]) -> str:
     if kind == ROTARY:
         return f"Of an equal query and key {falls[1]:.0%} of q·k is left at a distance of 1, {falls[far]:.0%} at {far}."
     return f"Neighbouring positions have a cosine of {falls[1]:.2f} on average, those {far} apart of {falls[far]:.2f}."
-
-
-def _enough(count: int, there: int) -> None:
-    if count > there:
-        raise Misuse(f"this model knows {there:,} positions (model.context), not {count:,}")

@@ -1,26 +1,24 @@
 """What a network holds while it reads: states, cells and gates of recurrent layers, the vectors that others give."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import nn
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.encoders.base import Encoder
 from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.capture import capture
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
 
 Units = Float[Array, "T d"]
 
-SEEN = (
-    "*.layers.*.states", "*.layers.*.cells", "*.layers.*.gates.*", "*.around.*.output", "*.blocks.*.output",
-    "encoder.output", "decoder.output",
-)  # fmt: skip
-"""What to capture for `states_of`."""
 MOST = 48
 """Units shown of a layer."""
 NAMES = {
@@ -35,7 +33,7 @@ NAMES = {
     "n": "candidate n",
     "x": "vectors",
 }
-GATES = "ifozr"
+GATES = set("ifozr")
 """From 0 to 1; all else has a sign."""
 
 
@@ -47,23 +45,30 @@ class LayerStates:
     values: Mapping[str, Units]
 
 
-def states_of(seen: Mapping[str, Tensor], prefix: str = "encoder") -> list[LayerStates]:
-    """Layer by layer what was captured of an encoder, for the first example.
+@torch.inference_mode()
+def states_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, list[LayerStates]]:
+    """What each encoder of a model holds of the first example, by its path: `encoder`, and a translator's `decoder`.
 
     Recurrent layers: h, with c and gates where they have them, each way by itself; others: the vectors x they give.
-    Empty: this model has no such part.
     """
-    layers: dict[str, dict[str, Units]] = {}
-    start = re.escape(prefix)
-    for name, tensor in _named(seen, rf"{start}\.layers\.(\d+)(\.back)?\.(states|cells|gates\.\w)"):
-        number, back, what = name.groups()
-        letter = {"states": "h", "cells": "c"}.get(what, what[-1])
-        layers.setdefault(f"layer {number}{', backwards' if back else ''}", {})[letter] = numbers_of(tensor[0])
-    for name, tensor in _named(seen, rf"{start}\.(?:around|blocks)\.(\d+)\.output"):
-        layers[f"layer {name[1]}"] = {"x": numbers_of(tensor[0])}
-    if not layers and f"{prefix}.output" in seen:
-        layers["output"] = {"x": numbers_of(seen[f"{prefix}.output"][0])}
-    return [LayerStates(name, values) for name, values in layers.items()]
+    encoders = {path: module.state_names() for path, module in model.named_modules() if isinstance(module, Encoder)}
+    wanted = [
+        f"{path}.{name}" for path, layers in encoders.items() for names in layers.values() for name in names.values()
+    ]
+    with capture(model, wanted) as seen:
+        model(*inputs)
+    return {
+        path: [
+            LayerStates(title, {letter: numbers_of(seen[f"{path}.{name}"][0]) for letter, name in names.items()})
+            for title, names in layers.items()
+        ]
+        for path, layers in encoders.items()
+    }
+
+
+def has_states(model: nn.Module) -> bool:
+    """Whether what it holds after each token is worth a look of its own."""
+    return any(isinstance(module, Encoder) and module.has_states for module in model.modules())
 
 
 def states_view(
@@ -108,7 +113,7 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
         high = 1.0 if gate or letter in "gn" else None
         panels.append(
             Grid(
-                title=f"{of}{NAMES[letter]}",
+                title=f"{of}{NAMES.get(letter, letter)}",
                 values=units[:, places].T,
                 rows=[str(place) for place in places],
                 columns=tokens,
@@ -134,8 +139,3 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
 
 def _mean(letter: str, units: Units) -> Line:
     return Line(name=letter, x=list(range(len(units))), y=units.mean(1).tolist(), dots=True)
-
-
-def _named(seen: Mapping[str, Tensor], pattern: str) -> list[tuple[re.Match[str], Tensor]]:
-    found = ((re.fullmatch(pattern, name), name) for name in seen)
-    return [(match, seen[name]) for match, name in found if match is not None]

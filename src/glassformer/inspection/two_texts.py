@@ -19,7 +19,7 @@ from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.capture import capture, layers_of
 from glassformer.inspection.nearest import cosines
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
 from glassformer.rendering.view import View
@@ -95,9 +95,9 @@ def side_of(
     layers: list[tuple[str, Vector]] = []
     if isinstance(encoder, Encoder):
         layers = [(name, _mean(states)) for name, states in layers_of(seen, encoder, "encoder")]
-    if isinstance(model, Reader):
+    if isinstance(model, Predictor):
         layers.append(("pooled", numbers_of(seen["pool.output"][0])))
-    elif isinstance(model, BagReader):
+    elif isinstance(model, BagPredictor):
         layers.append(("pooled", numbers_of(model.features(*inputs)[0])))
     found = attention_of(model, inputs)
     weights = next((found[name] for name in OF_THE_TEXT if name in found), None)

@@ -15,7 +15,7 @@ from glassformer.config.errors import Misuse
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.layers import passed, vectors_by_layer
 from glassformer.inspection.nearest import COSINE, closest, cosines, plane
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points
@@ -74,9 +74,9 @@ def word_vectors(
 
     Of a translator, its encoder's. Layers of another width than the encoder's are left out.
     """
-    if isinstance(model, BagReader):
+    if isinstance(model, BagPredictor):
         raise Misuse("a bag of words has one vector for a word, whatever stands around it")
-    if not isinstance(model, TokenModel | Reader | Seq2Seq):
+    if not isinstance(model, TokenModel | Predictor | Seq2Seq):
         raise Misuse(f"{type(model).__name__} is a model of one's own: what its layers are, only it knows")
     vectors = vectors_by_layer(model, "encoder", inputs)[:-1]
     layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == model.encoder.width]

@@ -15,26 +15,23 @@ from glassformer.bricks.embedding import OneHot, WordVectors
 from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
 from glassformer.bricks.norm import make_norm
 from glassformer.bricks.pooling import UnitLength, make_pool
+from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import ModelSettings
-from glassformer.encoders.base import Encoder
+from glassformer.encoders.base import Encoder, init_map
 from glassformer.encoders.identity import IdentityEncoder
-from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build_input import Input, build_input, embed_tokens, rows_of, words_of
 from glassformer.models.initialise import (
     initialise_bag,
-    initialise_encoder,
     initialise_head,
     initialise_input,
-    initialise_map,
     initialise_scores,
 )
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.masked_model import MaskedLanguageModel, Transform
-from glassformer.models.reader import BagReader, Reader, TextReader
+from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
 from glassformer.models.token_model import TokenModel
@@ -58,7 +55,7 @@ def build_masked_model(settings: ModelSettings, *, vocab: int, seed: int = 0) ->
         model = MaskedLanguageModel(transform=transform, **parts)
         _initialise_tokens(model, settings)
         if transform is not None:
-            initialise_map(transform.map, _how(model.encoder, settings))
+            init_map(transform.map, _how(settings))
     return model
 
 
@@ -78,17 +75,17 @@ def _parts(settings: ModelSettings, vocab: int, *, causal: bool) -> dict[str, An
 
 def _initialise_tokens(model: TokenModel, settings: ModelSettings) -> None:
     _initialise(model.embed, model.encoder, settings)
-    initialise_scores(model.head, _how(model.encoder, settings), tied=bool(settings.tied))
+    initialise_scores(model.head, _how(settings), tied=bool(settings.tied))
 
 
-def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextReader:
+def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextPredictor:
     """A model that gives a vector for each text."""
     with _own_random_numbers(seed):
         embed = embed_tokens(settings, rows_of(settings, vocab))
         encoder = build_encoder(settings, Place(input_width=embed.width, causal=settings.causal))
         pool = make_pool(settings.pool, width=encoder.width, both_ways=settings.bidirectional)
         _initialise(embed, encoder, settings)
-    return TextReader(embed=embed, encoder=encoder, pool=pool, head=UnitLength() if settings.unit else nn.Identity())
+    return TextPredictor(embed=embed, encoder=encoder, pool=pool, head=UnitLength() if settings.unit else nn.Identity())
 
 
 def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: int, seed: int = 0) -> Seq2Seq:
@@ -115,7 +112,7 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
             input_width=embed_target.width,
             causal=True,
             memory_width=encoder.width,
-            memory_pool=_where_all_is_read(encoder, settings),
+            memory_pool=encoder.summary_pool,
         )
         decoder = build_encoder(writing, place)
         model = Seq2Seq(
@@ -129,27 +126,20 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
         )
         _initialise(embed_source, encoder, settings)
         _initialise(embed_target, decoder, writing)
-        initialise_scores(model.head, _how(decoder, writing), tied=bool(settings.tied))
+        initialise_scores(model.head, _how(writing), tied=bool(settings.tied))
     return model
 
 
-def _where_all_is_read(encoder: Encoder, settings: ModelSettings) -> str:
-    """What sums up an encoder's states: a recurrent network's last, at both ends if it reads both ways; or the mean."""
-    if not isinstance(encoder, RecurrentEncoder):
-        return "mean"
-    return "ends" if settings.bidirectional else "last"
-
-
-def build_reader(
+def build_predictor(
     settings: ModelSettings, *, outputs: int, vocab: int = 0, shape: Shape | None = None, seed: int = 0
-) -> Reader | BagReader:
+) -> Predictor | BagPredictor:
     """A classifier or regressor of examples of this shape; of texts, their vocabulary is all there is to know."""
     shape = shape or Shape(vocab=vocab)
     with _own_random_numbers(seed):
-        return _bag(settings, shape, outputs) if settings.encoder == "bag" else _reader(settings, shape, outputs)
+        return _bag(settings, shape, outputs) if settings.encoder == "bag" else _predictor(settings, shape, outputs)
 
 
-def _reader(settings: ModelSettings, shape: Shape, outputs: int) -> Reader:
+def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor:
     embed = build_input(settings, shape)
     tokens = None if isinstance(embed, WordVectors | OneHot) else embed.tokens
     encoder = _reading_encoder(settings, embed)
@@ -173,8 +163,8 @@ def _reader(settings: ModelSettings, shape: Shape, outputs: int) -> Reader:
         words.table.weight.requires_grad_(False)
     pool = make_pool(settings.pool, width=encoder.width, both_ways=settings.bidirectional)
     if isinstance(embed, WordVectors | OneHot):
-        return TextReader(embed=embed, encoder=encoder, pool=pool, head=head, word_dropout=settings.word_dropout)
-    return Reader(embed=embed, encoder=encoder, pool=pool, head=head)
+        return TextPredictor(embed=embed, encoder=encoder, pool=pool, head=head, word_dropout=settings.word_dropout)
+    return Predictor(embed=embed, encoder=encoder, pool=pool, head=head)
 
 
 def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
@@ -188,7 +178,7 @@ def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
     return build_encoder(settings, Place(input_width=embed.width, causal=settings.causal))
 
 
-def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagReader:
+def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
     if settings.words and shape.space is None:
         raise SettingError("model.words counts words in a text of characters, and its tokenizer knows no space")
     assert settings.head_hidden is not None
@@ -216,10 +206,10 @@ def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagReader:
         initialise_head(rest)
         head = nn.Sequential(Bias(first), nn.ReLU(), nn.Dropout(settings.dropout), rest)
     initialise_bag(bag, linear=linear)
-    return BagReader(bag=bag, head=head)
+    return BagPredictor(bag=bag, head=head)
 
 
-def put_vectors(model: Reader, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+def put_vectors(model: Predictor, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
     """Word vectors from elsewhere into the rows `ids` of a model's table, as they are."""
     words = words_of(model.embed)
     assert words is not None
@@ -256,11 +246,12 @@ def _own_random_numbers(seed: int) -> Iterator[None]:
         yield
 
 
-def _how(encoder: Encoder, settings: ModelSettings) -> str:
-    return settings.initialisation if isinstance(encoder, TransformerEncoder) else "xavier"
+def _how(settings: ModelSettings) -> str:
+    """How weights start: as chosen, where the encoder leaves the choice."""
+    return settings.initialisation if "initialisation" in encoder_info(settings.encoder).keys else "xavier"
 
 
 def _initialise(embed: nn.Module, encoder: Encoder, settings: ModelSettings) -> None:
-    how = _how(encoder, settings)
-    initialise_encoder(encoder, how)
+    how = _how(settings)
+    encoder.init_weights(how)
     initialise_input(embed, how)

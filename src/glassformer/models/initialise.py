@@ -6,11 +6,11 @@
 | `gpt2` | normal, 0.02 | normal, 0.02/√(2·layers) | normal, 0.02 |
 | `xavier` (classic) | uniform, ±√(6/(fan-in + fan-out)) | the same | normal, 1/√width |
 
-Biases start at 0, norms at 1. Recurrent, convolutional and window encoders start as torch starts them, but for the
-recurrent matrices, which start orthogonal, and an LSTM's forget gate, whose bias starts at 1; their word vectors as
-`xavier`'s, and so do the maps with which a recurrent decoder takes up a memory. A head of its own starts like the word
-vectors, the map before a masked model's like the other linear maps; word vectors that two sides share start like the
-decoder's.
+Biases start at 0, norms at 1. An encoder starts its weights itself (`Encoder.init_weights`): the Transformer as the
+table says; recurrent, convolutional and window encoders as torch starts them, but for the recurrent matrices, which
+start orthogonal, and an LSTM's forget gate, whose bias starts at 1; their word vectors as `xavier`'s, and so do the
+maps with which a recurrent decoder takes up a memory. A head of its own starts like the word vectors, the map before a
+masked model's like the other linear maps; word vectors that two sides share start like the decoder's.
 
 The head of a classifier or regressor starts small (normal, 0.02), so that its first answers say next to nothing; hidden
 layers before it start normal, √(2 / fan-in). A bag of words or other columns start at 0 where the model is linear, for
@@ -22,65 +22,18 @@ convolutions of an image normal, √(2 / fan-in).
 
 import math
 
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.multilayer import MultilayerPerceptron
-from glassformer.encoders.base import Encoder
-from glassformer.encoders.recurrent import RecurrentEncoder
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
-from glassformer.encoders.transformer import Block, TransformerEncoder
-
-
-def initialise_transformer(encoder: TransformerEncoder, how: str) -> None:
-    for module in encoder.modules():
-        if isinstance(module, nn.Linear):
-            initialise_map(module, how)
-        elif isinstance(module, nn.Embedding):
-            initialise_vectors(module.weight, how)
-    blocks = [block for block in encoder.blocks if isinstance(block, Block)]
-    if how == "xavier" or not blocks[0].around_attend.residual:
-        return
-    std = 0.02 / math.sqrt(2 * len(blocks)) if how == "gpt2" else 0.0
-    for block in blocks:
-        ends = [block.attend.output, block.feed.output if block.feed else None]
-        ends.append(block.recall.output if block.recall else None)
-        for end in ends:
-            if end is not None:
-                nn.init.normal_(end.weight, std=std)
-
-
-def initialise_map(layer: nn.Linear, how: str) -> None:
-    if how == "xavier":
-        nn.init.xavier_uniform_(layer.weight)
-    else:
-        nn.init.normal_(layer.weight, std=0.02 if how == "gpt2" else layer.in_features**-0.5)
-    if layer.bias is not None:
-        nn.init.zeros_(layer.bias)
-
-
-def initialise_recurrent(encoder: RecurrentEncoder | RecurrentDecoder) -> None:
-    for module in encoder.modules():
-        if isinstance(module, nn.Linear):
-            initialise_map(module, "xavier")
-    for name, weight in encoder.layers.cell.named_parameters():
-        if name.startswith("weight_hh"):
-            for gate in weight.chunk(weight.shape[0] // encoder.layers.cell.hidden_size):
-                nn.init.orthogonal_(gate)
-        elif name.startswith("bias_ih") and isinstance(encoder.layers.cell, nn.LSTM):
-            nn.init.ones_(weight.chunk(4)[1])
-            nn.init.zeros_(encoder.layers.cell.get_parameter(name.replace("_ih", "_hh")).chunk(4)[1])
-
-
-def initialise_vectors(table: Tensor, how: str) -> None:
-    nn.init.normal_(table, std=table.shape[1] ** -0.5 if how == "xavier" else 0.02)
+from glassformer.encoders.base import init_vectors
 
 
 def initialise_scores(head: nn.Linear, how: str, *, tied: bool) -> None:
     """The map to a score for each token; one that is tied starts as the word vectors do."""
     if not tied:
-        initialise_vectors(head.weight, how)
+        init_vectors(head.weight, how)
     if head.bias is not None:
         nn.init.zeros_(head.bias)
 
@@ -89,7 +42,7 @@ def initialise_input(embed: nn.Module, how: str) -> None:
     """Whatever an example is made of: its vectors start as large as word vectors."""
     for module in embed.modules():
         if isinstance(module, nn.Embedding):
-            initialise_vectors(module.weight, how)
+            init_vectors(module.weight, how)
             if module.padding_idx is not None:
                 nn.init.zeros_(module.weight[module.padding_idx])
         elif isinstance(module, Patches):
@@ -103,13 +56,6 @@ def initialise_input(embed: nn.Module, how: str) -> None:
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
-
-
-def initialise_encoder(encoder: Encoder, how: str) -> None:
-    if isinstance(encoder, TransformerEncoder):
-        initialise_transformer(encoder, how)
-    elif isinstance(encoder, RecurrentEncoder | RecurrentDecoder):
-        initialise_recurrent(encoder)
 
 
 def initialise_head(head: MultilayerPerceptron, *, linear: bool = False) -> None:
@@ -127,4 +73,4 @@ def initialise_bag(bag: BagOfWords, *, linear: bool) -> None:
     if linear:
         nn.init.zeros_(bag.table.weight)
     else:
-        initialise_vectors(bag.table.weight, "xavier")
+        init_vectors(bag.table.weight, "xavier")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.image import ConvolutionStack, Patches
+from glassformer.bricks.tap import Brick, record_vectors
 from glassformer.bricks.word_dropout import WordDropout
 
 Vectors = tuple[Float[Tensor, "B T d"], Bool[Tensor, "B T"] | None]
@@ -23,8 +24,10 @@ UNKNOWN = 0
 """The place of a category's value that training did not see: it adds nothing."""
 
 
-class ImageTokens(nn.Module):
+class ImageTokens(Brick, nn.Module):
     """An image as a sequence: of its patches, or of the cells that convolutions make of it."""
+
+    record = record_vectors
 
     def __init__(self, *, tokens: Patches | ConvolutionStack, width: int) -> None:
         super().__init__()
@@ -36,8 +39,10 @@ class ImageTokens(nn.Module):
         return self.cut(pixels), None
 
 
-class ColumnTokens(nn.Module):
+class ColumnTokens(Brick, nn.Module):
     """A table's row as a sequence: the number z in column c is z·v_c + b_c, a category has a vector for each value."""
+
+    record = record_vectors
 
     def __init__(self, *, numbers: int, categories: Sequence[int], width: int) -> None:
         super().__init__()
@@ -55,8 +60,10 @@ class ColumnTokens(nn.Module):
         return torch.cat(parts, 1), None
 
 
-class FlatColumns(nn.Module):
+class FlatColumns(Brick, nn.Module):
     """A table's row as one vector: its numbers, and its categories one-hot; an unknown value is all zeros."""
+
+    record = record_vectors
 
     def __init__(self, *, numbers: int, categories: Sequence[int]) -> None:
         super().__init__()
@@ -69,8 +76,10 @@ class FlatColumns(nn.Module):
         return torch.cat([numbers, *(one.to(numbers) for one in hot)], 1).unsqueeze(1), None
 
 
-class FlatPixels(nn.Module):
+class FlatPixels(Brick, nn.Module):
     """An image as one vector: its pixels, row by row."""
+
+    record = record_vectors
 
     def __init__(self, *, channels: int, height: int, width: int) -> None:
         super().__init__()
@@ -81,12 +90,14 @@ class FlatPixels(nn.Module):
         return pixels.flatten(1).unsqueeze(1), None
 
 
-class MixedTokens(nn.Module):
+class MixedTokens(Brick, nn.Module):
     """Columns, image and text as one sequence, each with a learned vector that says what it is.
 
     The text comes last, so that padding stands at the end. `forward` takes the tensors of those that are there: tokens
     and mask, numbers and categories, pixels.
     """
+
+    record = record_vectors
 
     def __init__(
         self,

@@ -10,9 +10,9 @@ from glassformer.models.token_model import TokenModel
 class LanguageModel(TokenModel):
     """Scores for the next token after each token."""
 
-    def start(self, batch: int, room: int) -> State:
-        """The state before the first token."""
-        return self.encoder.start(batch, room)
+    def init_state(self, batch: int, max_tokens: int) -> State:
+        """The state before the first token, with room for this many."""
+        return self.encoder.init_state(batch, max_tokens)
 
     def extend(
         self, tokens: Int[Tensor, "B T"], state: State, mask: Bool[Tensor, "B T"] | None = None

@@ -10,12 +10,14 @@ from glassformer.encoders.base import Encoder
 from glassformer.models.inputs import Vectors
 
 
-class Reader(nn.Module):
+class Predictor(nn.Module):
     """Vectors of what an example is made of, any encoder, a pool that makes one vector of them, a head that answers.
 
     `embed` maps what the model is called with to B×T×d and a mask. `features` stands apart from `head`, as in the
     language model.
     """
+
+    opaque = True
 
     def __init__(self, *, embed: nn.Module, encoder: Encoder, pool: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -42,7 +44,7 @@ class Reader(nn.Module):
         return self.head(self.features(*inputs))
 
 
-class TextReader(Reader):
+class TextPredictor(Predictor):
     """Reads B×T tokens, and a mask."""
 
     def __init__(
@@ -62,7 +64,7 @@ class TextReader(Reader):
         return self.word_dropout(self.embed(tokens)), mask
 
 
-class BagReader(nn.Module):
+class BagPredictor(nn.Module):
     """A bag of words and what follows: a bias, and the scores are there; or the rest of an MLP.
 
     `features` are the scores before the bias, or the sums that go into the first hidden layer.

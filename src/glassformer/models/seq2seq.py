@@ -11,8 +11,10 @@ from glassformer.encoders.base import Encoder, State
 class Seq2Seq(nn.Module):
     """Scores for the next token of the target after each of its tokens, given the source.
 
-    `remember` reads the source, and `start` and `extend` write piece by piece; `forward` does all of it at once.
+    `encode` reads the source, and `init_state` and `extend` write piece by piece; `forward` does all of it at once.
     """
+
+    opaque = True
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class Seq2Seq(nn.Module):
             assert isinstance(embed_target, WordVectors)
             self.head.weight = embed_target.table.weight
 
-    def remember(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None) -> Memory:
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None) -> Memory:
         """What the decoder will look at: a vector for each token of the source."""
         return Memory(self.encoder(self.embed_source(source), mask), mask)
 
@@ -47,7 +49,7 @@ class Seq2Seq(nn.Module):
         target: Int[Tensor, "B T"],
         target_mask: Bool[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        memory = self.remember(source, source_mask)
+        memory = self.encode(source, source_mask)
         return self.decoder(self.embed_target(target), target_mask, memory=memory)
 
     def forward(
@@ -59,9 +61,9 @@ class Seq2Seq(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         return self.head(self.features(source, source_mask, target, target_mask))
 
-    def start(self, memory: Memory, room: int) -> State:
+    def init_state(self, memory: Memory, max_tokens: int) -> State:
         """The state before the first token of the target, with room for this many."""
-        return self.decoder.start(memory.states.shape[0], room, memory)
+        return self.decoder.init_state(memory.states.shape[0], max_tokens, memory)
 
     def extend(
         self, tokens: Int[Tensor, "B T"], state: State, mask: Bool[Tensor, "B T"] | None = None

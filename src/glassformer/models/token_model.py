@@ -14,6 +14,8 @@ class TokenModel(nn.Module):
     apart from `head`: the loss over a large vocabulary, fine-tuning and lenses need the seam.
     """
 
+    opaque = True
+
     def __init__(
         self,
         *,

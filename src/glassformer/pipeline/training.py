@@ -20,8 +20,7 @@ from glassformer.families.build import build_model, learn_from_data, say_size, t
 from glassformer.families.card import run_card
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
-from glassformer.families.resume import resumed_config, where_it_stands
-from glassformer.families.settings import read_config, whole_path, with_vectors
+from glassformer.families.settings import read_config, resumed_config, where_it_stands, whole_path, with_vectors
 from glassformer.finetuning.along import bring_along, refuse_same
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.pipeline.doctor import TrainingDoctor

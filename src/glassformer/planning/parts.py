@@ -69,7 +69,7 @@ def _part(parent: nn.Module, name: str, child: nn.Module, part: str) -> str:
     if isinstance(parent, Attention) and name in OF_ATTENTION:
         return f"{part}: {OF_ATTENTION[name]}"
     if isinstance(child, Attention):
-        return "attention to the source" if name == "recall" else "attention"
+        return "attention to the source" if child.is_cross_attention else "attention"
     if name == "head":
         return "head"
     return PARTS.get(type(child), part)

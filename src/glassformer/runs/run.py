@@ -27,7 +27,8 @@ from glassformer.runs.files import read_json, read_tensors, write_json, write_te
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
-FORMAT = 1
+FORMAT = 2
+"""2: weights have the names that `models.weights.current_name` gives them; runs of format 1 are read as well."""
 CARD, CHAT_TEMPLATE = "glassformer.json", "chat_template.jinja"
 ORIGINAL = "original"
 """The folder of an imported run with the files about tokens as they came."""
@@ -91,8 +92,8 @@ class Run:
         run = Run(path)
         card = run.card()
         version = card.get("format")
-        if version != FORMAT:
-            raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads format {FORMAT}")
+        if type(version) is not int or not 1 <= version <= FORMAT:
+            raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads formats 1 to {FORMAT}")
         for part, keys in NEEDED.items():
             held = card.get(part)
             if part == "tokenizer" and held is None and isinstance(card.get("features"), dict):  # no words are read
@@ -125,7 +126,7 @@ class Run:
         return read_json(self.path / CARD)
 
     def write_card(self, card: dict[str, Any]) -> None:
-        write_json(self.path / CARD, {"format": FORMAT, **card})
+        write_json(self.path / CARD, {"format": FORMAT, **card} | {"format": FORMAT})
 
     def update_card(self, **changes: Any) -> None:
         self.write_card({**self.card(), **changes})

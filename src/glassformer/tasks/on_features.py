@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.data.features.inputs import Inputs, Tensors
-from glassformer.models.reader import Reader
+from glassformer.models.reader import Predictor
 from glassformer.tasks.base import Evaluation, Task
 from glassformer.tasks.labelling import Chosen, Labelling, device_of
 
 
 def head_learns_alone(model: nn.Module) -> bool:
     """Whether nothing before the head changes in training."""
-    if not isinstance(model, Reader):
+    if not isinstance(model, Predictor):
         return False
     head = {id(weight) for weight in model.head.parameters()}
     return not any(weight.requires_grad and id(weight) not in head for weight in model.parameters())
@@ -30,7 +30,7 @@ class OnFeatures(Task):
 
     steady = False
 
-    def __init__(self, task: Labelling, model: Reader) -> None:
+    def __init__(self, task: Labelling, model: Predictor) -> None:
         self.inner = copy.copy(task)
         self.inner.parts = ComputedParts(task.parts, model)
         self.name, self.unit, self.smoothing = task.name, task.unit, task.smoothing
@@ -40,11 +40,11 @@ class OnFeatures(Task):
         return self.inner.batch(step)
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
-        assert isinstance(model, Reader)
+        assert isinstance(model, Predictor)
         return self.inner.loss(model.head, *tensors)
 
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
-        assert isinstance(model, Reader)
+        assert isinstance(model, Predictor)
         return self.inner.evaluate(model.head, part, most=most)
 
 
@@ -69,7 +69,7 @@ class Computed(Inputs):
 class ComputedParts(Mapping[str, Inputs]):
     """The parts of a task; the features of one are computed when it is first asked for."""
 
-    def __init__(self, parts: Mapping[str, Inputs], model: Reader) -> None:
+    def __init__(self, parts: Mapping[str, Inputs], model: Predictor) -> None:
         self._parts = parts
         self._model = model
         self._known: dict[str, Computed] = {}
@@ -89,7 +89,7 @@ class ComputedParts(Mapping[str, Inputs]):
 
 
 @torch.no_grad()
-def compute_features(model: Reader, examples: Inputs) -> Float[Tensor, "N pooled"]:
+def compute_features(model: Predictor, examples: Inputs) -> Float[Tensor, "N pooled"]:
     """Without dropout, and in full precision: the features that the model has in use."""
     device, training = device_of(model), model.training
     out: Tensor | None = None

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from glassformer.models.weights import with_current_names
+
 
 def keep_factor(span: int, taken: int) -> float:
     """How much of the average stays when the weights of one more update come in, after `taken` of them.
@@ -57,6 +59,7 @@ class Average:
         return dict(self.averages)
 
     def load(self, state: dict[str, Tensor]) -> None:
+        state = with_current_names(state, self.averages)
         for name, average in self.averages.items():
             if name in state:
                 average.copy_(state[name])

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.sections import TrainingSettings
+from glassformer.models.weights import with_current_names
 from glassformer.training.frozen import rates
 from glassformer.training.muon import Muon
 
@@ -93,6 +94,7 @@ class Optimiser:
         }
 
     def load(self, state: dict[str, Tensor]) -> None:
+        state = with_current_names(state, set(self.names.values()))
         for part in self.parts:
             for group in part.param_groups:
                 for weight in group["params"]:

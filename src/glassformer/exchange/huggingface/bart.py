@@ -49,8 +49,8 @@ PARTS = {
     "around_feed.norm": "final_layer_norm",
 }
 CROSS_ATTENTION = {
-    **{f"recall.{ours}": f"encoder_attn.{theirs}" for ours, theirs in ATTENTION.items()},
-    "around_recall.norm": "encoder_attn_layer_norm",
+    **{f"cross_attention.{ours}": f"encoder_attn.{theirs}" for ours, theirs in ATTENTION.items()},
+    "around_cross_attention.norm": "encoder_attn_layer_norm",
 }
 WORDS, BIAS = "model.shared.weight", "final_logits_bias"
 STACKS = ("encoder", "decoder")

@@ -19,7 +19,7 @@ from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.models.build import (
     build_language_model,
     build_masked_model,
-    build_reader,
+    build_predictor,
     build_seq2seq,
     build_vectors,
 )
@@ -70,7 +70,7 @@ def build(config: Config, external: ExternalModel, answers: Answers | None) -> n
     if config.task == VECTORS:
         return build_vectors(model, vocab=vocab)
     if answers is not None:
-        return build_reader(model, vocab=vocab, outputs=answers.outputs)
+        return build_predictor(model, vocab=vocab, outputs=answers.outputs)
     return build_language_model(model, vocab=vocab)
 
 

@@ -9,7 +9,7 @@ from glassformer.bricks.attention import Memory
 from glassformer.config.errors import Misuse
 from glassformer.exchange.comparison import BATCH, LENGTH, SOURCE, Port, ports_of, translator_ports
 from glassformer.exchange.onnx.graph import Graph, Session
-from glassformer.models.reader import TextReader
+from glassformer.models.reader import TextPredictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.shape import Shape
 from glassformer.models.token_model import TokenModel
@@ -80,7 +80,7 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
     if isinstance(model, TokenModel):
         outputs = {"logits": f"{BATCH} × {LENGTH} × {rows}: scores of every token of the vocabulary, at each place"}
     elif answers is None:
-        assert isinstance(model, TextReader)
+        assert isinstance(model, TextPredictor)
         outputs = {"vectors": f"{BATCH} × {model.encoder.width}: a vector for each text"}
     elif isinstance(answers, Scale):
         outputs = {

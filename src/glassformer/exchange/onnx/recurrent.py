@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.bricks.attention import Memory
-from glassformer.bricks.recurrent import Hidden, Recurrent
-from glassformer.bricks.recurrent_trace import Step, step_of
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Hidden, Step, step_of
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
 
 Parts = tuple[Tensor, ...]
@@ -78,7 +78,7 @@ class ScannedDecoder(RecurrentDecoder):
         states, real = memory
         assert real is not None
         hidden = self.first(memory)
-        keys = states if self.attention is None else self.attention.remember(states)
+        keys = states if self.attention is None else self.attention.project_keys(states)
         if not self.input_feeding:
             return self._join(self.layers(x, hidden)[0], states, real, keys)
         cell, kinds = self.layers.cell, len(hidden)

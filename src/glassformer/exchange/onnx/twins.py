@@ -20,7 +20,7 @@ from glassformer.exchange.onnx.recurrent import ScannedDecoder, ScannedRecurrent
 class WrittenOutAttention(Attention):
     """The lectures' formula in place of the fused kernel, which knows no row with nothing to see."""
 
-    def mix(
+    def attend(
         self,
         queries: Float[Tensor, "B h T e"],
         keys: Float[Tensor, "B k S e"],
@@ -39,11 +39,11 @@ class WrittenOutAttention(Attention):
         joined = (weights @ values.unsqueeze(2)).flatten(1, 2).transpose(1, 2).flatten(2)
         return joined if self.output is None else self.output(joined)
 
-    def _within(
+    def _project_all(
         self, x: Float[Tensor, "B T d"], rotation: Rotation | None
     ) -> tuple[Float[Tensor, "B h T e"], Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
         """Three products: one of joined weights would join them at every call."""
-        return self.ask(x, rotation), *self.remember(x, rotation)
+        return self.project_queries(x, rotation), *self.project_keys_values(x, rotation)
 
 
 class EveryBatchNorm(BatchNorm):

@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.recurrent import Hidden, Recurrent
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Hidden
 from glassformer.config.arrays import Array
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.recurrent_decoder import RecurrentDecoder
@@ -169,7 +170,7 @@ def layer_panels(layers: Recurrent, acts: Activations, x: Float[Tensor, "T i"], 
 
 
 def recurrent_panels(encoder: RecurrentEncoder, acts: Activations) -> Iterator[Panel]:
-    return layer_panels(encoder.layers, acts, acts.tensor("input")[0], encoder.layers.start(1))
+    return layer_panels(encoder.layers, acts, acts.tensor("input")[0], encoder.layers.init_state(1))
 
 
 def decoder_panels(decoder: RecurrentDecoder, acts: Activations) -> Iterator[Panel]:

@@ -16,7 +16,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.numbers.steps import SHOWN, answer_name, check_index, check_length, grid, lines
 from glassformer.inspection.numbers.terms import Term, Vector, added, array, number, products, worked
-from glassformer.models.reader import BagReader
+from glassformer.models.reader import BagPredictor
 from glassformer.rendering.panels import Grid, Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.text.display import bare
@@ -158,7 +158,7 @@ def training_step(
     x = array(read[-1].reshape(-1, read[-1].shape[-1])) if read else np.zeros((0, 0))
     if linear is not None and linear.out_features == scores.shape[1] and len(x) == len(asked):
         panels += linear_panels(twin, linear, gradients, predictions, x[asked], lr)
-    elif isinstance(twin, BagReader):
+    elif isinstance(twin, BagPredictor):
         panels.append(bag_panel(twin, given, gradients, predictions, tokens, lr))
     panels.append(norm_table(weights, gradients))
     with torch.no_grad():
@@ -273,7 +273,7 @@ def linear_panels(
 
 
 def bag_panel(
-    model: BagReader,
+    model: BagPredictor,
     inputs: Sequence[Tensor | None],
     gradients: Mapping[str, Tensor],
     one: Predictions,

@@ -27,7 +27,7 @@ from glassformer.inspection.numbers.terms import (
 )
 from glassformer.rendering.panels import Panel
 
-PARTS = {"attend": "Attention", "recall": "Attention to the source", "feed": "Feed-forward"}
+PARTS = {"attend": "Attention", "cross_attention": "Attention to the source", "feed": "Feed-forward"}
 """Of a block, one after the other; around each stands a residual of its name."""
 SYMBOLS = {
     "query-key": {"queries": "W^Q", "keys": "W^K", "values": "W^V"},

@@ -35,7 +35,7 @@ from glassformer.inspection.numbers.terms import array, number
 from glassformer.inspection.numbers.transformer import transformer_panels
 from glassformer.models.inputs import ColumnTokens, ImageTokens
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.rendering.panels import Panel, Words
 from glassformer.rendering.view import View
@@ -110,7 +110,7 @@ def walk(
             f"number by number knows the models that are built here, and not {type(model).__name__}: "
             "its steps are its own"
         )
-    if isinstance(model, Reader):
+    if isinstance(model, Predictor):
         _check_reading(model, tokens)
     else:
         check_length(tokens, written)
@@ -170,7 +170,7 @@ def _translator(model: Seq2Seq, example: Example) -> list[Panel]:
     ]
 
 
-def _reader(model: Reader, example: Example) -> list[Panel]:
+def _reader(model: Predictor, example: Example) -> list[Panel]:
     panels: list[Panel] = []
     if _convolutions(model) is None:
         acts = example.at_position("encoder", example.tokens)
@@ -193,7 +193,7 @@ def _reader(model: Reader, example: Example) -> list[Panel]:
     ]
 
 
-def _bag(model: BagReader, example: Example) -> list[Panel]:
+def _bag(model: BagPredictor, example: Example) -> list[Panel]:
     ids, mask = (*example.inputs, None)[:2]
     assert ids is not None
     acts = example.at_last("bag", example.tokens)
@@ -206,8 +206,8 @@ def _bag(model: BagReader, example: Example) -> list[Panel]:
 
 MODELS: Mapping[type[nn.Module], Walker] = {
     LanguageModel: _language_model,
-    Reader: _reader,
-    BagReader: _bag,
+    Predictor: _reader,
+    BagPredictor: _bag,
     Seq2Seq: _translator,
 }
 
@@ -268,7 +268,7 @@ def _of_kind(table: Mapping[Any, Walker], module: nn.Module) -> Walker | None:
 # --- what is too much ---
 
 
-def _check_reading(model: Reader, tokens: Sequence[str]) -> None:
+def _check_reading(model: Predictor, tokens: Sequence[str]) -> None:
     """What is not a text is told by its own name."""
     if _convolutions(model) is not None or len(tokens) <= MOST_TOKENS:
         return
@@ -280,7 +280,7 @@ def _check_reading(model: Reader, tokens: Sequence[str]) -> None:
     check_length(tokens)
 
 
-def _convolutions(model: Reader) -> ConvolutionStack | None:
+def _convolutions(model: Predictor) -> ConvolutionStack | None:
     """Of images whose cells are too many to be listed."""
     cut = model.embed.cut if isinstance(model.embed, ImageTokens) else None
     return cut if isinstance(cut, ConvolutionStack) else None

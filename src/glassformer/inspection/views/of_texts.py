@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
@@ -20,14 +19,13 @@ from glassformer.inspection.attribution import (
     translation_gradients,
 )
 from glassformer.inspection.attribution_view import decided_translation_view, decided_view
-from glassformer.inspection.capture import capture
 from glassformer.inspection.left_out import left_out_in_words
 from glassformer.inspection.lens import lens_of, lens_view, next_of, next_view
 from glassformer.inspection.merges import merges_view, pairs_view
 from glassformer.inspection.nearest import neighbours_of, neighbours_view
 from glassformer.inspection.pooled import pooled_of, pooled_view
 from glassformer.inspection.positions import placed, position_vectors, positions_view
-from glassformer.inspection.states import SEEN, states_of, states_view
+from glassformer.inspection.states import states_of, states_view
 from glassformer.inspection.two_texts import Side, side_of, versus_runs_view, versus_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.inspection.word_in_context import find_word, word_vectors, word_view
@@ -215,13 +213,11 @@ def pairs(request: LookRequest) -> View:
 def states(request: LookRequest) -> View:
     """Of a translator, those of both sides."""
     example = request.example
-    with torch.inference_mode(), capture(request.model, SEEN) as seen:
-        request.model(*example.inputs)
+    states = states_of(request.model, example.inputs)
     if not example.written:
-        return states_view(example.tokens, states_of(seen, "encoder"))
+        return states_view(example.tokens, states["encoder"])
     sides = [("Source", example.tokens, "encoder"), ("Target", example.written, "decoder")]
-    found = [(name, tokens, states_of(seen, where)) for name, tokens, where in sides]
-    views = [states_view(tokens, layers, side=name) for name, tokens, layers in found if layers]
+    views = [states_view(tokens, states[where], side=name) for name, tokens, where in sides]
     return View("States", [panel for view in views for panel in view.panels], " ".join(view.note for view in views))
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable
 
-from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.presets import MASKED, MULTILABEL, VECTORS
 from glassformer.config.views import VIEWS
-from glassformer.encoders.convolutional import CnnEncoder
 from glassformer.families.base import Loaded
 from glassformer.families.embedding import LoadedEmbedder
 from glassformer.families.labelling import LoadedPredictor
@@ -13,6 +11,7 @@ from glassformer.families.language import LoadedLanguageModel
 from glassformer.families.masked import LoadedMasked
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.positions import placed
+from glassformer.inspection.states import has_states
 from glassformer.inspection.views import of_heads as views_of_heads
 from glassformer.inspection.views import of_texts as views_of_texts
 from glassformer.inspection.views.learning import learning
@@ -21,16 +20,16 @@ from glassformer.inspection.views.of_heads import OF_ONE_TEXT, OF_WHAT_IS_READ
 from glassformer.inspection.views.request import LookRequest
 from glassformer.models.build_input import words_of
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.reader import BagReader, Reader
+from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
 from glassformer.rendering.view import View
 from glassformer.runs import history
 
-OURS = (LanguageModel, Reader, BagReader, Seq2Seq)
+OURS = (LanguageModel, Predictor, BagPredictor, Seq2Seq)
 """Models whose layers are known here; what a person's own is made of, only it knows."""
 
-WITH_CONTEXT = (TokenModel, Reader, Seq2Seq)
+WITH_CONTEXT = (TokenModel, Predictor, Seq2Seq)
 """Models in which the vector of a word depends on what stands around it."""
 
 MAKERS: dict[str, Callable[[LookRequest], View]] = {
@@ -66,18 +65,14 @@ def _has_patches(loaded: Loaded) -> bool:
     return bool(sizes_of(loaded.model)) and getattr(getattr(embed, "image", embed), "cut", None) is not None
 
 
-def _has_states(loaded: Loaded) -> bool:
-    return any(isinstance(module, Recurrent | CnnEncoder) for module in loaded.model.modules())
-
-
 NEEDS: dict[str, Callable[[Loaded], bool]] = {
     "alignment": lambda loaded: _has_stack(loaded, ("cross",)),
     "attention": lambda loaded: bool(sizes_of(loaded.model)),
     "patches": _has_patches,
     "lens": lambda loaded: not isinstance(loaded, LoadedPredictor | LoadedEmbedder),
     "next": lambda loaded: isinstance(loaded, LoadedLanguageModel),
-    "states": _has_states,
-    "pooling": lambda loaded: isinstance(loaded.model, Reader | BagReader),
+    "states": lambda loaded: has_states(loaded.model),
+    "pooling": lambda loaded: isinstance(loaded.model, Predictor | BagPredictor),
     "decided": lambda loaded: not isinstance(loaded, LoadedMasked | LoadedEmbedder),
     "numbers": lambda loaded: isinstance(loaded.model, OURS) and loaded.config.task not in (MULTILABEL, VECTORS),
     "step": lambda loaded: loaded.config.task not in (MASKED, MULTILABEL, VECTORS),
@@ -85,7 +80,7 @@ NEEDS: dict[str, Callable[[Loaded], bool]] = {
     "links": lambda loaded: loaded.tokenizer is not None and _has_stack(loaded, OF_WHAT_IS_READ),
     "worth": lambda loaded: bool(sizes_of(loaded.model)) and not isinstance(loaded, LoadedEmbedder),
     "word": lambda loaded: loaded.tokenizer is not None and isinstance(loaded.model, WITH_CONTEXT),
-    "nearest": lambda loaded: isinstance(loaded.model, BagReader) or words_of(loaded.model) is not None,
+    "nearest": lambda loaded: isinstance(loaded.model, BagPredictor) or words_of(loaded.model) is not None,
     "versus": lambda loaded: not isinstance(loaded, LoadedMasked),
     "positions": lambda loaded: placed(loaded.model) is not None,
     "merges": lambda loaded: loaded.tokenizer is not None and loaded.tokenizer.kind == "bpe",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, out_of_memory
+from glassformer.config.plugins import load_plugins
 from glassformer.runs.files import read_json
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.running.folder import CELL, LOG, OUTCOME
@@ -36,6 +37,7 @@ def main(folder: Path) -> int:
     job = read_json(folder / CELL)
     cell = Cell(**job["cell"])
     try:
+        load_plugins()
         from glassformer.trials.running.execution import (  # torch: what cannot even be imported is a row, too
             register_families,
             run_cell,

@@ -10,8 +10,7 @@ from glassformer.config.presets import PACKED, REGRESSION
 from glassformer.config.resolve import ALIASES, BUDGETS, Config, flatten, keys
 from glassformer.config.say import Say, silent
 from glassformer.families.infer import infer_config
-from glassformer.families.resume import PATHS
-from glassformer.families.settings import RUNS, read_config, with_vectors
+from glassformer.families.settings import PATHS, RUNS, read_config, with_vectors
 from glassformer.finetuning.begin import Beginning
 from glassformer.finetuning.source import weights_digest
 from glassformer.runs.run import Run

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.config.errors import GlassformerError, RunError
+from glassformer.config.plugins import load_plugins
 from glassformer.config.say import Say, silent
 from glassformer.runs.files import read_json, write_json
 from glassformer.trials.tuning.heartbeat import GAVE_UP, PROCESS, counted, give_up, retry_lost, this_process
@@ -191,6 +192,7 @@ def main(argv: list[str]) -> int:
     orders, job, parent = read_json(Path(argv[0])), int(argv[1]), int(argv[2])
     search = Search.from_dict(orders["search"])
     try:
+        load_plugins()
         with open_study(orders["where"], orders["name"], search) as study:
             folder, trials, until = Path(orders["folder"]), orders["trials"], orders["until"]
             Worker(study, search, folder, trials, until, job=job, stop=lambda: os.getppid() != parent).work()

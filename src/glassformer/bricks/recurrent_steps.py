@@ -1,4 +1,4 @@
-"""What recurrent layers go through, token by token: the written-out steps beside torch's fused ones."""
+"""Recurrent layers as the lectures write them: one step of each, and what they go through token by token."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -7,15 +7,93 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from glassformer.bricks.recurrent import (
-    Hidden,
-    Recurrent,
-    elman_step,
-    gru_gates,
-    gru_step,
-    lstm_gates,
-    lstm_step,
-)
+
+def elman_step(
+    x: Float[Tensor, "B i"],
+    h: Float[Tensor, "B d"],
+    *,
+    w_x: Float[Tensor, "d i"],
+    w_h: Float[Tensor, "d d"],
+    bias: Float[Tensor, "d"] | None = None,
+    nonlinearity: str = "tanh",
+) -> Float[Tensor, "B d"]:
+    """h_t = tanh(W_h h_(t−1) + W_x x_t + b)."""
+    total = h @ w_h.T + x @ w_x.T
+    if bias is not None:
+        total = total + bias
+    return torch.tanh(total) if nonlinearity == "tanh" else torch.relu(total)
+
+
+class Gates(NamedTuple):
+    """What an LSTM decides in one step: let in (i), keep (f), candidate (g), let out (o)."""
+
+    i: Tensor
+    f: Tensor
+    g: Tensor
+    o: Tensor
+
+
+def lstm_gates(
+    x: Float[Tensor, "B i"],
+    h: Float[Tensor, "B p"],
+    *,
+    w_x: Float[Tensor, "g i"],
+    w_h: Float[Tensor, "g p"],
+    bias: Float[Tensor, "g"] | None = None,
+) -> Gates:
+    """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), each with its own W, U, b."""
+    total = x @ w_x.T + h @ w_h.T
+    if bias is not None:
+        total = total + bias
+    i, f, g, o = total.chunk(4, -1)
+    return Gates(torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o))
+
+
+def lstm_step(
+    gates: Gates, c: Float[Tensor, "B d"], projection: Float[Tensor, "p d"] | None = None
+) -> tuple[Float[Tensor, "B p"], Float[Tensor, "B d"]]:
+    """c_t = f ⊙ c_(t−1) + i ⊙ g,  h_t = o ⊙ tanh(c_t), or W_hr of that."""
+    c = gates.f * c + gates.i * gates.g
+    h = gates.o * torch.tanh(c)
+    return (h if projection is None else h @ projection.T), c
+
+
+class GruGates(NamedTuple):
+    """What a GRU decides in one step: reset (r), keep (z), candidate (n)."""
+
+    r: Tensor
+    z: Tensor
+    n: Tensor
+
+
+def gru_gates(
+    x: Float[Tensor, "B i"],
+    h: Float[Tensor, "B d"],
+    *,
+    w_x: Float[Tensor, "g i"],
+    w_h: Float[Tensor, "g d"],
+    b_x: Float[Tensor, "g"] | None = None,
+    b_h: Float[Tensor, "g"] | None = None,
+) -> GruGates:
+    """r, z = σ(W x + U h + b),  n = tanh(W x + b + r ⊙ (U h + b'))."""
+    from_x = x @ w_x.T if b_x is None else x @ w_x.T + b_x
+    from_h = h @ w_h.T if b_h is None else h @ w_h.T + b_h
+    r_x, z_x, n_x = from_x.chunk(3, -1)
+    r_h, z_h, n_h = from_h.chunk(3, -1)
+    r, z = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+    return GruGates(r, z, torch.tanh(n_x + r * n_h))
+
+
+def gru_step(gates: GruGates, h: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+    """h_t = (1 − z) ⊙ n + z ⊙ h_(t−1)."""
+    return (1 - gates.z) * gates.n + gates.z * h
+
+
+Hidden = tuple[Tensor, ...]
+"""The state between two steps: (h,), or (h, c) of an LSTM; each L×B×d."""
+
+
+# --- token by token ---
 
 
 class Trace(NamedTuple):
@@ -27,15 +105,21 @@ class Trace(NamedTuple):
     gates: Mapping[str, Float[Tensor, "B T c"]]
     """By their letters: i, f, g, o of an LSTM, r, z, n of a GRU; an RNN has none."""
 
+    def by_letter(self, letter: str) -> Tensor:
+        """The states (h), the cells (c) or a gate."""
+        if letter == "c":
+            assert self.cells is not None
+            return self.cells
+        return self.states if letter == "h" else self.gates[letter]
+
 
 Step = Callable[[Tensor, Hidden], tuple[Hidden, Mapping[str, Tensor]]]
 
 
 def trace(
-    layers: Recurrent, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None = None
+    cell: nn.RNNBase, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None = None
 ) -> list[list[Trace]]:
-    """By layer and way: as `layers` computes them in use, where no dropout stands between its layers."""
-    cell = layers.cell
+    """By layer and way: as torch's cell computes them in use, where no dropout stands between its layers."""
     ways = 2 if cell.bidirectional else 1
     out: list[list[Trace]] = []
     for layer in range(cell.num_layers):
