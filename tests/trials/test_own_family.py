@@ -1,16 +1,17 @@
 """A family of a person's own in a comparison: what it has by itself, and one in processes of their own."""
 
+import importlib
 import math
 import sys
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from glassformer.config.plugins import VARIABLE
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MASKED, OWN_TASKS, TEXT
-from glassformer.families.base import FAMILIES, Family, register_family
+from glassformer.families.base import FAMILIES, Family
 from glassformer.families.labelling import ClassificationFamily
 from glassformer.tasks.base import Evaluation
 from glassformer.trials.baselines.registry import baselines
@@ -27,11 +28,14 @@ from helpers.simulated import outcomes_of
 
 OWN = "verse"
 SOURCE = """
+from glassformer.families.base import register_family
 from glassformer.families.language import LanguageFamily
 
 class Verse(LanguageFamily):
     task = "verse"
     title = "A poet"
+
+register_family(Verse(), like="language-model")
 """
 
 
@@ -93,21 +97,20 @@ def test_of_one_that_extends_ours_all_is_ours() -> None:
 
 
 @pytest.fixture
-def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    (tmp_path / "verse.py").write_text(SOURCE)
-    spec = spec_from_file_location("verse", tmp_path / "verse.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "verse", module)
-    spec.loader.exec_module(module)
-    yield module
-    OWN_TASKS.pop(OWN, None)
-    FAMILIES._own.pop(OWN, None)
+def verse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A file that registers a family, imported."""
+    (tmp_path / "own_verse.py").write_text(SOURCE)
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("own_verse")
+    yield
+    sys.modules.pop("own_verse")
+    OWN_TASKS.pop(OWN)
+    FAMILIES._own.pop(OWN)
 
 
-def test_a_comparison(own_module: Any, tmp_path: Path) -> None:
-    register_family(own_module.Verse(), like=LANGUAGE_MODEL)
+@pytest.mark.usefixtures("verse")
+def test_a_comparison(tmp_path: Path) -> None:
     found = compare(
         "copy:rows=60", task=OWN, seeds=1, out=tmp_path / "compared", **tiny("rnn"), **{"training.steps": 2}
     )

@@ -149,7 +149,7 @@ def _parse_varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]
 
 
 def _open_runs(runs: Any) -> tuple[str, ...]:
-    """As they were named; the newest by its folder. One that is named twice is judged once."""
+    """The paths of runs as they were named, the newest by its folder. One that is named twice is judged once."""
     several = (
         parse_list("runs", runs) if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
     )

@@ -22,7 +22,7 @@ MOST_TRIED = 2**18
 """Tokens of the validation part on which the length is chosen."""
 
 Probabilities = Callable[[Ints, Ints], Floats]
-"""Of each token, given how many tokens before it may be seen."""
+"""Each token's probability, given how many tokens before it may be seen."""
 
 
 def judge_unigrams(task: LanguageModelling, part: str, vocab: int) -> tuple[Evaluation, int]:
@@ -57,7 +57,7 @@ def best_length(model: KneserNey, task: LanguageModelling) -> int:
 
 
 def records_of(task: LanguageModelling, part: str, probabilities: Probabilities) -> list[dict[str, Any]]:
-    """As a model's evaluation has them, one for each window; nothing before its window is seen."""
+    """Records as a model's evaluation has them, one for each window; nothing before its window is seen."""
     ids = np.asarray(task.parts[part].ids, np.int64)
     windows = task.windows(len(ids))
     asked = _asked(task, ids)

@@ -110,7 +110,7 @@ def _judge_copies(prepared: Any, part: str) -> BaselineResult:
 # --- labels and numbers ---
 
 Constants = dict[str, Callable[[Any], Tensor]]
-"""By the name of a floor: from the task to the scores that it has for every example."""
+"""What gives the scores that a floor has for every example, by its name."""
 
 
 def _of_labels(constants: Constants, estimator: Estimator, kind: str) -> list[Baseline]:

@@ -24,7 +24,7 @@ UNSEEN = -50.0
 MOST_CATEGORIES = 255
 """Boosted trees split no more into sets: a column with more is to them a number."""
 ITERATIONS = 1000
-"""At most, of logistic regression: its default of 100 is often too few to arrive."""
+"""The most of logistic regression: its default of 100 is often too few to arrive."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _scikit(module: str) -> Any:
 
 
 def _categories(inputs: Inputs) -> list[int]:
-    """Of each column of a table, how many categories it holds; 0: numbers."""
+    """How many categories each column of a table holds; 0: numbers."""
     if not isinstance(inputs, TableInputs):
         return []
     return [0] * inputs.numbers.shape[1] + [len(np.unique(column)) for column in inputs.categories.T]

@@ -32,7 +32,7 @@ from glassformer.verbs.train import train
 
 FOLDS = "folds.json"
 RECORDS = "held-out.jsonl"
-"""In each fold's folder: what its model said of the rows that it did not see."""
+"""The file in each fold's folder that holds what its model said of the rows that it did not see."""
 
 
 def cross_validate(

@@ -56,7 +56,7 @@ def with_all_data(rows: Sequence[Row]) -> list[Row]:
 
 
 def along(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
-    """By model, those that came to something, from the least to the most of a setting."""
+    """Each model's rows that came to something, from the least to the most of a setting."""
     lines: dict[str, list[Row]] = {}
     for row in rows:
         if key in row.varied and row.outcomes:
@@ -66,7 +66,7 @@ def along(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
 
 
 def in_order(rows: Sequence[Row], mode: str) -> list[Row]:
-    """As they are read: along a number that is varied, model by model; else from best to worst. What failed, last."""
+    """Rows as they are read: along a varied number, model by model; else from best to worst; last what failed."""
     keys = {key for row in rows for key in row.varied}
     values = [row.varied[key] for row in rows for key in row.varied]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
@@ -117,7 +117,7 @@ def _larger_models(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _not_gained(found: Difference, row: Row, **facts: str) -> str:
-    """After a step that gained nothing beyond chance: only a narrow interval says that there is little to gain."""
+    """The sentence for a step that gained nothing beyond chance: only a narrow interval tells of little to gain."""
     if is_better(reverse(found)):
         return sentence("lost", by=difference_in_words(reverse(found), row), **facts)
     top = SCALES.get(row.metric, (0.0, math.inf))[1]

@@ -102,7 +102,7 @@ def learning_curves(rows: Sequence[Row]) -> list[Panel]:
 
 
 def _curve(row: Row) -> Line | None:
-    """At the updates at which each of its seeds was validated."""
+    """The mean at the updates at which each of its seeds was validated."""
     curves = [{at: value for at, _, value in outcome.curve} for outcome in row.outcomes if outcome.curve]
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
     if not common:

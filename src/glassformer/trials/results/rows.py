@@ -91,7 +91,7 @@ class Row:
 
     @property
     def rank(self) -> float:
-        """For sorting: the lower the better; what has seen the examples comes last."""
+        """The key to sort by: the lower the better; what has seen the examples comes last."""
         return math.inf if self.seen else self.score if self.lower else -self.score
 
     @property

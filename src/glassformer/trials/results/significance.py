@@ -16,7 +16,7 @@ CHANCE = 0.05
 
 
 def compare_rows(one: Row, other: Row) -> Difference | None:
-    """By how much one is better than the other; None: they were not judged on the same examples."""
+    """The difference: by how much one is better than the other; None: they were not judged on the same examples."""
     if not one.outcomes or not other.outcomes or not is_paired(one.metric, one.outcomes[0]):
         return None
     pairs = _paired_scores(one, other)
@@ -35,7 +35,7 @@ def is_level(one: Row, other: Row) -> bool:
 
 
 def reverse(found: Difference) -> Difference:
-    """By how much the other is better."""
+    """The difference the other way round."""
     return Difference(-found.value, -found.high, -found.low, found.p, found.seeds)
 
 

@@ -23,7 +23,7 @@ class Summary:
     rows: Sequence[Row]
     """From best to worst, or along a number that is varied; what failed, last."""
     behind: Sequence[Difference | None]
-    """By how much the best is better than each row, or with parts left out the whole; None: not to be told."""
+    """How much better than each row the best is, or with parts left out the whole; None: not to be told."""
     words: Sequence[str]
     """What it says, a sentence or two each."""
     notes: Sequence[str]

@@ -128,7 +128,7 @@ def _spelled(reference: Row) -> str:
 
 
 def _begin(text: str) -> str:
-    """As a sentence begins."""
+    """A text as a sentence begins."""
     return text if text.startswith("scikit") else text[:1].upper() + text[1:]
 
 

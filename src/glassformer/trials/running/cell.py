@@ -38,12 +38,8 @@ def main(folder: Path) -> int:
     cell = Cell(**job["cell"])
     try:
         load_plugins()
-        from glassformer.trials.running.execution import (  # torch: what cannot even be imported is a row, too
-            register_families,
-            run_cell,
-        )
+        from glassformer.trials.running.execution import run_cell  # torch: what cannot even be imported is a row, too
 
-        register_families(job.get("families", []))
         outcome = run_cell(cell, folder, str(job["part"]), lambda **event: _tell(events, event))
     except GlassformerError as error:
         outcome = Outcome(cell=cell, error=str(error))

@@ -1,7 +1,6 @@
 """Trainings in processes of their own, some at a time: a crash, or a kill by the system, is the end of one of them."""
 
 import contextlib
-import inspect
 import json
 import os
 import queue
@@ -16,8 +15,6 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from glassformer.config.presets import OWN_TASKS
-from glassformer.families.base import FAMILIES
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.running.folder import LOG, OUTCOME, Folder
 
@@ -94,7 +91,7 @@ class Engine:
             return None, None
 
     def _begin(self, cell: Cell) -> None:
-        folder = self.folder.begin(cell, part=self.part, threads=self.threads, families=own_families())
+        folder = self.folder.begin(cell, part=self.part, threads=self.threads)
         threads = str(self.threads)
         log = (folder / LOG).open("ab")
         process = subprocess.Popen(
@@ -114,7 +111,7 @@ class Engine:
         self.hear(CellEvent(cell=cell, what="begun"))
 
     def _read(self, job: _Job) -> None:
-        """In a thread of its own: its lines, and None at their end."""
+        """A process's lines, and None at their end; in a thread of its own."""
         assert job.process.stdout is not None
         with contextlib.suppress(ValueError):  # closed while we read
             for line in job.process.stdout:
@@ -171,18 +168,6 @@ class Engine:
                 job.process.kill()
                 job.process.wait()
             self._close(job)
-
-
-def own_families() -> list[dict[str, str]]:
-    """A person's own families, as a process needs them to know them too: each one's task, the file and name of its
-    class, and the task whose settings it has. What was typed at a prompt is in no file, and unknown there.
-    """
-    own = []
-    for task, like in OWN_TASKS.items():
-        kind = type(FAMILIES[task])
-        with contextlib.suppress(OSError, TypeError):
-            own.append({"task": task, "file": inspect.getfile(kind), "name": kind.__name__, "like": like})
-    return own
 
 
 def _why(code: int, folder: Path) -> str:

@@ -1,18 +1,16 @@
 """What a cell does: train and judge a model, count a floor, fit a reference, judge a run that was there before."""
 
-import importlib.util
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from glassformer.config.errors import GlassformerError, Misuse
-from glassformer.config.presets import OWN_TASKS
 from glassformer.config.say import silent
-from glassformer.families.base import FAMILIES, Loaded, register_family
+from glassformer.families.base import FAMILIES, Loaded
 from glassformer.families.card import learned_of
 from glassformer.families.infer import infer_config
 from glassformer.families.load import load
@@ -45,18 +43,6 @@ class Tell(Protocol):
 def run_cell(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | None:
     """What a cell comes to on a part of the data; None: it was asked to stop on the way."""
     return BY_KIND[cell.kind](cell, folder, part, tell)
-
-
-def register_families(families: Sequence[Mapping[str, str]]) -> None:
-    """A person's own families, from the files in which they are defined (`engine.own_families`)."""
-    for number, own in enumerate(families):
-        spec = importlib.util.spec_from_file_location(f"own_family_{number}", own["file"])
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        if own["task"] not in OWN_TASKS:  # the file may do so itself
-            register_family(getattr(module, own["name"])(), like=own["like"])
 
 
 # --- a model that is trained ---

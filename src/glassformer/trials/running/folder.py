@@ -94,10 +94,8 @@ class Folder:
     def cell_path(self, cell: Cell) -> Path:
         return self.path / "cells" / id_of(cell)
 
-    def begin(self, cell: Cell, **more: Any) -> Path:
-        """A cell's folder as the process that does it finds it, with whatever else that must know; a half-trained run
-        in it stays.
-        """
+    def begin(self, cell: Cell, *, part: str, threads: int) -> Path:
+        """A cell's folder as the process that does it finds it; a half-trained run in it stays."""
         folder = self.cell_path(cell)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +103,7 @@ class Folder:
         there = folder / CELL
         if there.is_file() and read_json(there).get("cell") != _as_read(asdict(cell)):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
-        write_json(there, {"cell": asdict(cell), **more})
+        write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
         return folder
 
     def outcome(self, cell: Cell) -> Outcome | None:

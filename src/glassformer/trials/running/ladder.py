@@ -6,7 +6,7 @@ from typing import Any
 
 from glassformer.config.encoders import OWN, encoder_info, model_name
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT, settings_task
+from glassformer.config.presets import IMAGE, MIXED, OWN_TASKS, TABLE, TEXT
 from glassformer.families.base import FAMILIES, Family
 from glassformer.families.language import LanguageFamily
 from glassformer.families.masked import MaskedFamily
@@ -23,7 +23,7 @@ LADDERS: dict[str, tuple[str, ...]] = {
     TABLE: ("linear", "mlp", "transformer"),
     MIXED: ("average", "rnn", "lstm", "bilstm", "transformer"),
 }
-"""By the kind of examples of which something is said."""
+"""The models to try by the kind of examples of which something is said."""
 
 MAIN = ("bag:tfidf", "linear", "mlp", "lstm", "transformer")
 """Rungs to draw learning curves of, where nobody says: a few of each ladder."""
@@ -32,8 +32,8 @@ MAIN = ("bag:tfidf", "linear", "mlp", "lstm", "transformer")
 @singledispatch
 def ladder(family: Family, kind: str) -> tuple[str, ...]:
     """The models that a family's examples of a kind are tried with: those of the family whose settings it has."""
-    like = settings_task(family.task)
-    return LADDERS[kind] if like == family.task else ladder(FAMILIES[like], kind)
+    like = OWN_TASKS.get(family.task)
+    return LADDERS[kind] if like is None else ladder(FAMILIES[like], kind)
 
 
 @ladder.register

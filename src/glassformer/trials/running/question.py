@@ -30,7 +30,7 @@ class CompareOptions:
     models: tuple[str, ...] = ()
     """Where there are none: the ladder, or the Transformer where settings are varied."""
     varied: Mapping[str, Sequence[Any]]
-    """By dotted key; `FRACTION` and `SIZE` among them."""
+    """The values to try by dotted key; `FRACTION` and `SIZE` among them."""
     ablate: bool = False
     seeds: int = SEEDS
     folds: int | None = None
@@ -76,7 +76,7 @@ class Question:
     options: CompareOptions
     shared: SharedSettings
     cells: list[Cell]
-    """In the order in which they are best done: what is quick first, then every model with the first seed, …"""
+    """The trainings as they are best done: what is quick first, then every model with the first seed, …"""
 
     @property
     def identity(self) -> dict[str, Any]:

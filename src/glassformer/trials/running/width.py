@@ -24,7 +24,7 @@ KEYS = ("model.width", "model.head_hidden")
 def width_for(
     wanted: int, models: Mapping[str, Mapping[str, Any]], shared: SharedSettings, say: Say
 ) -> dict[str, tuple[str, int]]:
-    """By model, the setting that decides its size and the value at which it has about `wanted` parameters.
+    """The setting that decides each model's size, and the value at which it has about `wanted` parameters.
 
     `models`: the settings of each. A model whose size follows from the data alone is left out, and said.
     """
@@ -72,7 +72,7 @@ def _nearest(wanted: int, step: int, count_at: Callable[[int], int]) -> tuple[in
 
 
 def _count(config: Config, prepared: Prepared) -> int:
-    """Of a model that has shapes and no numbers."""
+    """The parameters of a model that has shapes and no numbers."""
     try:
         with torch.device("meta"):
             model = build_model(config, prepared)
