@@ -1,6 +1,5 @@
 """Whether one row is better than another, or had luck: on the very same examples."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,15 +60,8 @@ def _paired_scores(one: Row, other: Row) -> PairedScores | None:
         return None
     # each fold counts alike, as in the mean over folds that the table shows
     weights = [_weights(mine[seed]) / _weights(mine[seed]).sum() for seed in both]
-    return PairedScores(
-        _concatenate([mine[seed] for seed in both]),
-        _concatenate([theirs[seed] for seed in both]),
-        np.concatenate(weights),
-    )
-
-
-def _concatenate(outcomes: Sequence[Outcome]) -> NDArray[np.float64]:
-    return np.concatenate([scores_of(outcome) for outcome in outcomes])[None]
+    scores = [np.concatenate([scores_of(outcomes[seed]) for seed in both])[None] for outcomes in (mine, theirs)]
+    return PairedScores(scores[0], scores[1], np.concatenate(weights))
 
 
 def _stack(row: Row) -> NDArray[np.float64]:

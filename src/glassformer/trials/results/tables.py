@@ -5,6 +5,7 @@ import io
 from typing import Any
 
 from glassformer.config.units import duration
+from glassformer.statistics.paired import Difference
 from glassformer.trials.results.metrics import MEANS, QUALITY, titled
 from glassformer.trials.results.rounding import amount, from_to, memory, rounded
 from glassformer.trials.results.rows import Row
@@ -34,47 +35,38 @@ def columns_of(comparison: Summary) -> list[str]:
     ]
 
 
-def cells_of(comparison: Summary) -> list[list[str]]:
-    """The table as it is read: numbers as far as they are known."""
-    rows = []
-    for row, behind in zip(comparison.rows, comparison.behind, strict=True):
-        apart = "" if behind is None else from_to(behind.value, behind.low, behind.high)
-        if not row.outcomes:
-            rows.append([row.label, "", "", "", ", ".join(row.marks), *[""] * 5])
-            continue
-        rows.append(
-            [
-                row.label,
-                row.score_with_interval,
-                _of_all(row),
-                apart,
-                ", ".join(row.marks),
-                amount(row.parameters) if row.parameters else "",
-                duration(row.seconds) if row.seconds else "",
-                duration(row.per_example),
-                memory(row.memory),
-                _updates(row),
-            ]
-        )
-    return rows
-
-
 def filled_columns(comparison: Summary) -> tuple[list[str], list[list[str]]]:
-    """The table without columns that are empty in every row."""
-    names, rows = columns_of(comparison), cells_of(comparison)
-    kept = [place for place in range(len(names)) if any(row[place] for row in rows)]
-    return [names[place] for place in kept], [[row[place] for place in kept] for row in rows]
+    """The table as it is read: its columns, without those that are empty in every row, and its rows."""
+    names = columns_of(comparison)
+    rows = [_cells(row, behind) for row, behind in zip(comparison.rows, comparison.behind, strict=True)]
+    filled = [place for place in range(len(names)) if any(row[place] for row in rows)]
+    return [names[place] for place in filled], [[row[place] for place in filled] for row in rows]
+
+
+def _cells(row: Row, behind: Difference | None) -> list[str]:
+    """A row's numbers as far as they are known."""
+    remarks = ", ".join(row.marks)
+    if not row.outcomes:
+        return [row.label, "", "", "", remarks, *[""] * 5]
+    few, many = row.updates
+    return [
+        row.label,
+        row.score_with_interval,
+        _of_all(row),
+        "" if behind is None else from_to(behind.value, behind.low, behind.high),
+        remarks,
+        amount(row.parameters) if row.parameters else "",
+        duration(row.seconds) if row.seconds else "",
+        duration(row.per_example),
+        memory(row.memory),
+        "" if not many else f"{many:,}" if few == many else f"{few:,}–{many:,}",
+    ]
 
 
 def _of_all(row: Row) -> str:
     """The metric of the whole part, where rows are ranked by a mean of its examples instead."""
     primary = row.outcomes[0].primary
     return rounded(row.metrics[primary], row.decimals) if row.metric == MEANS.get(primary) else ""
-
-
-def _updates(row: Row) -> str:
-    few, many = row.updates
-    return "" if not many else f"{many:,}" if few == many else f"{few:,}–{many:,}"
 
 
 def as_markdown(comparison: Summary) -> str:

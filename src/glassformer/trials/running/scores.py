@@ -3,10 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
 
 from glassformer.families.base import Family
 from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
@@ -14,11 +12,9 @@ from glassformer.families.language import StreamFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.tasks.base import Evaluation
 
-EXAMPLE_KEYS = ("text", "example", "label", "labels", "number", "source", "target")
-WINDOW_KEYS = ("start", "tokens", "covered")
+EXAMPLE_KEYS: tuple[str, ...] = ("text", "example", "label", "labels", "number", "source", "target")
+WINDOW_KEYS: tuple[str, ...] = ("start", "tokens", "covered")
 """What tells an example, or a window of a text, from others; never what a model said."""
-
-Records = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -38,18 +34,14 @@ def example_scores(evaluation: Evaluation, family: Family) -> ExampleScores:
     of a text, the loss per token below zero. chrF and F1 of a whole part are no means over its examples: there it is
     the mean chrF of the sentences, and the mean F1 of the examples' sets of labels.
     """
-    records = evaluation.records
-    scores = score_records(family, evaluation)
-    weights = [float(record["tokens"]) for record in records] if family.reads_stream else None
-    return ExampleScores(scores, weights, _digest(records, WINDOW_KEYS if family.reads_stream else EXAMPLE_KEYS))
-
-
-def _digest(records: Records, keys: Sequence[str]) -> str:
-    hashed = hashlib.sha256()
-    for record in records:
+    keys, weights = EXAMPLE_KEYS, None
+    if family.reads_stream:
+        keys, weights = WINDOW_KEYS, [float(record["tokens"]) for record in evaluation.records]
+    digest = hashlib.sha256()
+    for record in evaluation.records:
         line = json.dumps([record[key] for key in keys if key in record], ensure_ascii=False)
-        hashed.update(f"{line}\n".encode("utf-8", "surrogatepass"))
-    return hashed.hexdigest()
+        digest.update(f"{line}\n".encode("utf-8", "surrogatepass"))
+    return ExampleScores(score_records(family, evaluation), weights, digest.hexdigest())
 
 
 @singledispatch
