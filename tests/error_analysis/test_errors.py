@@ -10,15 +10,21 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import DataError, Misuse, RunError
+from glassformer.config.say import silent
 from glassformer.data.packing.store import Tokens
 from glassformer.data.split.labelled import Labelled
-from glassformer.error_analysis import comparison as errors_versus
+from glassformer.error_analysis.analysis import brief_errors, compare_errors, error_findings
+from glassformer.error_analysis.comparison import RunPair, match_records
+from glassformer.error_analysis.finding import ErrorRequest
+from glassformer.families.base import EvaluatedPart, Family
 from glassformer.families.evaluate import evaluate_run
+from glassformer.families.language import LanguageFamily
 from glassformer.families.load import load
 from glassformer.families.requests import EvaluateOptions
 from glassformer.rendering.panels import Gallery, Lines, Points, Table
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report
+from glassformer.tasks.base import Evaluation
 from glassformer.verbs.errors import errors
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
@@ -123,7 +129,7 @@ def test_every_kind_of_run_has_a_page_and_says_something(
     view.save(tmp_path / "errors.html")
     view.save(tmp_path / "errors.json")
     assert view.title == f"Errors of {name}"
-    assert evaluate(made(name), device="cpu").words in view.about
+    assert evaluate(made(name), device="cpu").summary in view.about
 
 
 def test_the_errors_are_those_of_the_evaluation(made: Callable[[str], Path]) -> None:
@@ -301,14 +307,14 @@ def test_two_classifiers_side_by_side(made: Callable[[str], Path]) -> None:
     assert [row[1:3] for row in table.rows[:2]] == counts
     assert "McNemar" in view.note
     assert not [line for line in said if "warning" in line]
-    assert evaluate(made("words")).words in view.about
+    assert evaluate(made("words")).summary in view.about
 
 
 def test_rows_of_two_files_that_stand_on_one_line(made: Callable[[str], Path]) -> None:
     one = evaluate_run(made("texts"), EvaluateOptions())
     assert isinstance(one.part, Labelled)
     twice = replace(one, part=replace(one.part, lines=[3] * len(one.part)))
-    first, second = errors_versus._matched(twice, twice)
+    first, second = match_records(RunPair(twice, twice, ("one", "two"), silent), lambda side: side.part.lines)
     assert first == second == one.evaluation.records
 
 
@@ -411,6 +417,50 @@ def test_several_labels(tmp_path: Path) -> None:
     both = errors(tmp_path / "bag", versus=tmp_path / "average")
     right = sum(one["predicted"] == one["labels"] for one in records)
     assert panel(both, "bag and average, side by side").rows[0][3] == right
+
+
+# --- families ---
+
+
+class Things(Family):
+    """A family of which no more is known here than its records."""
+
+    task, noun, primary, lower_is_better = "things", "thing", "misses", True
+
+
+Things.__abstractmethods__ = frozenset()
+
+
+class Chats(LanguageFamily):
+    task = "chats"
+
+
+def evaluated(*records: dict[str, Any]) -> EvaluatedPart:
+    return EvaluatedPart(None, None, None, Evaluation({}, "loss", lower_is_better=True, records=list(records)))  # type: ignore[arg-type]
+
+
+def test_a_family_of_ones_own_has_its_worst_records() -> None:
+    one, other, third = {"name": "a", "loss": 0.5}, {"name": "b", "loss": 2.5}, {"name": "c", "loss": 0.0, "more": []}
+    request = ErrorRequest(evaluated(one, other, third), None, "", 0.95, silent)
+    (found,) = error_findings(Things(), request)
+    (table,) = found.panels
+    assert isinstance(table, Table)
+    assert table.rows == [["b", 2.5], ["a", 0.5], ["c", 0.0]]
+    assert found.sentence == "3 things: loss 1 on average, 2.5 at worst."
+    brief = brief_errors(Things(), None, None, "test", {"test": request.evaluated.evaluation})
+    assert [panel.title for panel in brief] == ["Worst by loss"]
+    misses = evaluated({"misses": 1}, {"misses": 3})
+    (found,) = error_findings(Things(), replace(request, evaluated=misses))
+    assert found.sentence == "2 things: misses 2 on average, 3 at worst."
+    for nothing in (evaluated(), evaluated({"name": "a"})):
+        assert error_findings(Things(), replace(request, evaluated=nothing)) == []
+    pair = RunPair(request.evaluated, evaluated(other, other, other), ("one", "two"), silent)
+    assert compare_errors(Things(), pair)[0].sentence.startswith("Mean loss 1 against 2.5")
+
+
+def test_a_family_made_of_one_of_ours_has_what_that_has() -> None:
+    for function in (error_findings, brief_errors, compare_errors):
+        assert function.dispatch(Chats) is function.dispatch(LanguageFamily) is not function.dispatch(Family)
 
 
 # --- in the report ---

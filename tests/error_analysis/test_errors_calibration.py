@@ -4,31 +4,33 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glassformer.error_analysis.calibration import FEWEST, Scored, calibration, halves
-from glassformer.error_analysis.finding import Found
+from glassformer.error_analysis.calibration import FEWEST, ScoredExamples, calibration, halves
+from glassformer.error_analysis.finding import ErrorFinding
 from glassformer.rendering.panels import Lines, Table, Words
 
 
-def drawn(count: int, seed: int, sharper: float = 1.0) -> Scored:
+def drawn(count: int, seed: int, sharper: float = 1.0) -> ScoredExamples:
     """Three classes, drawn from the very probabilities that the logits say; then the logits are made sharper."""
     random = np.random.default_rng(seed)
     logits = random.normal(0, 1.5, (count, 3))
     chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     answers = (chances.cumsum(1) < random.random((count, 1))).sum(1)
-    return Scored(logits * sharper, answers)
+    return ScoredExamples(logits * sharper, answers)
 
 
-def found_in(shown: Scored, fitted: Scored | None, accuracy: float = 0.9, where: str = "others") -> Found:
+def found_in(
+    shown: ScoredExamples, fitted: ScoredExamples | None, accuracy: float = 0.9, where: str = "others"
+) -> ErrorFinding:
     return calibration(shown, fitted, noun="text", accuracy=accuracy, where=where)
 
 
-def table(found: Found) -> Table:
+def table(found: ErrorFinding) -> Table:
     panel = found.panels[0]
     assert isinstance(panel, Table)
     return panel
 
 
-def words(found: Found) -> str:
+def words(found: ErrorFinding) -> str:
     panel = found.panels[-1]
     assert isinstance(panel, Words)
     return panel.text
@@ -43,8 +45,8 @@ def test_the_temperature_that_was_hidden_is_found_and_mends_it() -> None:
     assert float(after[2] or 0) < float(before[2] or 0)
     assert float(after[3] or 0) < 0.03 < float(before[3] or 0)
     assert after[5] == before[5] == pytest.approx(shown.right.mean())
-    assert found.said.startswith("The model is surer than it is right:")
-    assert "a temperature of 2.5" in found.said
+    assert found.sentence.startswith("The model is surer than it is right:")
+    assert "a temperature of 2.5" in found.sentence
     assert "fitted on others, never on what is shown" in table(found).note
 
 
@@ -56,7 +58,7 @@ def test_the_temperature_never_sees_what_is_shown() -> None:
 
 
 def test_a_model_that_is_as_sure_as_it_is_right_is_not_blamed() -> None:
-    assert found_in(drawn(2000, 7), drawn(2000, 8)).said == ""
+    assert found_in(drawn(2000, 7), drawn(2000, 8)).sentence == ""
 
 
 def test_the_reliability_curve() -> None:
@@ -73,10 +75,10 @@ def test_the_reliability_curve() -> None:
         assert low <= y <= high
 
 
-def sure(*pairs: tuple[float, bool]) -> Scored:
+def sure(*pairs: tuple[float, bool]) -> ScoredExamples:
     """Two classes; the first is always guessed, with this probability, and right or not."""
     logits = np.array([[np.log(p / (1 - p)), 0.0] for p, _ in pairs])
-    return Scored(logits, np.array([0 if right else 1 for _, right in pairs]))
+    return ScoredExamples(logits, np.array([0 if right else 1 for _, right in pairs]))
 
 
 LADDER = sure(*[(0.95, True)] * 8, *[(0.85, True)] * 8, *[(0.75, n % 2 == 0) for n in range(8)], *[(0.65, False)] * 8)
@@ -106,7 +108,7 @@ def test_a_model_that_is_never_wrong_has_no_temperature() -> None:
     found = found_in(drawn(50, 1), sure(*[(0.9, True)] * FEWEST))
     assert len(table(found).rows) == 1
     assert "No temperature was fitted: on others, ever colder ones fit ever better." in table(found).note
-    assert "temperature" not in found.said
+    assert "temperature" not in found.sentence
     assert "Nobody needs to look" in words(found)
 
 
@@ -145,7 +147,7 @@ def test_without_other_examples_the_reason_is_told() -> None:
 
 def test_one_score_for_two_classes() -> None:
     scores = np.array([[2.0], [-1.0], [0.5]], np.float32)
-    scored = Scored.of(scores, np.array([1, 0, 0]))
+    scored = ScoredExamples.of(scores, np.array([1, 0, 0]))
     sigmoid: NDArray[np.float64] = 1 / (1 + np.exp(-scores[:, 0].astype(float)))
     np.testing.assert_allclose(scored.confidence(), np.maximum(sigmoid, 1 - sigmoid))
     assert scored.right.tolist() == [True, True, False]
@@ -153,7 +155,7 @@ def test_one_score_for_two_classes() -> None:
 
 
 def test_halves_share_no_example() -> None:
-    scored = Scored(np.arange(22.0).reshape(11, 2), np.zeros(11, int))
+    scored = ScoredExamples(np.arange(22.0).reshape(11, 2), np.zeros(11, int))
     one, other = halves(scored)
     assert (len(one), len(other)) == (5, 6)
     rows = np.concatenate([one.logits[:, 0], other.logits[:, 0]])

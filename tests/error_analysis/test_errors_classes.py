@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.error_analysis.classes import by_class_wrong, confusions, how_many, wrong_in
-from glassformer.error_analysis.finding import Found, percent, sentences, some, span
-from glassformer.error_analysis.groups import apart, by_value, error_rates, means, quarters
-from glassformer.error_analysis.multilabel import by_label_wrong
-from glassformer.error_analysis.regression import by_group, how_far, residuals
-from glassformer.error_analysis.words import by_length, over_represented_words, rare_and_unknown, words_of
+from glassformer.error_analysis.classes import confusions, error_count, errors_by_class, errors_by_label, wrong_rows
+from glassformer.error_analysis.finding import ErrorFinding, percent, plural, sentences, span
+from glassformer.error_analysis.groups import difference_p, error_rates, means, quartiles, value_groups
+from glassformer.error_analysis.regression import errors_by_group, mean_error, residuals
+from glassformer.error_analysis.words import errors_by_length, over_represented_words, rare_and_unknown, words_in
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.statistics.intervals import Interval, share_interval
 
@@ -24,7 +23,7 @@ def records_of(*answers: tuple[str, str], texts: list[str] | None = None) -> lis
     ]
 
 
-def table_of(found: Found, place: int = 0) -> Table:
+def table_of(found: ErrorFinding, place: int = 0) -> Table:
     panel: Panel = found.panels[place]
     assert isinstance(panel, Table)
     return panel
@@ -44,12 +43,12 @@ def test_the_most_frequent_confusion_comes_first_and_is_said() -> None:
         ["b", "a", 1, 1 / 5, 1 / 3],
         ["c", "a", 1, 1 / 5, 1 / 3],
     ]
-    assert found.said == "60 % of the errors (3) take a for b."
-    assert confusions(records_of(("a", "b"), ("b", "a")), "text").said == ""  # once is no habit
+    assert found.sentence == "60 % of the errors (3) take a for b."
+    assert confusions(records_of(("a", "b"), ("b", "a")), "text").sentence == ""  # once is no habit
 
 
 def test_errors_by_class_have_wilsons_interval() -> None:
-    rows = table_of(by_class_wrong(SOME, "text")).rows
+    rows = table_of(errors_by_class(SOME, "text")).rows
     assert [row[:3] for row in rows] == [["a", 8, 3], ["b", 3, 1], ["c", 3, 1]]
     interval = share_interval(3, 8)
     assert rows[0][3:] == [interval.value, interval.low, interval.high]
@@ -65,22 +64,22 @@ def test_errors_by_class_have_wilsons_interval() -> None:
     ],
 )
 def test_how_many_errors_in_words(answers: list[tuple[str, str]], said: str) -> None:
-    assert how_many(records_of(*answers), "text").said == said
+    assert error_count(records_of(*answers), "text").sentence == said
 
 
 @pytest.mark.parametrize("answers", [[("a", "a")], [("a", "b")], [("a", "a"), ("b", "b")], [("a", "b"), ("b", "a")]])
 def test_one_example_no_error_and_all_wrong(answers: list[tuple[str, str]]) -> None:
     """Nothing breaks, and nothing is said of which there is no telling."""
     records = records_of(*answers)
-    wrong, texts = wrong_in(records), [one["text"] for one in records]
+    wrong, texts = wrong_rows(records), [one["text"] for one in records]
     words = over_represented_words(texts, wrong, "text")
     (panel,) = words.panels
     assert isinstance(panel, Words)
     assert ("None of" if not wrong.any() else "All") in panel.text
-    assert by_length(texts, wrong, "text").said == ""
-    assert rare_and_unknown(texts, wrong, "text", unknown=np.zeros(len(texts), int), seen={}).said == ""
+    assert errors_by_length(texts, wrong, "text").sentence == ""
+    assert rare_and_unknown(texts, wrong, "text", unknown=np.zeros(len(texts), int), seen={}).sentence == ""
     confusions(records, "text")
-    by_class_wrong(records, "text")
+    errors_by_class(records, "text")
 
 
 def test_several_labels() -> None:
@@ -89,8 +88,8 @@ def test_several_labels() -> None:
         {"text": "y", "labels": ["a"], "predicted": ["a"], "loss": 0.1},
         {"text": "z", "labels": [], "predicted": ["a"], "loss": 2.0},
     ]
-    assert wrong_in(records).tolist() == [True, False, True]
-    rows = by_label_wrong(records, ["a", "b", "c"], "text").rows
+    assert wrong_rows(records).tolist() == [True, False, True]
+    rows = errors_by_label(records, ["a", "b", "c"], "text").rows
     assert [row[:3] + row[5:7] for row in rows] == [
         ["a", 2, 0.0, 1, 1.0],
         ["b", 1, 1.0, 2, 0.0],
@@ -103,24 +102,24 @@ def test_several_labels() -> None:
 
 def test_quarters_hold_every_example_once_and_equal_values_together() -> None:
     values = np.array([1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, np.nan])
-    groups = quarters("words", values)
+    groups = quartiles("words", values)
     assert np.sum([group.rows for group in groups], axis=0).tolist() == [1] * 12 + [0]
     assert [group.name for group in groups] == ["1", "2 to 4", "5 to 8"]
     assert [group.size for group in groups] == [5, 3, 4]
 
 
 def test_few_different_values_are_groups_of_their_own() -> None:
-    assert [(group.name, group.size) for group in quarters("n", np.array([3.0, 1, 3, 2]))] == [
+    assert [(group.name, group.size) for group in quartiles("n", np.array([3.0, 1, 3, 2]))] == [
         ("1", 1),
         ("2", 1),
         ("3", 2),
     ]
-    assert quarters("n", np.array([np.nan])) == []
-    assert [group.name for group in quarters("n", np.array([7.0]))] == ["7"]
+    assert quartiles("n", np.array([np.nan])) == []
+    assert [group.name for group in quartiles("n", np.array([7.0]))] == ["7"]
 
 
 def test_quarters_of_many_are_about_equal() -> None:
-    groups = quarters("n", np.random.default_rng(1).normal(size=401))
+    groups = quartiles("n", np.random.default_rng(1).normal(size=401))
     assert len(groups) == 4
     assert all(98 <= group.size <= 102 for group in groups)
 
@@ -128,20 +127,20 @@ def test_quarters_of_many_are_about_equal() -> None:
 def test_a_group_that_is_wrong_beyond_chance_is_said() -> None:
     cities = ["Rome"] * 20 + ["Oslo"] * 60 + [""] * 3
     wrong = np.array([n < 15 or n in (30, 81) for n in range(83)])
-    found = error_rates("by city", by_value("city", cities), wrong, "example")
+    found = error_rates("by city", value_groups("city", cities), wrong, "example")
     rows = {row[0]: row for row in table_of(found).rows}
     assert list(rows) == ["Oslo", "Rome", "(empty)"]
     assert rows["Rome"][1:4] == [20, 15, 0.75]
     assert (rows["Oslo"][2], rows["(empty)"][2]) == (1, 1)
     assert float(rows["Rome"][6] or 0) < 1e-8
-    assert found.said == "Where city is Rome, 75 % are wrong (53–89 %), against 20 % of all 83 examples."
+    assert found.sentence == "Where city is Rome, 75 % are wrong (53–89 %), against 20 % of all 83 examples."
     shuffled = np.random.default_rng(0).permutation(wrong)
-    assert error_rates("by city", by_value("city", cities), shuffled, "example").said == ""
+    assert error_rates("by city", value_groups("city", cities), shuffled, "example").sentence == ""
 
 
 def test_several_columns_are_told_apart() -> None:
     wrong = np.array([True, False, True])
-    groups = [*quarters("height", np.array([1.0, 2, 3])), *by_value("city", ["a", "a", "b"])]
+    groups = [*quartiles("height", np.array([1.0, 2, 3])), *value_groups("city", ["a", "a", "b"])]
     table = table_of(error_rates("by column", groups, wrong, "row"))
     assert list(table.columns[:2]) == ["column", "value"]
     assert [row[:4] for row in table.rows][-2:] == [["city", "a", 2, 1], ["city", "b", 1, 1]]
@@ -155,25 +154,25 @@ def test_the_more_careful_of_two_tests_against_scipy(spreads: tuple[float, float
     one, other = random.normal(0, spreads[0], 17), random.normal(0.7, spreads[1], 29)
     both = [stats.ttest_ind(one, other, equal_var=equal).pvalue for equal in (False, True)]
     assert both[0] != pytest.approx(both[1])
-    assert apart(one, other) == pytest.approx(max(both))
-    assert apart(one[:1], other) == 1
+    assert difference_p(one, other) == pytest.approx(max(both))
+    assert difference_p(one[:1], other) == 1
 
 
 def test_means_of_values_that_do_not_vary() -> None:
     """Two errors of one length are no proof, whatever the variance of nothing says."""
     lengths = np.random.default_rng(0).integers(1, 16, 500).astype(float)
-    assert apart(np.array([12.0, 12.0]), lengths) > 0.1
-    assert apart(np.ones(3), np.ones(4)) == 1
-    assert apart(np.ones(2), np.zeros(2)) == pytest.approx(2 / 6)  # of six ways to draw two, two part them so
-    assert apart(np.ones(3), np.zeros(4)) == pytest.approx(1 / 35)
-    assert apart(np.full(3, 0.1), np.full(3, 0.1 + 1e-17)) == 1
+    assert difference_p(np.array([12.0, 12.0]), lengths) > 0.1
+    assert difference_p(np.ones(3), np.ones(4)) == 1
+    assert difference_p(np.ones(2), np.zeros(2)) == pytest.approx(2 / 6)  # of six ways to draw two, two part them so
+    assert difference_p(np.ones(3), np.zeros(4)) == pytest.approx(1 / 35)
+    assert difference_p(np.full(3, 0.1), np.full(3, 0.1 + 1e-17)) == 1
 
 
 # --- words and lengths ---
 
 
 def test_words_are_lower_case_and_keep_their_apostrophe() -> None:
-    assert words_of("Don't say “NOT”, über-gut: 3.5") == ["don't", "say", "not", "über", "gut", "3", "5"]
+    assert words_in("Don't say “NOT”, über-gut: 3.5") == ["don't", "say", "not", "über", "gut", "3", "5"]
 
 
 def test_the_word_that_errors_have() -> None:
@@ -189,7 +188,7 @@ def test_the_word_that_errors_have() -> None:
     assert "fine" not in rows
     first = table_of(found).rows[0]
     assert first[0] == "good"
-    assert found.said == (
+    assert found.sentence == (
         "Of the 7 words seen in 5 texts or more, “good” stands in 100 % of errors against 0 % of the rest."
     )
 
@@ -198,7 +197,7 @@ def test_words_that_are_there_by_chance_are_not_said() -> None:
     random = np.random.default_rng(4)
     texts = [" ".join(random.choice(["a", "b", "c", "d", "e", "f", "g"], 4)) for _ in range(80)]
     found = over_represented_words(texts, random.random(80) < 0.2, "text")
-    assert found.said == ""
+    assert found.sentence == ""
     assert "None of the 7 words" in table_of(found).note
 
 
@@ -211,11 +210,11 @@ def test_rare_words_are_not_looked_at() -> None:
 def test_errors_are_longer() -> None:
     texts = ["a b c d e f g h i j"] * 5 + ["a b c d e f g h"] * 5 + ["a b", "a b c"] * 20
     wrong = np.array([True] * 10 + [False] * 40)
-    found = by_length(texts, wrong, "text")
-    assert found.said == "Errors are longer: 9 words on average against 2.5."
+    found = errors_by_length(texts, wrong, "text")
+    assert found.sentence == "Errors are longer: 9 words on average against 2.5."
     assert [row[:3] for row in table_of(found).rows] == [["2", 20, 0], ["3", 20, 0], ["8", 5, 5], ["10", 5, 5]]
-    assert by_length(texts, ~wrong, "text").said == "Errors are shorter: 2.5 words on average against 9."
-    assert table_of(by_length(["abc", "abcd"], np.array([True, False]), "text")).columns[0] == "characters"
+    assert errors_by_length(texts, ~wrong, "text").sentence == "Errors are shorter: 2.5 words on average against 9."
+    assert table_of(errors_by_length(["abc", "abcd"], np.array([True, False]), "text")).columns[0] == "characters"
 
 
 def test_rare_and_unknown_words() -> None:
@@ -226,10 +225,10 @@ def test_rare_and_unknown_words() -> None:
     rows = table_of(found).rows
     assert [row[1:3] for row in rows] == [[9, 10], [9, 10], [17, 20]]
     assert rows[0][3:5] == [9 / 17, 1 / 33]
-    assert found.said == (
+    assert found.sentence == (
         "100 % of the errors have a word seen fewer than 5 times in training, against 9.1 % of the rest."
     )
-    assert rare_and_unknown(texts, wrong, "text", unknown=None, seen=None) == Found()
+    assert rare_and_unknown(texts, wrong, "text", unknown=None, seen=None) == ErrorFinding()
 
 
 # --- numbers ---
@@ -240,29 +239,29 @@ def numbers_of(*errors: float) -> list[dict[str, Any]]:
 
 
 def test_bias_and_size_of_errors() -> None:
-    found = how_far(numbers_of(2.0, 3.0, 2.5, 2.5), "row")
+    found = mean_error(numbers_of(2.0, 3.0, 2.5, 2.5), "row")
     bias, size = table_of(found).rows
     assert bias[1] == size[1] == 2.5
     assert 0 < float(bias[2] or 0) < 2.5 < float(bias[3] or 0)
-    assert found.said.startswith("4 rows: 2.5 off on average, and too large by 2.5 (1.")
-    assert how_far(numbers_of(2.0, -2.0), "row").said == "2 rows: 2 off on average."
-    assert table_of(how_far(numbers_of(2.0), "row")).rows[0] == ["predicted less true (bias)", 2.0, None, None]
+    assert found.sentence.startswith("4 rows: 2.5 off on average, and too large by 2.5 (1.")
+    assert mean_error(numbers_of(2.0, -2.0), "row").sentence == "2 rows: 2 off on average."
+    assert table_of(mean_error(numbers_of(2.0), "row")).rows[0] == ["predicted less true (bias)", 2.0, None, None]
 
 
 def test_a_group_that_is_far_off_is_said() -> None:
     errors = [0.1, -0.1] * 20 + [3.0, -5.0] * 5
-    groups = by_value("city", ["Rome"] * 40 + ["Oslo"] * 10)
-    found = by_group(numbers_of(*errors), groups, "row")
+    groups = value_groups("city", ["Rome"] * 40 + ["Oslo"] * 10)
+    found = errors_by_group(numbers_of(*errors), groups, "row")
     assert [row[:3] for row in table_of(found).rows] == [
         ["Rome", 40, pytest.approx(0.1)],
         ["Oslo", 10, pytest.approx(4.0)],
     ]
-    assert found.said == "Where city is Oslo, it is 4 off, against 0.88 of all."
-    assert by_group(numbers_of(1.0), [], "row") == Found()
+    assert found.sentence == "Where city is Oslo, it is 4 off, against 0.88 of all."
+    assert errors_by_group(numbers_of(1.0), [], "row") == ErrorFinding()
 
 
 def test_the_mean_of_a_single_example_has_no_interval() -> None:
-    table = means("x", quarters("n", np.array([1.0, 2, 2])), np.array([5.0, 1, 3]), "row", "value")
+    table = means("x", quartiles("n", np.array([1.0, 2, 2])), np.array([5.0, 1, 3]), "row", "value")
     assert table is not None
     assert table.rows[0] == ["1", 1, 5.0, None, None]
     assert table.rows[1][:3] == ["2", 2, 2.0]
@@ -289,5 +288,5 @@ def test_shares_in_words(share: float, said: str) -> None:
 
 def test_spans_and_sentences() -> None:
     assert span(Interval(0.2, 0.115, 0.0 + 0.3)) == "12–30 %"
-    assert sentences([Found(said=word) for word in ("a.", "", "b.", "c.", "d.", "e.")]) == "a. b. c. d."
-    assert (some(1, "text"), some(2, "text")) == ("1 text", "2 texts")
+    assert sentences([ErrorFinding(sentence=word) for word in ("a.", "", "b.", "c.", "d.", "e.")]) == "a. b. c. d."
+    assert (plural(1, "text"), plural(2, "text")) == ("1 text", "2 texts")

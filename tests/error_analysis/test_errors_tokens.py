@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.error_analysis.finding import Found
-from glassformer.error_analysis.tokens import Asked, by_document, by_kind, by_place, by_token
+from glassformer.error_analysis.finding import ErrorFinding
+from glassformer.error_analysis.tokens import TokenLosses, loss_by_document, loss_by_kind, loss_by_place, loss_by_token
 from glassformer.error_analysis.translations import (
-    bad_translations,
-    by_source_length,
-    how_good,
-    oddities,
+    chrf_by_source_length,
+    mean_chrf,
+    odd_outputs,
     repeated,
     sentence_scores,
+    worst_translations,
 )
 from glassformer.rendering.panels import Lines, Table
 
@@ -21,14 +21,14 @@ PIECES = [None, "the", " cat", "s", " 12", "3", ",", " ", "\n", " don't", None]
 """Ids 0 and 10 are special."""
 
 
-def asked_of(*tokens: tuple[int, int, float], before: list[int] | None = None) -> Asked:
+def asked_of(*tokens: tuple[int, int, float], before: list[int] | None = None) -> TokenLosses:
     """The token before, the token asked for, and its loss."""
     previous, ids, losses = (np.array(column) for column in zip(*tokens, strict=True))
     places = np.array(before) if before is not None else np.arange(1, len(ids) + 1)
-    return Asked(ids, previous, places, losses.astype(float))
+    return TokenLosses(ids, previous, places, losses.astype(float))
 
 
-def table(found: Found, place: int = 0) -> Table:
+def table(found: ErrorFinding, place: int = 0) -> Table:
     panel = found.panels[place]
     assert isinstance(panel, Table)
     return panel
@@ -39,28 +39,28 @@ def table(found: Found, place: int = 0) -> Table:
 
 def test_tokens_by_loss_in_all_and_each() -> None:
     asked = asked_of(*[(0, 1, 1.0)] * 6, *[(0, 2, 0.5)] * 5, (0, 3, 3.0))
-    found = by_token(asked, lambda id: f"<{id}>")
+    found = loss_by_token(asked, lambda id: f"<{id}>")
     assert table(found).rows == [
         ["<1>", 6, 1.0, 6.0, 6 / 11.5],
         ["<3>", 1, 3.0, 3.0, 3 / 11.5],
         ["<2>", 5, 0.5, 2.5, 2.5 / 11.5],
     ]
     assert [row[0] for row in table(found, 1).rows] == ["<1>", "<2>"]  # one alone is no habit
-    assert found.said == "12 tokens cost 0.958 nats each."  # <1> is only frequent
-    dear = by_token(asked_of(*[(0, 1, 1.0)] * 6, (0, 3, 9.0)), lambda id: f"<{id}>")
-    assert dear.said == "7 tokens cost 2.14 nats each; “<3>” alone, 14 % of them, holds 60 % of that."
+    assert found.sentence == "12 tokens cost 0.958 nats each."  # <1> is only frequent
+    dear = loss_by_token(asked_of(*[(0, 1, 1.0)] * 6, (0, 3, 9.0)), lambda id: f"<{id}>")
+    assert dear.sentence == "7 tokens cost 2.14 nats each; “<3>” alone, 14 % of them, holds 60 % of that."
 
 
 def test_no_loss_at_all() -> None:
-    found = by_token(asked_of((0, 1, 0.0), (1, 2, 0.0)), str)
-    assert found.said == "2 tokens cost 0 nats each."
+    found = loss_by_token(asked_of((0, 1, 0.0), (1, 2, 0.0)), str)
+    assert found.sentence == "2 tokens cost 0 nats each."
     assert [row[-1] for row in table(found).rows] == [0, 0]
 
 
 def test_kinds_of_one_loss_stand_in_one_order() -> None:
     """Whatever order a set has in this process."""
     asked = asked_of((0, 4, 1.0), (4, 6, 1.0), (6, 7, 1.0), (7, 1, 1.0), (1, 10, 1.0))
-    names = [row[0] for row in table(by_kind(asked, lambda id: PIECES[id], None, words=False)).rows]
+    names = [row[0] for row in table(loss_by_kind(asked, lambda id: PIECES[id], None, whole_words=False)).rows]
     assert names == sorted(names)
 
 
@@ -79,7 +79,7 @@ def test_kinds_of_tokens() -> None:
         (8, 10, 1.0),  # the end
         (6, 1, 1.0),  # after a comma: the first
     )
-    found = by_kind(asked, lambda id: PIECES[id], None, words=False)
+    found = loss_by_kind(asked, lambda id: PIECES[id], None, whole_words=False)
     rows = {row[0]: row for row in table(found).rows}
     assert {name: row[1] for name, row in rows.items()} == {
         "inside a word": 1,
@@ -90,15 +90,15 @@ def test_kinds_of_tokens() -> None:
         "the end of a text, or unknown": 1,
     }
     assert rows["inside a word"][2:5] == [1 / 12, 5 / 16, 5.0]
-    assert found.said == "31 % of the loss is on 8.3 % of the tokens: inside a word."
-    whole = by_kind(asked, lambda id: PIECES[id], None, words=True)
+    assert found.sentence == "31 % of the loss is on 8.3 % of the tokens: inside a word."
+    whole = loss_by_kind(asked, lambda id: PIECES[id], None, whole_words=True)
     assert {row[0]: row[1] for row in table(whole).rows}["a word"] == 6
 
 
 def test_loss_by_how_often_training_had_a_token() -> None:
     seen = np.array([0, 0, 9, 10, 99, 100, 10_000, 0, 0, 0, 0])
     asked = asked_of(*[(0, id, float(id)) for id in (6, 5, 4, 3, 2, 1)])
-    found = by_kind(asked, lambda id: PIECES[id], seen, words=False)
+    found = loss_by_kind(asked, lambda id: PIECES[id], seen, whole_words=False)
     rows = [(row[0], row[1], row[4]) for row in table(found, 1).rows]
     assert rows == [("never", 1, 1.0), ("1 to 9", 1, 2.0), ("10 to 99", 2, 3.5), ("100 to 999", 1, 5.0),
                     ("10,000 and more", 1, 6.0)]  # fmt: skip
@@ -108,7 +108,7 @@ def test_loss_by_place_in_the_window() -> None:
     random = np.random.default_rng(0)
     before = np.tile(np.arange(1, 9), 50)
     losses = 4.0 / before + 0.01 * random.normal(size=400)
-    found = by_place(Asked(np.ones(400, int), np.ones(400, int), before, losses))
+    found = loss_by_place(TokenLosses(np.ones(400, int), np.ones(400, int), before, losses))
     (panel,) = found.panels
     assert isinstance(panel, Lines)
     (line,) = panel.series
@@ -116,13 +116,13 @@ def test_loss_by_place_in_the_window() -> None:
     assert line.y == pytest.approx([4 / n for n in range(1, 9)], abs=0.01)
     assert all(low < y < high for low, y, high in zip(line.low or (), line.y, line.high or (), strict=True))
     late = losses[before > 4].mean()
-    assert found.said == f"A token costs 4 nats in the first eighth of a window, {late:.3g} in its second half."
-    assert by_place(asked_of((0, 1, 1.0))) == Found()
+    assert found.sentence == f"A token costs 4 nats in the first eighth of a window, {late:.3g} in its second half."
+    assert loss_by_place(asked_of((0, 1, 1.0))) == ErrorFinding()
 
 
 def test_a_long_window_is_drawn_in_few_points() -> None:
-    asked = Asked(*(np.ones(5000, int),) * 2, np.arange(1, 5001), np.ones(5000))
-    panel = by_place(asked).panels[0]
+    asked = TokenLosses(*(np.ones(5000, int),) * 2, np.arange(1, 5001), np.ones(5000))
+    panel = loss_by_place(asked).panels[0]
     assert isinstance(panel, Lines)
     assert 16 < len(panel.series[0].x) <= 32
     assert panel.log_x
@@ -131,10 +131,10 @@ def test_a_long_window_is_drawn_in_few_points() -> None:
 
 def test_worst_documents() -> None:
     asked = asked_of(*[(0, 1, 1.0)] * 6, *[(0, 1, 3.0)] * 7, *[(0, 1, 2.0)] * 5, (0, 1, 9.0))
-    found = by_document(np.repeat([0, 1, 2, 3], [6, 7, 5, 1]), asked, lambda number: f"doc {number}")
+    found = loss_by_document(np.repeat([0, 1, 2, 3], [6, 7, 5, 1]), asked, lambda number: f"doc {number}")
     assert table(found).rows == [[2, "doc 1", 7, 3.0], [3, "doc 2", 5, 2.0], [1, "doc 0", 6, 1.0]]
     assert table(found).note.startswith("Of 4 documents;")
-    assert by_document(np.zeros(3, int), asked_of(*[(0, 1, 1.0)] * 3), str) == Found()
+    assert loss_by_document(np.zeros(3, int), asked_of(*[(0, 1, 1.0)] * 3), str) == ErrorFinding()
 
 
 # --- translations ---
@@ -156,7 +156,7 @@ ODD = [
 
 def test_odd_outputs_are_counted() -> None:
     scores = np.array([100.0, 0, 50, 10, 5, 40])
-    found = oddities(ODD, scores, np.array([True] + [False] * 5))
+    found = odd_outputs(ODD, scores, np.array([True] + [False] * 5))
     rows = {row[0]: row for row in table(found).rows}
     assert {name: row[1] for name, row in rows.items()} == {
         "empty": 1,
@@ -168,9 +168,9 @@ def test_odd_outputs_are_counted() -> None:
     }
     assert rows["empty"][5:] == [0.0, 41.0]
     assert rows["from a source with an unknown token"][5:] == [100.0, 21.0]
-    assert found.said == "33 % of the outputs are more than twice as long as the target."
-    fine = oddities(ODD[:1], scores[:1])
-    assert fine.said == "No output is odd."
+    assert found.sentence == "33 % of the outputs are more than twice as long as the target."
+    fine = odd_outputs(ODD[:1], scores[:1])
+    assert fine.sentence == "No output is odd."
     assert table(fine).rows[0][5:] == [None, 100.0]
 
 
@@ -185,21 +185,21 @@ def test_repeated_phrases() -> None:
 
 
 def test_copies_that_are_right_are_not_odd() -> None:
-    found = oddities([pair("2024", "2024", "2024")], np.array([100.0]))
+    found = odd_outputs([pair("2024", "2024", "2024")], np.array([100.0]))
     assert {row[0]: row[1] for row in table(found).rows}["the source, copied"] == 0
 
 
 def test_chrf_by_length_of_the_source() -> None:
     records = [pair("a b", "x", "x")] * 9 + [pair("a b c d e f", "x", "x")] * 9
     scores = np.array([80.0, 82, 81] * 3 + [20.0, 22, 21] * 3)
-    found = by_source_length(records, scores)
+    found = chrf_by_source_length(records, scores)
     assert [row[:3] for row in table(found).rows] == [["2", 9, pytest.approx(81)], ["6", 9, pytest.approx(21)]]
-    assert found.said == "Long sources are translated worse: chrF 21.0 for 6 words, 81.0 for 2."
-    assert by_source_length(records[:1], scores[:1]).said == ""
+    assert found.sentence == "Long sources are translated worse: chrF 21.0 for 6 words, 81.0 for 2."
+    assert chrf_by_source_length(records[:1], scores[:1]).sentence == ""
 
 
 def test_the_worst_by_scores_that_are_known() -> None:
-    panel = bad_translations(ODD, np.array([100.0, 3, 50, 10, 5, 40]))
+    panel = worst_translations(ODD, np.array([100.0, 3, 50, 10, 5, 40]))
     assert isinstance(panel, Table)
     assert [row[3] for row in panel.rows] == [3.0, 5.0, 10.0, 40.0, 50.0]
 
@@ -207,5 +207,5 @@ def test_the_worst_by_scores_that_are_known() -> None:
 def test_how_good_in_words() -> None:
     scores = sentence_scores(ODD[:2])
     assert scores.tolist() == [pytest.approx(100), pytest.approx(0, abs=1)]
-    assert how_good(ODD[:1], scores[:1]).said.endswith("a chrF of 100.0 on average.")
-    assert how_good(ODD[:2], scores).said.startswith("2 pairs: 50 % are exactly the target;")
+    assert mean_chrf(ODD[:1], scores[:1]).sentence.endswith("a chrF of 100.0 on average.")
+    assert mean_chrf(ODD[:2], scores).sentence.startswith("2 pairs: 50 % are exactly the target;")

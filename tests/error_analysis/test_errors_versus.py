@@ -5,8 +5,14 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from glassformer.error_analysis.two_runs import largest_differences, only_one_gets, paired, right_and_wrong
-from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.error_analysis.comparison import (
+    PairedScores,
+    largest_differences,
+    mean_difference,
+    only_one_gets,
+    right_and_wrong,
+)
+from glassformer.rendering.panels import Panel, Rows, Table, Words
 
 NAMES = ("bag", "gru")
 
@@ -30,17 +36,17 @@ def test_the_table_of_two_by_two_and_mcnemars_test() -> None:
         ["in all", 23, 19, 42, 1.0],
     ]
     p = stats.binomtest(3, 17).pvalue
-    assert found.said == (
+    assert found.sentence == (
         "bag is right on 81 % of 42 texts, gru on 55 %: 14 only the first gets, 3 only the second; that is more than "
         f"chance (McNemar, p = {p:.3g})."
     )
-    assert "that may be chance" in right_and_wrong(*answers(20, 9, 5, 5), NAMES, "text").said
+    assert "that may be chance" in right_and_wrong(*answers(20, 9, 5, 5), NAMES, "text").sentence
 
 
 def test_two_runs_that_never_differ() -> None:
     found = right_and_wrong(*answers(3, 0, 0, 1), NAMES, "text")
-    assert found.said == "Both runs are right and wrong on the very same texts: 75 % right."
-    assert right_and_wrong(*answers(0, 0, 0, 1), NAMES, "text").said.endswith("0 % right.")
+    assert found.sentence == "Both runs are right and wrong on the very same texts: 75 % right."
+    assert right_and_wrong(*answers(0, 0, 0, 1), NAMES, "text").sentence.endswith("0 % right.")
 
 
 def record(text: str, label: str, said: str, probability: float) -> dict[str, Any]:
@@ -81,37 +87,43 @@ def test_sets_of_labels() -> None:
     assert table(only_one_gets(one, two, NAMES, "text")[0]).rows == [["a", "x; y", "x"]]
 
 
+def scores(
+    first: np.ndarray, second: np.ndarray, measure: str = "error", noun: str = "example", *, lower: bool = True
+) -> PairedScores:
+    return PairedScores((first, second), NAMES, measure, noun, lower_is_better=lower)
+
+
 def test_a_paired_difference() -> None:
     random = np.random.default_rng(0)
     first = random.normal(5, 1, 60)
     second = first + 0.5 + random.normal(0, 0.2, 60)
-    found = paired(first, second, NAMES, what="mean error", noun="example", better="lower")
+    found = mean_difference(scores(first, second))
     test = stats.ttest_rel(first, second)
     interval = test.confidence_interval()
-    assert found.said == (
+    assert found.sentence == (
         f"bag is better: mean error {first.mean():.4g} against {second.mean():.4g}, a difference of "
         f"{(first - second).mean():.3g} ({interval.low:.3g} to {interval.high:.3g}), more than the chance of the "
         "examples."
     )
-    assert paired(first, second, NAMES, what="chrF", noun="pair", better="higher").said.startswith("gru is better:")
+    higher = mean_difference(scores(first, second, "chrF", "pair", lower=False))
+    assert higher.sentence.startswith("gru is better: mean chrF")
     near = first + random.normal(0, 1, 60)
-    assert "which may be chance" in paired(first, near, NAMES, what="mean error", noun="example", better="lower").said
-    same = paired(first, first, NAMES, what="mean error", noun="example", better="lower")
-    assert same.said.startswith("Both runs have the same mean error")
-    alone = paired(first[:1], second[:1], NAMES, what="mean error", noun="example", better="lower")
-    assert "unknown, for there is only one" in alone.said
+    assert "which may be chance" in mean_difference(scores(first, near)).sentence
+    assert mean_difference(scores(first, first)).sentence.startswith("Both runs have the same mean error")
+    assert "unknown, for there is only one" in mean_difference(scores(first[:1], second[:1])).sentence
 
 
 def test_the_largest_differences_each_way() -> None:
     first, second = np.array([1.0, 5.0, 2.0, 3.0]), np.array([4.0, 1.0, 2.0, 2.5])
-    rows = [["a"], ["b"], ["c"], ["d"]]
-    lower = largest_differences(first, second, NAMES, columns=["text"], rows=rows, what="error", better="lower")
+    rows: Rows = [["a"], ["b"], ["c"], ["d"]]
+    lower = largest_differences(scores(first, second), ["text"], rows)
     assert [table(panel).rows for panel in lower] == [
         [["a", 1.0, 4.0]],
         [["b", 5.0, 1.0], ["d", 3.0, 2.5]],
     ]
     assert table(lower[0]).title == "bag is better by most"
-    higher = largest_differences(first, second, NAMES, columns=["text"], rows=rows, what="chrF", better="higher")
+    assert list(table(lower[0]).columns) == ["text", "error: bag", "error: gru"]
+    higher = largest_differences(scores(first, second, "chrF", lower=False), ["text"], rows)
     assert [row[0] for row in table(higher[0]).rows] == ["b", "d"]
-    none = largest_differences(first, first, NAMES, columns=["text"], rows=rows, what="chrF", better="higher")
+    none = largest_differences(scores(first, first, "chrF", lower=False), ["text"], rows)
     assert all(isinstance(panel, Words) for panel in none)

@@ -77,7 +77,7 @@ def test_a_rule_is_learned_beyond_counting(run: Path, corpus: str) -> None:
     assert found.metrics["tokens"] == counting.metrics["tokens"]
     assert found.metrics["loss"] < 0.35 * counting.metrics["loss"]
     assert found.metrics["accuracy"] > 2 * counting.metrics["accuracy"]
-    assert "guessed right" in found.words
+    assert "guessed right" in found.summary
 
 
 @pytest.mark.parametrize("name", SOUNDS)

@@ -37,7 +37,7 @@ class Pretended:
         listen.primary = "accuracy"
         return Trained(
             run=str(out), task="", model="", parameters=1, learned=1, steps=1, seconds=1.0, reason="finished",
-            validation={"accuracy": score, "loss": 1.0}, words="", best={},
+            validation={"accuracy": score, "loss": 1.0}, summary="", best={},
         )  # fmt: skip
 
     def score(self, settings: dict[str, Any]) -> float:

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.error_analysis.classes import MOST_ERRORS, smaller, worst, wrong_answers, wrong_images
-from glassformer.error_analysis.regression import far_numbers
+from glassformer.error_analysis.classes import confident_error_images, confident_errors, thumbnail
+from glassformer.error_analysis.finding import MOST_ERRORS, worst
+from glassformer.error_analysis.regression import largest_errors
 from glassformer.error_analysis.tokens import MOST_SURPRISING, surprising_passages
-from glassformer.error_analysis.translations import MOST_SCORED, bad_translations
+from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
 from glassformer.inspection.learning_view import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
 from glassformer.rendering.curves import MOST_POINTS, curves
@@ -147,7 +148,7 @@ WRONG = answered(("a", "a", 0.99, 0.99), ("a", "b", 0.6, 0.4), ("b", "a", 0.9, 0
 
 
 def test_the_most_confidently_wrong_come_first() -> None:
-    table = wrong_answers(WRONG, "text")
+    table = confident_errors(WRONG, "text")
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["t2", "t1", "t3"]
     assert table.rows[0][1:4] == ["b", "a", 0.9]
@@ -157,15 +158,15 @@ def test_the_most_confidently_wrong_come_first() -> None:
 
 
 def test_nothing_is_wrong() -> None:
-    panel = wrong_answers(WRONG[:1], "text")
+    panel = confident_errors(WRONG[:1], "text")
     assert isinstance(panel, Words)
     assert panel.text == "None of the 1 texts was taken for something else."
-    assert wrong_images(WRONG[:1], lambda place: np.zeros((2, 2, 1), np.uint8)) == []
+    assert confident_error_images(WRONG[:1], lambda place: np.zeros((2, 2, 1), np.uint8)) == []
 
 
 def test_no_more_than_a_dozen() -> None:
     rows = [("a", "b", n / 100, 0.1) for n in range(50)]
-    table = wrong_answers(answered(*rows), "text")
+    table = confident_errors(answered(*rows), "text")
     assert isinstance(table, Table)
     assert [row[3] for row in table.rows] == [n / 100 for n in range(49, 49 - MOST_ERRORS, -1)]
     assert table.note == "50 of 50 texts are wrong."
@@ -173,7 +174,7 @@ def test_no_more_than_a_dozen() -> None:
 
 def test_wrong_images() -> None:
     pixels = np.arange(4 * 6 * 5 * 3, dtype=np.uint8).reshape(4, 6, 5, 3)
-    (gallery,) = wrong_images(WRONG, lambda place: pixels[place])
+    (gallery,) = confident_error_images(WRONG, lambda place: pixels[place])
     assert isinstance(gallery, Gallery)
     assert [image.tolist() for image in gallery.images] == [pixels[n].tolist() for n in (2, 1, 3)]
     assert gallery.captions[0] == "b, taken for a (0.90)"
@@ -181,15 +182,15 @@ def test_wrong_images() -> None:
 
 def test_large_images_become_smaller() -> None:
     image = np.arange(200 * 90, dtype=np.uint64).astype(np.uint8).reshape(200, 90, 1)
-    assert smaller(image).shape == (67, 30, 1)
-    assert smaller(image)[1, 2] == image[3, 6]
-    assert smaller(image[:96]).shape == (96, 90, 1)
+    assert thumbnail(image).shape == (67, 30, 1)
+    assert thumbnail(image)[1, 2] == image[3, 6]
+    assert thumbnail(image[:96]).shape == (96, 90, 1)
 
 
 def test_farthest_off() -> None:
     errors = [0.5, -7.0, 3.0, 0.0]
     records = [{"row": f"r{n}", "number": 1.0, "predicted": 1 + e, "error": e} for n, e in enumerate(errors)]
-    table = far_numbers(records, "row")
+    table = largest_errors(records, "row")
     assert [row[0] for row in table.rows] == ["r1", "r2", "r0", "r3"]
     assert table.rows[0] == ["r1", 1.0, -6.0, -7.0]
 
@@ -205,7 +206,7 @@ def test_worst_translations_by_chrf() -> None:
     from sacrebleu.metrics.chrf import CHRF
 
     pairs = [("abcdef", "abcdef"), ("abcxyz", "abcdef"), ("q", "abcdef"), ("abcdeg", "abcdef")]
-    table = bad_translations(translated(*pairs))
+    table = worst_translations(translated(*pairs))
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["s2", "s1", "s3"]
     assert table.rows[1][1:3] == ["abcxyz", "abcdef"]
@@ -214,14 +215,14 @@ def test_worst_translations_by_chrf() -> None:
 
 
 def test_all_translations_are_right() -> None:
-    panel = bad_translations(translated(("a", "a"), ("b", "b")))
+    panel = worst_translations(translated(("a", "a"), ("b", "b")))
     assert isinstance(panel, Words)
     assert panel.text == "All 2 are exactly the target."
 
 
 def test_of_very_many_translations_those_least_expected() -> None:
     records = translated(*[("abcde", "abcdx")] * MOST_SCORED, loss=5.0) + translated(("q", "abcdx"), loss=1.0)
-    table = bad_translations(records)
+    table = worst_translations(records)
     assert isinstance(table, Table)
     assert {row[1] for row in table.rows} == {"abcde"}
     assert str(MOST_SCORED) in table.note

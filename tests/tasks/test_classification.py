@@ -133,7 +133,8 @@ def test_an_evaluation() -> None:
     assert list(evaluation.details["per_class"]) == ["bad", "good", "so-so"]
     assert evaluation.details["per_class"]["bad"]["texts"] == 3
     for name in ("accuracy", "macro_f1", "loss"):
-        assert f"{evaluation.metrics[name]:.4f}" in evaluation.words
+        assert f"{evaluation.metrics[name]:.4f}" in evaluation.summary
+    assert evaluation.words == evaluation.summary  # by its old name
 
 
 def test_records() -> None:

@@ -18,7 +18,7 @@ from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_masked_model
 from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.tasks import windows
-from glassformer.tasks.masked_language_model import Hidden, MaskedModelling, asked_of
+from glassformer.tasks.masked_language_model import MaskedBatch, MaskedModelling, masked_places
 from glassformer.trials.baselines.language import judge_hidden
 from helpers.running import tiny
 from helpers.support import randomise, same
@@ -46,7 +46,7 @@ def task_of(tokens: Tokens, *, context: int = 7, rate: float = 0.4, **more: Any)
     return MaskedModelling({"train": tokens, "validation": tokens}, context=context, masking=masking, **settings)
 
 
-def answers_of(batch: Hidden) -> Tensor:
+def answers_of(batch: MaskedBatch) -> Tensor:
     """At every place of the batch: what is asked there."""
     return torch.full_like(batch.inputs, NOTHING).scatter(1, batch.places, batch.answers)
 
@@ -133,7 +133,7 @@ def test_places_are_as_many_in_each_row_in_whole_eighths_and_all_that_is_asked_i
     random = np.random.default_rng(0)
     for context, rate in [(7, 0.4), (16, 0.15), (64, 0.15), (64, 0.0), (13, 1.0)]:
         answers = np.where(random.random((5, context)) < rate, random.integers(4, VOCAB, (5, context)), NOTHING)
-        places, asked = asked_of(answers)
+        places, asked = masked_places(answers)
         assert places.shape[1] in {math.ceil(context * eighths / 8) for eighths in range(1, 9)}
         most = (answers != NOTHING).sum(1).max()
         assert most <= places.shape[1] < max(most, 1) + context / 8 + 1

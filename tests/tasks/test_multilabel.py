@@ -74,8 +74,8 @@ def test_an_evaluation_tells_every_example_and_its_floor() -> None:
         assert record["predicted"] == [name for name, here in zip(NAMES, said[row], strict=True) if here]
         assert list(record["probabilities"]) == list(NAMES)
     assert np.mean([record["loss"] for record in found.records]) == pytest.approx(found.metrics["loss"])
-    assert "always the most frequent set" in found.words
-    assert "never any label: 0" in found.words
+    assert "always the most frequent set" in found.summary
+    assert "never any label: 0" in found.summary
     assert list(found.details["per_label"]) == list(NAMES)
 
 

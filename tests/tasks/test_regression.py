@@ -52,7 +52,7 @@ def test_metrics_are_scikit_learns_in_the_unit_of_the_data() -> None:
     assert (evaluation.primary, evaluation.score) == ("rmse", metrics["rmse"])
     assert evaluation.details == {}
     for number in (f"RMSE {metrics['rmse']:.4g}", f"MAE {metrics['mae']:.4g}", f"R² {metrics['r2']:.4f}"):
-        assert number in evaluation.words
+        assert number in evaluation.summary
     for row, record in enumerate(evaluation.records):
         assert record == {
             "text": f"text {row}",

@@ -156,9 +156,9 @@ def test_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 20 < evaluation.metrics["chrf"] < 95
     assert evaluation.primary == "chrf"
     assert evaluation.score < 0  # lower is better, whatever the metric
-    assert "exact match 0.4000 (beam 3)" in evaluation.words
+    assert "exact match 0.4000 (beam 3)" in evaluation.summary
     for name in ("bleu", "chrf"):
-        assert f"{evaluation.metrics[name]:.2f}" in evaluation.words
+        assert f"{evaluation.metrics[name]:.2f}" in evaluation.summary
     for place, (record, (source, target)) in enumerate(zip(evaluation.records, ROWS, strict=True)):
         kept = {key: record[key] for key in ("source", "target", "output", "score", "exact")}
         assert kept == {

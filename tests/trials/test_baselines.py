@@ -148,7 +148,7 @@ def test_copying_the_source() -> None:
     same = [record["source"] == record["target"] for record in found.records]
     assert found.metrics["exact_match"] == sum(same) / len(same)
     assert "loss" not in found.metrics
-    assert "nan" not in found.words
+    assert "nan" not in found.summary
 
 
 # --- references ---

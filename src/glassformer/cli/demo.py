@@ -148,7 +148,7 @@ def _write(out: Path, minutes: float) -> "View":
     say(f"a Transformer, {minutes:g} minutes, on the docstrings of this Python's library")
     trained = _train("docstrings", out / "writer", **WRITING, model="transformer", minutes=minutes)
     text = f"{PROMPT}{load_for('generate', trained.run).generate(PROMPT, tokens=60, temperature=0.7)}".strip()
-    note = f"{trained.parameters:,} parameters, {trained.steps:,} updates; on the modules held out: {trained.words}."
+    note = f"{trained.parameters:,} parameters, {trained.steps:,} updates; on the modules held out: {trained.summary}."
     results.print(Text("\nA language model of docstrings", style="bold"))
     results.print(Text(f"{note}\nIt goes on from “{PROMPT}”:"))
     results.print(Text(text))

@@ -90,18 +90,21 @@ def _errors(options: argparse.Namespace, asked: "EvaluateOptions") -> int:
     """The metrics as ever, and where the run is wrong."""
     from glassformer.cli.show import print_json, results, say
     from glassformer.cli.show_view import show_view
+    from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
     from glassformer.families.evaluate import evaluate_run
-    from glassformer.verbs.errors import check, errors_in
 
-    check(options.run, options.versus, options.accuracy)
-    one = evaluate_run(options.run, asked, options.device, say)
-    view = errors_in(one, asked, versus=options.versus, accuracy=options.accuracy, device=options.device, say=say)
+    check_request(options.run, options.versus, options.accuracy)
+    evaluated = evaluate_run(options.run, asked, options.device, say)
+    if options.versus is None:
+        view = error_view(evaluated, options.accuracy, say)
+    else:
+        view = comparison_view(evaluated, options.versus, asked, options.device, say)
     if options.out is not None:
         view.save(options.out)
     if options.json:
-        print_json({**one.evaluation.metrics, **one.evaluation.details, "errors": view.to_dict()})
+        print_json({**evaluated.evaluation.metrics, **evaluated.evaluation.details, "errors": view.to_dict()})
     else:
-        _show_metrics(one.evaluation)
+        _show_metrics(evaluated.evaluation)
         results.print()
         show_view(view)
     if options.out is not None:
@@ -116,7 +119,7 @@ def _show_metrics(evaluation: "Evaluation") -> None:
 
     metrics, details = evaluation.metrics, evaluation.details
     counted = next(name for name in ("tokens", "pairs", "examples", "texts") if name in metrics)
-    results.print(f"{evaluation.words}, over {metrics[counted]:,} {counted}")
+    results.print(f"{evaluation.summary}, over {metrics[counted]:,} {counted}")
     if "bleu_lowercase" in metrics:
         results.print(f"BLEU of lower-cased texts {metrics['bleu_lowercase']:.2f}")
     for name, signature in details.get("signature", {}).items():

@@ -89,7 +89,7 @@ class Watcher:
         elif isinstance(event, Validated):
             evaluation = event.evaluation
             self.validation = f"validation {evaluation.metrics[evaluation.primary]:.4f}"
-            self._line(f"step {event.step:,}: validation {evaluation.words}{'  best so far' if event.best else ''}")
+            self._line(f"step {event.step:,}: validation {evaluation.summary}{'  best so far' if event.best else ''}")
         elif isinstance(event, Sampled):
             self._line("  │ " + printable(event.text).strip("\n").replace("\n", "\n  │ "))
         elif isinstance(event, Found):

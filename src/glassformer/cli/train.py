@@ -69,7 +69,7 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json(trained.to_dict())
     else:
-        how_good = f"validation {trained.words}"
+        how_good = f"validation {trained.summary}"
         if trained.before_refit is not None:
             how_good = f"before the refit, on rows held out: {trained.before_refit['words']}"
         size = sized(trained.parameters, trained.learned)

@@ -19,7 +19,7 @@ from glassformer.tasks.base import Evaluation
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.translation import Translating
-from glassformer.tasks.windows import OnWindows
+from glassformer.tasks.windows import WindowTask
 from glassformer.training.finding import Finding
 
 
@@ -28,7 +28,7 @@ def judged_findings(
 ) -> Iterator[Finding | None]:
     """Of an evaluation on the validation part."""
     task, advise = prepared.task, patient.advise
-    noun = task.noun if isinstance(task, Labelling) else "window" if isinstance(task, OnWindows) else "pair"
+    noun = task.noun if isinstance(task, Labelling) else "window" if isinstance(task, WindowTask) else "pair"
     rows = sum(len(part) for part in task.parts.values()) if isinstance(task, Labelling) else None
     yield too_small(evaluation.records, noun, advise, step, rows)
     yield no_better(evaluation.metrics, evaluation.records, patient.guessing, advise, step, _largest(prepared))

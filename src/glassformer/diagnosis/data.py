@@ -15,7 +15,7 @@ from glassformer.finetuning.body import bound_positions
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.translation import Translating
-from glassformer.tasks.windows import OnWindows
+from glassformer.tasks.windows import WindowTask
 from glassformer.training.finding import Finding
 from glassformer.training.schedule import total_steps
 
@@ -47,7 +47,7 @@ def data_findings(config: Config, prepared: Prepared, parameters: int) -> Iterat
 def _unknown(prepared: Prepared) -> dict[str, float]:
     """The share of unknown tokens in each part."""
     task = prepared.task
-    if isinstance(task, OnWindows):
+    if isinstance(task, WindowTask):
         counts = {name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}
     elif isinstance(task, Translating):
         counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids))

@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.finding import Found, Rows, percent, some, span
-from glassformer.rendering.panels import Line, Lines, Table, Words
+from glassformer.error_analysis.finding import ErrorFinding, percent, plural, span
+from glassformer.rendering.panels import Cell, Line, Lines, Rows, Table, Words
 from glassformer.statistics.calibration import (
     COLDEST,
     HOTTEST,
@@ -23,95 +23,122 @@ from glassformer.statistics.intervals import share_interval
 
 TITLE = "As sure as it is right?"
 MOST_POINTS = 200
-"""Of a curve."""
+"""Points of a curve."""
+ACCURACY = 0.95
+"""The share of answers that should be right, where nobody says."""
 FEWEST = 20
 """Examples that a temperature and a threshold are fitted on."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
-    """What a classifier said of some examples, and what is true of them."""
+class ScoredExamples:
+    """A classifier's scores of some examples, and what is true of them."""
 
     logits: Float[Array, "N C"]
     answers: Int[Array, " N"]
 
     @staticmethod
-    def of(scores: Float[Array, "N outputs"], answers: Int[Array, " N"]) -> "Scored":
+    def of(scores: Float[Array, "N outputs"], answers: Int[Array, " N"]) -> "ScoredExamples":
         """One score for two classes stands for the second, against 0 for the first."""
         scores = scores.astype(np.float64)
         if scores.shape[1] == 1:
             scores = np.concatenate([np.zeros_like(scores), scores], 1)
-        return Scored(scores, answers)
+        return ScoredExamples(scores, answers)
 
     def __len__(self) -> int:
         return len(self.answers)
 
-    def some(self, rows: NDArray[np.int64]) -> "Scored":
-        return Scored(self.logits[rows], self.answers[rows])
+    def select(self, rows: NDArray[np.int64]) -> "ScoredExamples":
+        return ScoredExamples(self.logits[rows], self.answers[rows])
 
     def logs(self, temperature: float = 1.0) -> NDArray[np.float64]:
-        """Of the probabilities."""
+        """The logarithms of the probabilities."""
         cooled = self.logits / temperature
         cooled = cooled - cooled.max(1, keepdims=True)
-        out: NDArray[np.float64] = cooled - np.log(np.exp(cooled).sum(1, keepdims=True))
-        return out
+        return np.asarray(cooled - np.log(np.exp(cooled).sum(1, keepdims=True)))
 
     def loss(self, temperature: float = 1.0) -> float:
         return float(-self.logs(temperature)[np.arange(len(self)), self.answers].mean())
 
     def confidence(self, temperature: float = 1.0) -> NDArray[np.float64]:
         """The probability of the likeliest class."""
-        out: NDArray[np.float64] = np.exp(self.logs(temperature).max(1))
-        return out
+        return np.asarray(np.exp(self.logs(temperature).max(1)))
 
     @property
     def right(self) -> NDArray[np.bool_]:
-        out: NDArray[np.bool_] = self.logits.argmax(1) == self.answers
-        return out
+        return np.asarray(self.logits.argmax(1) == self.answers)
 
 
-def halves(scored: Scored) -> tuple[Scored, Scored]:
+def calibrate(
+    examples: ScoredExamples,
+    validation: ScoredExamples | None,
+    noun: str,
+    accuracy: float = ACCURACY,
+    missing: str = "",
+) -> ErrorFinding:
+    """`validation`: the part on which temperature and threshold are fitted; without it, what is shown is that part
+    itself, and is divided; or `missing` says why it is not there.
+    """
+    where = missing
+    if validation is not None:
+        where = f"the validation part ({plural(len(validation), noun)})"
+    elif not missing and len(examples) < 2:
+        where = f"there is only {plural(len(examples), noun)}"
+    elif not missing:
+        validation, examples = halves(examples)
+        where = f"half of the validation part ({plural(len(validation), noun)}; the other half is shown)"
+    return calibration(examples, validation, noun=noun, accuracy=accuracy, where=where)
+
+
+def halves(scored: ScoredExamples) -> tuple[ScoredExamples, ScoredExamples]:
     """Two halves by chance, the same every time: one to fit on, one to be shown."""
     order = np.random.default_rng(0).permutation(len(scored))
     middle = len(order) // 2
-    return scored.some(np.sort(order[:middle])), scored.some(np.sort(order[middle:]))
+    return scored.select(np.sort(order[:middle])), scored.select(np.sort(order[middle:]))
 
 
-def calibration(shown: Scored, fitted: Scored | None, *, noun: str, accuracy: float, where: str) -> Found:
-    """`fitted`: other examples, on which the temperature and the threshold are chosen; `where` says which these are,
-    or why there are none.
+def calibration(
+    examples: ScoredExamples, fitted: ScoredExamples | None, *, noun: str, accuracy: float, where: str
+) -> ErrorFinding:
+    """How sure, how right, and from which probability on. `fitted`: other examples, on which the temperature and the
+    threshold are chosen; `where` says which these are, or why there are none.
     """
     temperature = None
     if fitted is not None and len(fitted) < FEWEST:
-        where, fitted = f"{some(len(fitted), noun)} are too few to fit a temperature on ({FEWEST} at least)", None
+        where, fitted = f"{plural(len(fitted), noun)} are too few to fit a temperature on ({FEWEST} at least)", None
     if fitted is not None:
         temperature = fit_temperature(fitted.logits, fitted.answers)
         if not COLDEST * 1.01 < temperature < HOTTEST / 1.01:
             end = "colder" if temperature < 1 else "hotter"
             where, temperature = f"on {where}, ever {end} ones fit ever better", None
-    curves = [_reliability(shown, temperature, noun), _when_sure(shown, noun, accuracy)]
-    text = _threshold_in_words(shown, fitted, noun, accuracy)
+    curves = [_reliability(examples, temperature, noun), _when_sure(examples, noun, accuracy)]
+    text = _threshold_in_words(examples, fitted, noun, accuracy)
     look = Words(title="When a person should look instead", text=text)
-    return Found([_sure(shown, temperature, where), *curves, look], _gap_in_words(shown, temperature))
+    return ErrorFinding([_sure(examples, temperature, where), *curves, look], _gap_in_words(examples, temperature))
 
 
-def _gap_in_words(shown: Scored, temperature: float | None) -> str:
+def _gap_in_words(examples: ScoredExamples, temperature: float | None) -> str:
     """Where sureness is farther from accuracy than chance explains."""
-    sure, right = float(shown.confidence().mean()), share_interval(int(shown.right.sum()), len(shown))
+    sure, right = float(examples.confidence().mean()), share_interval(int(examples.right.sum()), len(examples))
     if right.low <= sure <= right.high:
         return ""
     than = "surer than" if sure > right.value else "less sure than"
-    said = f"The model is {than} it is right: {percent(sure)} sure on average, {percent(right.value)} right"
+    sentence = f"The model is {than} it is right: {percent(sure)} sure on average, {percent(right.value)} right"
     if temperature is None:
-        return f"{said}."
-    before, after = (expected_error(reliability(shown.confidence(one), shown.right)) for one in (1.0, temperature))
-    return f"{said}; a temperature of {temperature:.2f} takes the calibration error from {before:.3f} to {after:.3f}."
+        return f"{sentence}."
+    before, after = (
+        expected_error(reliability(examples.confidence(one), examples.right)) for one in (1.0, temperature)
+    )
+    return (
+        f"{sentence}; a temperature of {temperature:.2f} takes the calibration error from {before:.3f} to {after:.3f}."
+    )
 
 
-def _sure(shown: Scored, temperature: float | None, where: str) -> Table:
-    def row(name: str, value: float) -> list[str | float | int | None]:
-        error = expected_error(reliability(shown.confidence(value), shown.right))
-        return [name, value, shown.loss(value), error, float(shown.confidence(value).mean()), float(shown.right.mean())]
+def _sure(examples: ScoredExamples, temperature: float | None, where: str) -> Table:
+    def row(name: str, value: float) -> list[Cell]:
+        error = expected_error(reliability(examples.confidence(value), examples.right))
+        sure, right = float(examples.confidence(value).mean()), float(examples.right.mean())
+        return [name, value, examples.loss(value), error, sure, right]
 
     rows: Rows = [row("as it is", 1.0)]
     if temperature is not None:
@@ -129,12 +156,12 @@ def _sure(shown: Scored, temperature: float | None, where: str) -> Table:
     )
 
 
-def _reliability(shown: Scored, temperature: float | None, noun: str) -> Lines:
+def _reliability(examples: ScoredExamples, temperature: float | None, noun: str) -> Lines:
     series = [Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True)]
     for name, value in (("as it is", 1.0), ("with temperature", temperature)):
         if value is None:
             continue
-        bins = reliability(shown.confidence(value), shown.right)
+        bins = reliability(examples.confidence(value), examples.right)
         series.append(
             Line(
                 name=name,
@@ -150,27 +177,27 @@ def _reliability(shown: Scored, temperature: float | None, noun: str) -> Lines:
         series=series,
         x_name="probability of the answer",
         y_name="share that is right",
-        note=f"{some(len(shown), noun)} in ten bins of probability, with the interval of each. Below the diagonal the "
-        "model is surer than it is right.",
+        note=f"{plural(len(examples), noun)} in ten bins of probability, with the interval of each. Below the diagonal "
+        "the model is surer than it is right.",
     )
 
 
-def _when_sure(shown: Scored, noun: str, accuracy: float) -> Lines:
+def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
     """How many answers are right, if only the surest are given."""
-    shares, accuracies = coverage(shown.confidence(), shown.right)
+    shares, accuracies = coverage(examples.confidence(), examples.right)
     places = np.unique(np.linspace(0, len(shares) - 1, MOST_POINTS).round().astype(int))
     wanted = Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True)
-    found = Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist())
+    reached = Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist())
     return Lines(
         title="Answering only when sure",
-        series=[wanted, found],
+        series=[wanted, reached],
         x_name=f"share of the {noun}s that is answered, the surest first",
         y_name="share of these that is right",
     )
 
 
-def _in_few_digits(threshold: float, *scored: Scored) -> str:
-    """Rounded down, in as few digits as say the same of all these examples: of a model that is very sure, many."""
+def _in_few_digits(threshold: float, *scored: ScoredExamples) -> str:
+    """The threshold rounded down, in as few digits as say the same of all these examples: of a sure model, many."""
     values = np.concatenate([one.confidence() for one in scored])
     for digits in range(4, 16):
         lower = math.floor(threshold * 10**digits) / 10**digits
@@ -179,31 +206,31 @@ def _in_few_digits(threshold: float, *scored: Scored) -> str:
     return f"{threshold:.17g}"
 
 
-def _threshold_in_words(shown: Scored, fitted: Scored | None, noun: str, accuracy: float) -> str:
-    right = int(shown.right.sum())
+def _threshold_in_words(examples: ScoredExamples, fitted: ScoredExamples | None, noun: str, accuracy: float) -> str:
+    right = int(examples.right.sum())
     if fitted is None:
         return "No threshold was chosen, for there are no other examples to choose it on."
-    found = threshold_for(fitted.confidence(), fitted.right, accuracy)
-    if found is None:
+    best = threshold_for(fitted.confidence(), fitted.right, accuracy)
+    if best is None:
         return (
             f"No probability is high enough: on the examples where it would be chosen, even the surest answers are not "
             f"right {percent(accuracy)} of the time."
         )
-    if found.coverage == 1:
+    if best.coverage == 1:
         return (
-            f"Nobody needs to look: answering everything is right {percent(found.accuracy)} of the time where that was "
-            f"looked up, at least the {percent(accuracy)} asked for; here it is {percent(right / len(shown))}."
+            f"Nobody needs to look: answering everything is right {percent(best.accuracy)} of the time where that was "
+            f"looked up, at least the {percent(accuracy)} asked for; here it is {percent(right / len(examples))}."
         )
-    answered = shown.confidence() >= found.threshold
-    left, there, hits = int((~answered).sum()), int(answered.sum()), int((shown.right & answered).sum())
-    said = (
-        f"Below a probability of {_in_few_digits(found.threshold, fitted, shown)} a person should look instead: that "
-        f"is {percent(left / len(shown))} of the {noun}s ({left:,} of {len(shown):,})."
+    answered = examples.confidence() >= best.threshold
+    left, there, hits = int((~answered).sum()), int(answered.sum()), int((examples.right & answered).sum())
+    sentence = (
+        f"Below a probability of {_in_few_digits(best.threshold, fitted, examples)} a person should look instead: that "
+        f"is {percent(left / len(examples))} of the {noun}s ({left:,} of {len(examples):,})."
     )
     if not there:
-        return f"{said} None is left to answer here."
-    kept = share_interval(hits, there)
+        return f"{sentence} None is left to answer here."
+    rate = share_interval(hits, there)
     return (
-        f"{said} Of the other {there:,}, {percent(kept.value, exactly=True)} are right here ({span(kept)}); where the "
-        f"threshold was chosen, {percent(found.accuracy, exactly=True)}, and {percent(accuracy)} was asked for."
+        f"{sentence} Of the other {there:,}, {percent(rate.value, exactly=True)} are right here ({span(rate)}); where "
+        f"the threshold was chosen, {percent(best.accuracy, exactly=True)}, and {percent(accuracy)} was asked for."
     )

@@ -1,65 +1,59 @@
-"""Where a classifier is wrong: what it takes for what, how often by class, and the mistakes it is surest of."""
+"""Wrong classes and labels: what is taken for what, how often by class or label, and the mistakes that are surest."""
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.error_analysis.finding import Found, Rows, percent, some, span
+from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, percent, plural, span, worst
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Gallery, Panel, Table, Words
-from glassformer.statistics.intervals import share_interval
+from glassformer.rendering.panels import Cell, Gallery, Panel, Rows, Table, Words
+from glassformer.statistics.intervals import Interval, share_interval
 from glassformer.text.display import cut
 
 LABELS = "labels"
 """What is true of an example, where that may be several labels."""
-MOST_ERRORS = 12
 MOST_CLASSES = 500
-"""Of a table of classes."""
+"""Rows of a table of classes."""
 MOST_LETTERS = 60
-"""Of a class's name."""
+"""Letters of a class's name."""
 MOST_PIXELS = 96
-"""Along the longer side of an image."""
+"""Pixels along the longer side of an image."""
 
 
-def worst(records: Records, badness: Callable[[Mapping[str, Any]], float | None], most: int = MOST_ERRORS) -> list[int]:
-    """The places of the worst records, the worst first; None: nothing is wrong with it."""
-    found = [(value, place) for place, record in enumerate(records) if (value := badness(record)) is not None]
-    return [place for _, place in sorted(found, key=lambda one: (-one[0], one[1]))[:most]]
-
-
-def wrong_in(records: Records) -> NDArray[np.bool_]:
+def wrong_rows(records: Records) -> NDArray[np.bool_]:
     """Which examples are wrong; where several labels may be true, those of which not all labels are right."""
     return np.array([one["predicted"] != one[LABELS if LABELS in one else "label"] for one in records], bool)
 
 
-def how_many(records: Records, noun: str) -> Found:
+def error_count(records: Records, noun: str) -> ErrorFinding:
     """The errors counted, in words."""
-    errors, whole = int(wrong_in(records).sum()), len(records)
+    errors, whole = int(wrong_rows(records).sum()), len(records)
     verb = "is" if errors == 1 else "are"
     if not errors:
-        return Found(said=f"None of the {some(whole, noun)} is wrong.")
+        return ErrorFinding(sentence=f"None of the {plural(whole, noun)} is wrong.")
     if errors == whole:
-        return Found(said=f"All of the {some(whole, noun)} {verb} wrong.")
+        return ErrorFinding(sentence=f"All of the {plural(whole, noun)} {verb} wrong.")
     interval = share_interval(errors, whole)
-    return Found(said=f"{errors:,} of {some(whole, noun)} {verb} wrong: {percent(interval.value)} ({span(interval)}).")
+    return ErrorFinding(
+        sentence=f"{errors:,} of {plural(whole, noun)} {verb} wrong: {percent(interval.value)} ({span(interval)})."
+    )
 
 
-def confusions(records: Records, noun: str) -> Found:
+def confusions(records: Records, noun: str) -> ErrorFinding:
     """Which class is taken for which, the most frequent first."""
     pairs = Counter((one["label"], one["predicted"]) for one in records if one["label"] != one["predicted"])
     if not pairs:
-        return Found()
+        return ErrorFinding()
     errors, sizes = sum(pairs.values()), Counter(one["label"] for one in records)
     ordered = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
     rows: Rows = [
-        [cut(true, MOST_LETTERS), cut(said, MOST_LETTERS), count, count / errors, count / sizes[true]]
-        for (true, said), count in ordered[:MOST_ERRORS]
+        [cut(true, MOST_LETTERS), cut(other, MOST_LETTERS), count, count / errors, count / sizes[true]]
+        for (true, other), count in ordered[:MOST_ERRORS]
     ]
-    note = f"{len(pairs):,} kinds of confusion, {some(errors, 'error')}." if len(pairs) > MOST_ERRORS else ""
+    note = f"{len(pairs):,} kinds of confusion, {plural(errors, 'error')}." if len(pairs) > MOST_ERRORS else ""
     table = Table(
         title="The most frequent confusions",
         columns=["true", "predicted", f"{noun}s", "of the errors", f"of that class's {noun}s"],
@@ -69,16 +63,16 @@ def confusions(records: Records, noun: str) -> Found:
     )
     (true, taken), count = ordered[0]
     if count < 2:
-        return Found([table])
-    return Found([table], f"{percent(count / errors)} of the errors ({count:,}) take {true} for {taken}.")
+        return ErrorFinding([table])
+    return ErrorFinding([table], f"{percent(count / errors)} of the errors ({count:,}) take {true} for {taken}.")
 
 
-def by_class_wrong(records: Records, noun: str) -> Found:
+def errors_by_class(records: Records, noun: str) -> ErrorFinding:
     """How often each class is taken for another one."""
     sizes = Counter(one["label"] for one in records)
     wrong = Counter(one["label"] for one in records if one["label"] != one["predicted"])
     if not wrong or len(sizes) < 2:
-        return Found()
+        return ErrorFinding()
     ordered = sorted(sizes, key=lambda name: (-wrong[name] / sizes[name], name))
     rows: Rows = []
     for name in ordered[:MOST_CLASSES]:
@@ -86,28 +80,22 @@ def by_class_wrong(records: Records, noun: str) -> Found:
         rows.append([cut(name, MOST_LETTERS), sizes[name], wrong[name], rate.value, rate.low, rate.high])
     columns = ["class", f"{noun}s", "wrong", "error rate", "from", "to"]
     note = "The worst first. The true rate lies between “from” and “to” in 95 of 100 cases (Wilson)."
-    return Found([Table(title="Errors by class", columns=columns, rows=rows, bars=("error rate",), note=note)])
+    return ErrorFinding([Table(title="Errors by class", columns=columns, rows=rows, bars=("error rate",), note=note)])
 
 
-def wrongest(records: Records) -> list[int]:
-    """The most confidently wrong."""
+def most_confident_errors(records: Records) -> list[int]:
+    """The places of the most confidently wrong."""
     return worst(records, lambda one: one["probability"] if one["predicted"] != one["label"] else None)
 
 
-def wrong_answers(records: Records, noun: str) -> Panel:
+def confident_errors(records: Records, noun: str) -> Panel:
     """What a classifier got wrong and was surest of."""
-    places = wrongest(records)
+    places = most_confident_errors(records)
     title = "Most confidently wrong"
     if not places:
         return Words(title=title, text=f"None of the {len(records):,} {noun}s was taken for something else.")
     rows = [
-        [
-            cut(one[noun]),
-            one["label"],
-            one["predicted"],
-            one["probability"],
-            math.exp(-one["loss"]),
-        ]
+        [cut(one[noun]), one["label"], one["predicted"], one["probability"], math.exp(-one["loss"])]
         for one in (records[place] for place in places)
     ]
     columns = [noun, "true", "predicted", "probability", "probability of the true one"]
@@ -116,23 +104,55 @@ def wrong_answers(records: Records, noun: str) -> Panel:
     return Table(title=title, columns=columns, rows=rows, bars=columns[3:], note=note)
 
 
-def wrong_images(records: Records, images: Callable[[int], NDArray[np.uint8]]) -> list[Panel]:
-    """The same as pictures; `images` gives that of a place."""
-    places = wrongest(records)
+def confident_error_images(records: Records, images: Callable[[int], NDArray[np.uint8]]) -> list[Panel]:
+    """What a classifier got wrong and was surest of, as pictures; `images` gives that of a place."""
+    places = most_confident_errors(records)
     if not places:
         return []
     captions = [
         f"{one['label']}, taken for {one['predicted']} ({one['probability']:.2f})"
         for one in (records[place] for place in places)
     ]
-    return [gallery("Most confidently wrong, as pictures", [images(place) for place in places], captions)]
+    pictures = [thumbnail(images(place)) for place in places]
+    return [Gallery(title="Most confidently wrong, as pictures", images=pictures, captions=captions)]
 
 
-def gallery(title: str, images: Sequence[NDArray[np.uint8]], captions: Sequence[str]) -> Gallery:
-    return Gallery(title=title, images=[smaller(image) for image in images], captions=captions)
-
-
-def smaller(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Every so-manieth pixel of a large image."""
-    apart = math.ceil(max(image.shape[:2]) / MOST_PIXELS)
-    return image[::apart, ::apart]
+    stride = math.ceil(max(image.shape[:2]) / MOST_PIXELS)
+    return image[::stride, ::stride]
+
+
+# --- several labels ---
+
+
+def least_expected_labels(records: Records, noun: str) -> Panel:
+    """The examples that are not wholly right and whose labels were expected least."""
+    places = worst(records, lambda one: one["loss"] if one["predicted"] != one["labels"] else None)
+    title = "Least expected labels"
+    if not places:
+        return Words(title=title, text=f"All labels of all {len(records):,} {noun}s are right.")
+    rows: Rows = [
+        [cut(one[noun]), "; ".join(one["labels"]), "; ".join(one["predicted"]), one["loss"]]
+        for one in (records[place] for place in places)
+    ]
+    wrong = sum(one["predicted"] != one["labels"] for one in records)
+    note = f"Of {wrong:,} of {len(records):,} {noun}s not all labels are right."
+    return Table(title=title, columns=[noun, "true", "predicted", "loss"], rows=rows, note=note)
+
+
+def errors_by_label(records: Records, names: Sequence[str], noun: str) -> Table:
+    """How often each label was missed where it is true, and predicted where it is not."""
+    rows: Rows = []
+    for name in names:
+        there = [name in one["predicted"] for one in records if name in one["labels"]]
+        absent = [name in one["predicted"] for one in records if name not in one["labels"]]
+        missed, false = share_interval(there.count(False), len(there)), share_interval(sum(absent), len(absent))
+        sides = [(missed, len(there)), (false, len(absent))]
+        rows.append([cut(name, 60), *(part for share, of in sides for part in _side(share, of))])
+    columns = ["label", f"{noun}s with it", "missed", "from", "to", f"{noun}s without", "falsely said", "from ", "to "]
+    return Table(title="Errors by label", columns=columns, rows=rows, bars=("missed", "falsely said"))
+
+
+def _side(share: Interval, of: int) -> list[Cell]:
+    return [of, share.value, share.low, share.high] if of else [0, None, None, None]

@@ -1,34 +1,73 @@
-"""What was found: panels to look at, and the one sentence that a person should remember."""
+"""What an analysis of errors is asked and what it finds: panels to look at, and a sentence for each to remember."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from glassformer.config.say import Say
+from glassformer.families.base import DataParts, EvaluatedPart
+from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel
 from glassformer.statistics.intervals import Interval
 
-Rows = list[list[str | float | int | None]]
-
 CHANCE = 0.05
 """What happens by chance less often than this is said."""
-MOST_SAID = 4
+MOST_ERRORS = 12
+"""Examples of a table."""
+MOST_SENTENCES = 4
 """Sentences that a person reads before looking."""
 
 
+@dataclass(frozen=True, eq=False)
+class ErrorRequest:
+    """An evaluated part in which errors are looked for, and the run's own data."""
+
+    evaluated: EvaluatedPart
+    corpus: DataParts | None
+    missing: str
+    """Why the run's own data is not there."""
+    accuracy: float
+    """The share of a classifier's answers that should be right."""
+    say: Say
+
+    @property
+    def loaded(self) -> Any:
+        """The run's model, as its family has it."""
+        return self.evaluated.loaded
+
+    @property
+    def records(self) -> Records:
+        return self.evaluated.evaluation.records
+
+    @property
+    def train(self) -> Any:
+        """The training part; None where it is not there."""
+        return None if self.corpus is None else self.corpus.parts["train"]
+
+
 @dataclass(frozen=True)
-class Found:
+class ErrorFinding:
+    """What stands out among errors."""
+
     panels: list[Panel] = field(default_factory=list)
-    said: str = ""
-    """With its numbers; empty where nothing stands out."""
+    sentence: str = ""
+    """What a person should remember, with its numbers; empty where nothing stands out."""
 
 
-def panels_of(found: Iterable[Found]) -> list[Panel]:
-    return [panel for one in found for panel in one.panels]
+def panels_of(findings: Iterable[ErrorFinding]) -> list[Panel]:
+    return [panel for finding in findings for panel in finding.panels]
 
 
-def sentences(found: Iterable[Found], most: int = MOST_SAID) -> str:
-    """The first of them: what is said first matters most."""
-    return " ".join([one.said for one in found if one.said][:most])
+def sentences(findings: Iterable[ErrorFinding], most: int = MOST_SENTENCES) -> str:
+    """The first sentences: what is said first matters most."""
+    return " ".join([finding.sentence for finding in findings if finding.sentence][:most])
+
+
+def worst(records: Records, badness: Callable[[Mapping[str, Any]], float | None], most: int = MOST_ERRORS) -> list[int]:
+    """The places of the worst records, the worst first; None: nothing is wrong with it."""
+    values = [(value, place) for place, record in enumerate(records) if (value := badness(record)) is not None]
+    return [place for _, place in sorted(values, key=lambda one: (-one[0], one[1]))[:most]]
 
 
 def percent(share: float, *, exactly: bool = False) -> str:
@@ -44,22 +83,18 @@ def _extreme(share: float) -> bool:
 
 
 def span(interval: Interval) -> str:
-    """Between which shares it lies: 12–19 %."""
+    """The interval of a share for a person: 12–19 %."""
     exactly = _extreme(interval.low) or _extreme(interval.high)
     low, high = percent(interval.low, exactly=exactly).removesuffix(" %"), percent(interval.high, exactly=exactly)
     return f"{low}–{high}"
 
 
 def ends(interval: Interval) -> tuple[float | None, float | None]:
-    """For a table: nothing where an end is not known."""
+    """The interval's ends for a table: nothing where one is not known."""
     low, high = (end if math.isfinite(end) else None for end in (interval.low, interval.high))
     return low, high
 
 
-def capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def some(count: int, noun: str) -> str:
-    """So many of them: 1 text, 2 texts."""
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: 1 text, 2 texts."""
     return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,16 +10,18 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.finding import CHANCE, Found, Rows, ends, percent, some, span
-from glassformer.rendering.panels import Table
+from glassformer.data.columns.heuristics import hold_numbers, number_in
+from glassformer.data.split.labelled import Labelled
+from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ends, percent, plural, span
+from glassformer.rendering.panels import Rows, Table
 from glassformer.statistics.distributions import t_tail
 from glassformer.statistics.intervals import weighted_mean_interval
-from glassformer.statistics.overrepresentation import over_represented
+from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
 from glassformer.statistics.paired import ROUNDING
 from glassformer.text.display import cut
 
 MOST_VALUES = 12
-"""Of a category column; the most frequent ones."""
+"""Values of a category column: the most frequent ones."""
 MOST_LETTERS = 40
 
 
@@ -38,8 +40,10 @@ class Group:
         return int(self.rows.sum())
 
 
-def quarters(of: str, values: Float[Array, " N"]) -> list[Group]:
-    """From the smallest to the largest; a value stands in one group alone, so that there may be fewer. NaN in none."""
+def quartiles(of: str, values: Float[Array, " N"]) -> list[Group]:
+    """Four groups from the smallest values to the largest; equal values stand in one group, so that there may be fewer.
+    NaN stands in none.
+    """
     known = values[~np.isnan(values)]
     different = np.unique(known)
     if not len(different):
@@ -62,34 +66,46 @@ def _range(low: float, high: float) -> str:
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
-def by_value(of: str, values: Sequence[str]) -> list[Group]:
+def value_groups(of: str, values: Sequence[str]) -> list[Group]:
     """A group for each of the most frequent values."""
-    found = np.array(values, dtype=object)
+    column = np.array(values, dtype=object)
     common = Counter(values).most_common(MOST_VALUES)
-    return [Group(of, cut(value, MOST_LETTERS) or "(empty)", found == value) for value, _ in common]
+    return [Group(of, cut(value, MOST_LETTERS) or "(empty)", column == value) for value, _ in common]
 
 
-def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], noun: str) -> Found:
-    """Of each group, how many examples are wrong, with Wilson's interval; what no chance explains is said."""
+def column_groups(part: Labelled) -> list[Group]:
+    """Quarters of every number column, and the values of every category column."""
+    groups: list[Group] = []
+    for name, values in part.columns.items():
+        if hold_numbers(values):
+            numbers = [number_in(value) for value in values]
+            groups += quartiles(name, np.array([np.nan if one is None else one for one in numbers], float))
+        else:
+            groups += value_groups(name, [value.strip() for value in values])
+    return groups
+
+
+def among_errors(rows: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"]) -> list[Overrepresentation]:
+    """How often examples of each kind are wrong, the least probable first; a kind without any example is left out."""
+    wrong_counts = {name: int((chosen & wrong).sum()) for name, chosen in rows.items()}
+    other_counts = {name: int((chosen & ~wrong).sum()) for name, chosen in rows.items()}
+    return over_represented(wrong_counts, other_counts, int(wrong.sum()), int((~wrong).sum()))
+
+
+def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
+    """How many examples of each group are wrong, with Wilson's interval; what no chance explains is said."""
     groups = [group for group in groups if group.size]
     if not groups:
-        return Found()
+        return ErrorFinding()
     errors, rest = int(wrong.sum()), int((~wrong).sum())
     names = {f"{place}": group for place, group in enumerate(groups)}
-    over = over_represented(
-        {name: int((group.rows & wrong).sum()) for name, group in names.items()},
-        {name: int((group.rows & ~wrong).sum()) for name, group in names.items()},
-        errors,
-        rest,
-    )
-    found = {row.name: row for row in over}
-    single = len({group.of for group in groups}) == 1
-    rows: Rows = []
-    for name, group in names.items():
-        row = found[name]
-        what = [group.name] if single else [group.of, group.name]
-        rows.append([*what, row.in_all, row.in_errors, row.rate.value, row.rate.low, row.rate.high, row.holm])
-    first = [groups[0].of] if single else ["column", "value"]
+    over = among_errors({name: group.rows for name, group in names.items()}, wrong)
+    by_name = {row.name: row for row in over}
+    first, labels = _labels(groups)
+    rows: Rows = [
+        [*label, row.in_all, row.in_errors, row.rate.value, row.rate.low, row.rate.high, row.holm]
+        for label, row in zip(labels, (by_name[name] for name in names), strict=True)
+    ]
     table = Table(
         title=title,
         columns=[*first, f"{noun}s", "wrong", "error rate", "from", "to", "chance"],
@@ -101,32 +117,38 @@ def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], n
     )
     worst = over[0]
     if worst.holm >= CHANCE:
-        return Found([table])
+        return ErrorFinding([table])
     group = names[worst.name]
-    said = (
+    return ErrorFinding(
+        [table],
         f"Where {group.of} is {group.name}, {percent(worst.rate.value)} are wrong ({span(worst.rate)}), against "
-        f"{percent(errors / (errors + rest))} of all {some(errors + rest, noun)}."
+        f"{percent(errors / (errors + rest))} of all {plural(errors + rest, noun)}.",
     )
-    return Found([table], said)
 
 
 def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun: str, measured: str) -> Table | None:
-    """Of each group, the mean of what was measured, with its interval over examples."""
+    """The mean of what was measured of each group, with its interval over examples."""
     groups = [group for group in groups if group.size]
     if not groups:
         return None
-    single = len({group.of for group in groups}) == 1
-    rows: Rows = []
-    for group in groups:
-        interval = weighted_mean_interval(values[group.rows])
-        what = [group.name] if single else [group.of, group.name]
-        rows.append([*what, group.size, interval.value, *ends(interval)])
-    first = [groups[0].of] if single else ["column", "value"]
+    first, labels = _labels(groups)
+    intervals = [weighted_mean_interval(values[group.rows]) for group in groups]
+    rows: Rows = [
+        [*label, group.size, interval.value, *ends(interval)]
+        for label, group, interval in zip(labels, groups, intervals, strict=True)
+    ]
     note = "The true mean of a group lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows."
     return Table(title=title, columns=[*first, f"{noun}s", measured, "from", "to"], rows=rows, note=note)
 
 
-def apart(one: Float[Array, " N"], other: Float[Array, " M"]) -> float:
+def _labels(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
+    """The heads of a table's first columns, and what stands there of each group."""
+    if len({group.of for group in groups}) == 1:
+        return [groups[0].of], [[group.name] for group in groups]
+    return ["column", "value"], [[group.of, group.name] for group in groups]
+
+
+def difference_p(one: Float[Array, " N"], other: Float[Array, " M"]) -> float:
     """How often chance alone would set two means so far apart: what Welch's test says, or Student's if that is more.
 
     Welch's takes two values that happen to be equal for a mean that is known exactly; Student's does not.

@@ -9,16 +9,15 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.classes import MOST_ERRORS
-from glassformer.error_analysis.finding import Found, Rows, ends, percent, some
-from glassformer.rendering.panels import Line, Lines, Panel, Table, Tokens
+from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, ends, percent, plural
+from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table, Tokens
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.text.display import visible
 
 MOST_SURPRISING = 96
 """Tokens of a passage."""
 MOST_POINTS = 32
-"""Of the curve over a window."""
+"""Points of the curve over a window."""
 LEAST = 5
 """Times that a token must be asked for to be listed by its mean."""
 MUCH = 1.5
@@ -29,8 +28,8 @@ COUNTS = (0, 1, 10, 100, 1_000, 10_000)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """Tokens that were asked for, one by one."""
+class TokenLosses:
+    """Tokens that were predicted, and the loss of each."""
 
     ids: Int[Array, " N"]
     previous: Int[Array, " N"]
@@ -43,20 +42,20 @@ class Asked:
         return len(self.ids)
 
 
-def by_place(asked: Asked) -> Found:
+def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
     """The mean loss after so many tokens of a window: what more context is worth."""
-    last = int(asked.before.max())
+    last = int(tokens.before.max())
     borders = np.arange(1, last + 2)
     if last > MOST_POINTS:
         borders = np.unique(np.geomspace(1, last + 1, MOST_POINTS + 1).round().astype(int))
     x, means = [], []
     for low, high in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
-        here = asked.losses[(asked.before >= low) & (asked.before < high)]
+        here = tokens.losses[(tokens.before >= low) & (tokens.before < high)]
         if len(here):
             x.append((low + high - 1) / 2)
             means.append(weighted_mean_interval(here))
     if len(x) < 2:
-        return Found()
+        return ErrorFinding()
     known = [math.isfinite(one.low) for one in means]
     line = Line(
         name="mean loss",
@@ -74,20 +73,20 @@ def by_place(asked: Asked) -> Found:
         log_x=last > 16,
         note="Each point with its interval. Where the curve is flat, more to read is no help any more.",
     )
-    early = asked.losses[asked.before <= max(1, last // 8)]
-    late = asked.losses[asked.before > last // 2]
+    early = tokens.losses[tokens.before <= max(1, last // 8)]
+    late = tokens.losses[tokens.before > last // 2]
     if not len(early) or not len(late):
-        return Found([panel])
-    said = (
-        f"A token costs {early.mean():.3g} nats in the first eighth of a window, {late.mean():.3g} in its second half."
+        return ErrorFinding([panel])
+    return ErrorFinding(
+        [panel],
+        f"A token costs {early.mean():.3g} nats in the first eighth of a window, {late.mean():.3g} in its second half.",
     )
-    return Found([panel], said)
 
 
-def by_token(asked: Asked, shown: Callable[[int], str]) -> Found:
+def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFinding:
     """The tokens that hold the most loss together, and those that are dearest each."""
-    ids, places = np.unique(asked.ids, return_inverse=True)
-    sums, counts = np.bincount(places, weights=asked.losses), np.bincount(places)
+    ids, places = np.unique(tokens.ids, return_inverse=True)
+    sums, counts = np.bincount(places, weights=tokens.losses), np.bincount(places)
     whole = float(sums.sum())
     means = sums / counts
 
@@ -96,13 +95,7 @@ def by_token(asked: Asked, shown: Callable[[int], str]) -> Found:
 
     def rows(order: NDArray[np.int64]) -> Rows:
         return [
-            [
-                visible(shown(int(ids[one]))),
-                int(counts[one]),
-                float(means[one]),
-                float(sums[one]),
-                share(one),
-            ]
+            [visible(display(int(ids[one]))), int(counts[one]), float(means[one]), float(sums[one]), share(one)]
             for one in order[:MOST_ERRORS].tolist()
         ]
 
@@ -117,27 +110,28 @@ def by_token(asked: Asked, shown: Callable[[int], str]) -> Found:
         note = f"Of {len(often):,} tokens asked for {LEAST} times or more."
         panels.append(Table(title="Dearest tokens", columns=columns, rows=rows(dear), bars=columns[-1:], note=note))
     most = int(total[0])
-    held, there = percent(share(most)), percent(int(counts[most]) / len(asked))
-    said = f"{some(len(asked), 'token')} cost {whole / len(asked):.3g} nats each"
-    if share(most) >= MUCH * counts[most] / len(asked):  # else it is only frequent
-        said += f"; “{visible(shown(int(ids[most])))}” alone, {there} of them, holds {held} of that"
-    said += "."
-    return Found(panels, said)
+    loss_share, token_share = percent(share(most)), percent(int(counts[most]) / len(tokens))
+    sentence = f"{plural(len(tokens), 'token')} cost {whole / len(tokens):.3g} nats each"
+    if share(most) >= MUCH * counts[most] / len(tokens):  # else it is only frequent
+        sentence += f"; “{visible(display(int(ids[most])))}” alone, {token_share} of them, holds {loss_share} of that"
+    return ErrorFinding(panels, f"{sentence}.")
 
 
-def by_kind(asked: Asked, text: Callable[[int], str | None], seen: Int[Array, " V"] | None, *, words: bool) -> Found:
+def loss_by_kind(
+    tokens: TokenLosses, text: Callable[[int], str | None], seen: Int[Array, " V"] | None, *, whole_words: bool
+) -> ErrorFinding:
     """What kinds of token hold the loss. `text`: of a token, None of a special one; `seen`: how often training had each
-    token, where the data is still there; `words`: each token is a whole word.
+    token, where the data is still there; `whole_words`: each token is one.
     """
-    kinds = _kinds(asked, text, words=words)
-    panels: list[Panel] = [_shares("Loss by kind of token", "kind", kinds, asked.losses)]
+    kinds = _kinds(tokens, text, whole_words=whole_words)
+    panels: list[Panel] = [_shares("Loss by kind of token", "kind", kinds, tokens.losses)]
     if seen is not None:
-        had = seen[asked.ids]
+        had = seen[tokens.ids]
         place = np.searchsorted(np.array(COUNTS), had, side="right") - 1
         names = [_counts_in_words(number) for number in range(len(COUNTS))]
         title, first = "Loss by how often training had the token", "times in training"
-        panels.append(_shares(title, first, np.array(names, dtype=object)[place], asked.losses, names))
-    return Found(panels, _dearest_kind(kinds, asked.losses))
+        panels.append(_shares(title, first, np.array(names, dtype=object)[place], tokens.losses, names))
+    return ErrorFinding(panels, _dearest_kind(kinds, tokens.losses))
 
 
 def _counts_in_words(number: int) -> str:
@@ -147,26 +141,26 @@ def _counts_in_words(number: int) -> str:
     return f"{low:,} and more" if number + 1 == len(COUNTS) else f"{low:,} to {COUNTS[number + 1] - 1:,}"
 
 
-def _kinds(asked: Asked, text: Callable[[int], str | None], *, words: bool) -> NDArray[np.object_]:
-    size = int(max(asked.ids.max(), asked.previous.max())) + 1
+def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> NDArray[np.object_]:
+    size = int(max(tokens.ids.max(), tokens.previous.max())) + 1
     alone = np.empty(size, dtype=object)
     begins, goes_on = np.zeros(size, bool), np.zeros(size, bool)
-    for id in np.unique(np.concatenate([asked.ids, asked.previous])).tolist():
+    for id in np.unique(np.concatenate([tokens.ids, tokens.previous])).tolist():
         known = text(id)
         alone[id] = _kind(known)
         begins[id] = known is not None and known[:1].isspace()
         goes_on[id] = known is not None and known[-1:].isalnum()
-    kinds = alone[asked.ids]
-    if words:
+    kinds = alone[tokens.ids]
+    if whole_words:
         kinds[kinds == INSIDE_WORD] = "a word"
         return kinds
-    inside = goes_on[asked.previous] & ~begins[asked.ids]
+    inside = goes_on[tokens.previous] & ~begins[tokens.ids]
     kinds[(kinds == INSIDE_WORD) & ~inside] = FIRST_OF_WORD
     return kinds
 
 
 def _kind(text: str | None) -> str:
-    """Of a token alone; whether letters begin a word is told by the token before."""
+    """The kind of a token alone; whether letters begin a word is told by the token before."""
     if text is None:
         return "the end of a text, or unknown"
     bare = text.strip()
@@ -180,12 +174,12 @@ def _kind(text: str | None) -> str:
 def _shares(
     title: str, first: str, names: NDArray[np.object_], losses: Float[Array, " N"], order: Sequence[str] = ()
 ) -> Table:
-    """Of each kind; in this `order`, or what holds most of the loss first."""
+    """The share of the loss of each kind; in this `order`, or what holds most of the loss first."""
     whole = float(losses.sum()) or 1.0
     rows: Rows = []
-    there = set(names.tolist())
-    largest = sorted(there, key=lambda one: (-float(losses[names == one].sum()), one))
-    for name in [one for one in order if one in there] or largest:
+    present = set(names.tolist())
+    largest = sorted(present, key=lambda one: (-float(losses[names == one].sum()), one))
+    for name in [one for one in order if one in present] or largest:
         here = losses[names == name]
         interval = weighted_mean_interval(here)
         rows.append(
@@ -200,45 +194,37 @@ def _dearest_kind(kinds: NDArray[np.object_], losses: Float[Array, " N"]) -> str
     names = sorted(set(kinds.tolist()))
     if len(names) < 2 or not whole:
         return ""
-    held = {name: float(losses[kinds == name].sum()) / whole for name in names}
-    there = {name: float((kinds == name).mean()) for name in names}
-    name = max(names, key=lambda one: held[one] - there[one])
-    if held[name] < MUCH * there[name]:
+    loss_share = {name: float(losses[kinds == name].sum()) / whole for name in names}
+    token_share = {name: float((kinds == name).mean()) for name in names}
+    name = max(names, key=lambda one: loss_share[one] - token_share[one])
+    if loss_share[name] < MUCH * token_share[name]:
         return ""
-    return f"{percent(held[name])} of the loss is on {percent(there[name])} of the tokens: {name}."
+    return f"{percent(loss_share[name])} of the loss is on {percent(token_share[name])} of the tokens: {name}."
 
 
-def by_document(documents: Int[Array, " N"], asked: Asked, beginning: Callable[[int], str]) -> Found:
+def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning: Callable[[int], str]) -> ErrorFinding:
     """The documents with the largest loss per token; `beginning`: the first words of one."""
     numbers, places = np.unique(documents, return_inverse=True)
     if len(numbers) < 2:
-        return Found()
+        return ErrorFinding()
     counts = np.bincount(places)
-    means = np.bincount(places, weights=asked.losses) / counts
+    means = np.bincount(places, weights=tokens.losses) / counts
     enough = np.flatnonzero(counts >= min(LEAST, int(counts.max())))
     order = enough[np.argsort(-means[enough], kind="stable")][:MOST_ERRORS].tolist()
     rows: Rows = [
         [int(numbers[one]) + 1, beginning(int(numbers[one])), int(counts[one]), float(means[one])] for one in order
     ]
-    whole = float(asked.losses.mean())
-    return Found(
-        [
-            Table(
-                title="Worst documents",
-                columns=["number", "it begins", "tokens", "mean nats"],
-                rows=rows,
-                note=f"Of {len(numbers):,} documents; {whole:.3f} nats per token in all of them.",
-            )
-        ]
-    )
+    note = f"Of {len(numbers):,} documents; {tokens.losses.mean():.3f} nats per token in all of them."
+    columns = ["number", "it begins", "tokens", "mean nats"]
+    return ErrorFinding([Table(title="Worst documents", columns=columns, rows=rows, note=note)])
 
 
 def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]], between: str = "") -> list[Panel]:
     """Passages whose tokens were hard to expect: each with its loss in nats. `between`: what parts tokens in a text."""
     panels: list[Panel] = []
-    found: list[tuple[float, str, str]] = []
+    surprises: list[tuple[float, str, str]] = []
     for number, (tokens, losses) in enumerate(passages, 1):
-        found += [(float(loss), between.join(tokens[:place]), tokens[place]) for place, loss in enumerate(losses)]
+        surprises += [(float(loss), between.join(tokens[:place]), tokens[place]) for place, loss in enumerate(losses)]
         stretch = _most_surprising_stretch(losses)
         panels.append(
             Tokens(
@@ -249,15 +235,15 @@ def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"
                 note=f"{losses.mean():.3f} nats per token in the whole passage of {len(losses):,} tokens.",
             )
         )
-    found.sort(key=lambda one: -one[0])
-    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in found[:MOST_ERRORS]]
+    surprises.sort(key=lambda one: -one[0])
+    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in surprises[:MOST_ERRORS]]
     columns = ["after", "token", "nats", "probability"]
     table = Table(title="Most surprising tokens in these passages", columns=columns, rows=rows, bars=("probability",))
     return [*panels, table] if panels else []
 
 
 def _most_surprising_stretch(losses: Float[Array, "T"]) -> slice:
-    """Of a long passage, the tokens in a row whose losses are the largest together."""
+    """The tokens in a row, of a long passage, whose losses are the largest together."""
     if len(losses) <= MOST_SURPRISING:
         return slice(0, len(losses))
     sums = np.convolve(losses, np.ones(MOST_SURPRISING), mode="valid")

@@ -6,85 +6,129 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
+from torch import nn
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.classes import MOST_ERRORS
-from glassformer.error_analysis.finding import CHANCE, Found, percent, some
-from glassformer.error_analysis.groups import apart, means, quarters
-from glassformer.error_analysis.words import lengths_of
+from glassformer.config.errors import DataError
+from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
+from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ErrorRequest, percent, plural
+from glassformer.error_analysis.groups import difference_p, means, quartiles
+from glassformer.error_analysis.words import lengths_of, unknown_tokens
+from glassformer.families.base import EvaluatedPart, Family, Prepared
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
+from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
 MOST_SCORED = 500
 """Translations whose chrF is taken one by one for a report."""
 MOST_LOOKED_AT = 5_000
-"""The same, where errors are looked for."""
+"""Translations whose chrF is taken one by one, where errors are looked for."""
 TIMES = 3
 """A phrase of three words (or six characters) that stands so often in an output is repeated."""
 
 
+def translation_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
+    records = request.records
+    unknown = unknown_tokens(request.evaluated.inputs.source, request.loaded.tokenizer)
+    if not records:
+        raise DataError("there is no pair to look at")
+    stride = -(-len(records) // MOST_LOOKED_AT)
+    if stride > 1:
+        request.say(f"errors are looked for in every {stride}th of {len(records):,} pairs")
+        records, unknown = records[::stride], None if unknown is None else unknown[::stride]
+    scores = sentence_scores(records)
+    return [
+        mean_chrf(records, scores),
+        chrf_by_source_length(records, scores),
+        odd_outputs(records, scores, None if unknown is None else unknown > 0),
+        ErrorFinding([worst_translations(records, scores)]),
+    ]
+
+
+def translation_brief(
+    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
+) -> list[Panel]:
+    return [worst_translations(evaluations[part].records)]
+
+
+def compare_translations(family: Family, pair: RunPair) -> list[ErrorFinding]:
+    first, second = match_records(pair, _pair_texts)
+    stride = -(-len(first) // MOST_LOOKED_AT)
+    if stride > 1:
+        pair.say(f"every {stride}th of {len(first):,} pairs is looked at")
+        first, second = first[::stride], second[::stride]
+    rows: Rows = [
+        [cut(one["source"]), cut(one["target"]), cut(one["output"]), cut(other["output"])]
+        for one, other in zip(first, second, strict=True)
+    ]
+    scores = sentence_scores(first), sentence_scores(second)
+    paired = PairedScores(scores, pair.names, "chrF", "pair", lower_is_better=False)
+    return compare_scores(paired, ["source", "target", *pair.names], rows)
+
+
+def _pair_texts(evaluated: EvaluatedPart) -> list[tuple[str, str]]:
+    """The texts of each pair: how many there are depends on how long they are in tokens."""
+    return list(zip(evaluated.inputs.sources, evaluated.inputs.targets, strict=True))
+
+
 def sentence_scores(records: Records) -> NDArray[np.float64]:
-    """The chrF of each alone."""
+    """The chrF of each translation alone."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
     return np.array([metric.sentence_score(one["output"], [one["target"]]).score for one in records], float)
 
 
-def bad_translations(records: Records, scores: Float[Array, " N"] | None = None) -> Panel:
+def worst_translations(records: Records, scores: Float[Array, " N"] | None = None) -> Panel:
     """The worst by chrF of each alone. Of very many, those that the model found least likely are looked at."""
     note = ""
     wrong = [place for place, one in enumerate(records) if not one["exact"]]
     if not wrong:
         return Words(title="Worst translations", text=f"All {len(records):,} are exactly the target.")
     if scores is None and len(wrong) > MOST_SCORED:
-        wrong = sorted(wrong, key=lambda place: -records[place]["loss"] / max(1, records[place]["tokens"]))[
-            :MOST_SCORED
-        ]
+        wrong.sort(key=lambda place: -records[place]["loss"] / max(1, records[place]["tokens"]))
+        wrong = wrong[:MOST_SCORED]
         note = f"Among the {MOST_SCORED} whose target was least expected."
-    found = sentence_scores([records[place] for place in wrong]) if scores is None else scores[wrong]
-    scored = dict(zip(wrong, found.tolist(), strict=True))
+    chrf = sentence_scores([records[place] for place in wrong]) if scores is None else scores[wrong]
+    scored = dict(zip(wrong, chrf.tolist(), strict=True))
     chosen = sorted(wrong, key=lambda place: (scored[place], place))[:MOST_ERRORS]
-    rows = [
-        [cut(one["source"]), cut(one["output"]), cut(one["target"]), scored[place]]
-        for place, one in ((place, records[place]) for place in chosen)
-    ]
     columns = ["source", "output", "target", "chrF"]
+    rows: Rows = [[*(cut(records[place][side]) for side in columns[:3]), scored[place]] for place in chosen]
     return Table(title="Worst translations", columns=columns, rows=rows, note=note)
 
 
-def how_good(records: Records, scores: Float[Array, " N"]) -> Found:
+def mean_chrf(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
     """The mean of the sentences' own chrF, and how many are exact."""
     mean = weighted_mean_interval(scores)
     exact = sum(one["exact"] for one in records)
     between = "" if len(records) < 2 else f" ({mean.low:.1f} to {mean.high:.1f})"
-    return Found(
-        said=f"{some(len(records), 'pair')}: {percent(exact / len(records))} are exactly the target; a sentence alone "
-        f"has a chrF of {mean.value:.1f} on average{between}."
+    return ErrorFinding(
+        sentence=f"{plural(len(records), 'pair')}: {percent(exact / len(records))} are exactly the target; a sentence "
+        f"alone has a chrF of {mean.value:.1f} on average{between}."
     )
 
 
-def by_source_length(records: Records, scores: Float[Array, " N"]) -> Found:
+def chrf_by_source_length(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
     """The mean chrF of short and long sources, by quarter."""
     lengths, unit = lengths_of([one["source"] for one in records])
-    groups = quarters(f"{unit} of the source", lengths)
+    groups = quartiles(f"{unit} of the source", lengths)
     table = means("chrF by length of the source", groups, scores, "pair", "mean chrF")
     if table is None:
-        return Found()
-    if len(groups) < 2 or apart(scores[groups[0].rows], scores[groups[-1].rows]) >= CHANCE:
-        return Found([table])
+        return ErrorFinding()
+    if len(groups) < 2 or difference_p(scores[groups[0].rows], scores[groups[-1].rows]) >= CHANCE:
+        return ErrorFinding([table])
     first, last = (float(scores[group.rows].mean()) for group in (groups[0], groups[-1]))
     than = "worse" if last < first else "better"
-    said = (
+    return ErrorFinding(
+        [table],
         f"Long sources are translated {than}: chrF {last:.1f} for {groups[-1].name} {unit}, {first:.1f} for "
-        f"{groups[0].name}."
+        f"{groups[0].name}.",
     )
-    return Found([table], said)
 
 
-def oddities(records: Records, scores: Float[Array, " N"], unknown: Bool[Array, " N"] | None = None) -> Found:
+def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Array, " N"] | None = None) -> ErrorFinding:
     """What is plainly wrong with an output: empty, far too long or short, a copy, a phrase again and again.
 
     `unknown`: whether each source has a token that the tokenizer does not know.
@@ -115,10 +159,10 @@ def oddities(records: Records, scores: Float[Array, " N"], unknown: Bool[Array, 
         note=f"A phrase again and again: three words (or six characters, in an output without blanks) that stand "
         f"{TIMES} times or more in the output but not in the target. Lengths are in characters.",
     )
-    return Found([table], _odd_in_words(traits))
+    return ErrorFinding([table], _odd_in_words(traits))
 
 
-def _odd(name: str, chosen: NDArray[np.bool_], scores: Float[Array, " N"]) -> list[str | float | int | None]:
+def _odd(name: str, chosen: NDArray[np.bool_], scores: Float[Array, " N"]) -> list[Cell]:
     share = share_interval(int(chosen.sum()), len(chosen))
     here = float(scores[chosen].mean()) if chosen.any() else None
     rest = float(scores[~chosen].mean()) if not chosen.all() else None

@@ -179,6 +179,8 @@ class Family(ABC):
     """It reads a corpus as one long row of tokens."""
     labels_examples: bool = False
     """It says something of a whole example: one row of scores for each, not one for each token."""
+    chooses_class: bool = False
+    """It says one class of each example, with a probability."""
     has_decoder: bool = False
     """A second model writes what the first has read."""
     text_loss: bool = True

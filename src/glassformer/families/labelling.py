@@ -68,9 +68,9 @@ from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task
 from glassformer.tasks.classification import Classification
+from glassformer.tasks.frozen_features import FrozenFeaturesTask, head_learns_alone
 from glassformer.tasks.labelling import Labelling, device_of
 from glassformer.tasks.multilabel import Multilabel
-from glassformer.tasks.on_features import OnFeatures, head_learns_alone
 from glassformer.tasks.regression import Regression
 
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
@@ -352,7 +352,7 @@ class LabellingFamily(ExampleFamily):
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
         """Where only the head learns, what the rest of a model makes of each example is computed once."""
-        return OnFeatures(task, model) if config.begun and head_learns_alone(model) else task  # type: ignore[arg-type]
+        return FrozenFeaturesTask(task, model) if config.begun and head_learns_alone(model) else task  # type: ignore[arg-type]
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()
@@ -445,6 +445,7 @@ class ClassificationFamily(LabellingFamily):
     task = CLASSIFICATION
     title = "A classifier of"
     primary = "accuracy"
+    chooses_class = True
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Classes:
         assert corpus.classes is not None

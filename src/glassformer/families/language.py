@@ -34,7 +34,7 @@ from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.windows import OnWindows
+from glassformer.tasks.windows import WindowTask
 from glassformer.text.tokenizer import Tokenizer
 
 SEARCHED = 2**20
@@ -89,7 +89,7 @@ class StreamFamily(Family):
         refuse_joining(str(data.path), data)
 
     @abstractmethod
-    def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> OnWindows:
+    def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> WindowTask:
         """The task on these parts; without a training part, one to evaluate with."""
 
     def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Part:
@@ -119,7 +119,7 @@ class StreamFamily(Family):
     ) -> Iterator[ModelInput]:
         """The beginnings of documents, as far as they can be shown."""
         task, tokenizer = prepared.task, loaded.tokenizer
-        assert isinstance(task, OnWindows)
+        assert isinstance(task, WindowTask)
         longest = min(max_tokens, task.context)
         ids = task.parts[part].ids[:SEARCHED]
         starts = np.arange(0, len(ids), longest) if task.start is None else np.flatnonzero(ids == task.start)

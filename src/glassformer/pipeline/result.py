@@ -15,30 +15,35 @@ class Trained:
     model: str
     parameters: int
     learned: int
-    """Of these, what was trained."""
+    """How many of the parameters were trained."""
     steps: int
     seconds: float
-    """Spent in updates, validations left out."""
+    """The time spent in updates, validations left out."""
     reason: str
     """Why it ended: finished, patience, or interrupted."""
     validation: dict[str, float]
     """The best weights on the whole validation part."""
-    words: str
-    """That for a person to read."""
+    summary: str
+    """These scores for a person to read; `words` in `to_dict`."""
     best: dict[str, float]
     """The best validation on the way, and its step."""
     test: dict[str, float] | None = None
     before_refit: dict[str, Any] | None = None
-    """Of a refit, which has seen all rows: how good the training before it was, on rows held out."""
+    """How good the training before a refit, which has seen all rows, was on rows held out."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False, compare=False)
     """The same parts with a record for each example; they are not part of `to_dict`."""
+
+    @property
+    def words(self) -> str:
+        """The summary, by its old name."""
+        return self.summary
 
     def __fspath__(self) -> str:
         return self.run
 
     def to_dict(self) -> dict[str, Any]:
-        held = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "evaluations"}
-        return {name: value for name, value in held.items() if value is not None}
+        names = ["words" if one.name == "summary" else one.name for one in fields(self) if one.name != "evaluations"]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def _repr_html_(self) -> str:
         rows = {

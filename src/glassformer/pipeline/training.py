@@ -244,7 +244,7 @@ class Training:
                 status=status,
                 steps=self.ended.step,
                 seconds=self.ended.seconds,
-                words={name: evaluation.words for name, evaluation in self.evaluations.items()},
+                words={name: evaluation.summary for name, evaluation in self.evaluations.items()},
                 **metrics,
             )
             if not interrupted:
@@ -262,7 +262,7 @@ class Training:
             seconds=round(self.ended.seconds, 2),
             reason=self.ended.reason,
             validation=metrics.get("validation", {}),
-            words="" if validation is None else validation.words,
+            summary="" if validation is None else validation.summary,
             best=card.get("best", {}),
             test=metrics.get("test"),
             before_refit=card.get("before_refit"),

@@ -13,7 +13,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Evaluation, Task
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.translation import Translating
-from glassformer.tasks.windows import OnWindows
+from glassformer.tasks.windows import WindowTask
 from glassformer.training.events import Ended, Event, Stepped
 from glassformer.training.loop import Trainer
 from glassformer.training.snapshot import Snapshot
@@ -125,7 +125,7 @@ def _validation(trainer: Trainer, each: float) -> float:
     task = trainer.task
     if isinstance(task, Labelling):
         return each / 3
-    assert isinstance(task, OnWindows | Translating)
+    assert isinstance(task, WindowTask | Translating)
     part = next((name for name in HELD_OUT if name in task.parts), None)
     if part is None:
         return 0.0

@@ -49,7 +49,7 @@ def leave_papers(
 ) -> None:
     """At the end: curves, the card to read, the report. `evaluations`: of the parts that were looked at, by name."""
     validation, test = evaluations.get("validation"), evaluations.get("test")
-    words = "" if validation is None else validation.words
+    words = "" if validation is None else validation.summary
     reads = "" if prepared.features is None or config.data.kind == TEXT else prepared.features.words
     _draw(run, prepared, test or validation)
     write_text(run.path / "README.md", model_card(run.path, config, run.card(), words, reads))

@@ -18,7 +18,7 @@ from glassformer.data.split.labelled import LabelledCorpus
 from glassformer.data.split.pairs import PairCorpus
 from glassformer.data.split.part import Part
 from glassformer.diagnosis.findings import logged_panel
-from glassformer.error_analysis.brief import brief_errors
+from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Loaded, OwnModel, Prepared
 from glassformer.families.card import BEFORE, learned_of, size_in_words
 from glassformer.families.examples import held_out_examples
@@ -122,7 +122,7 @@ def report_of(
     if model is not None and evaluations:
         part = "test" if "test" in evaluations else "validation"
         panels += _quality(evaluations)
-        panels += brief_errors(prepared, model, part, evaluations)
+        panels += brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
     elif "before_refit" not in card:
         panels.append(_not_evaluated(run, card))
     panels.append(logged_panel(metrics))
@@ -130,7 +130,7 @@ def report_of(
     if model is not None and evaluations:
         panels += held_out_attention(run, config, prepared, model)
     panels += [_environment(card, machine or {}), *_again(card, config)]
-    words = "; ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
+    words = "; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
     what = f"{config.model.encoder}, {size_in_words(card)}, on {card['data']['name']}"
     before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
@@ -224,7 +224,7 @@ def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
 
 def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
     last = list(evaluations.values())[-1]
-    note = ". ".join(f"{name}: {evaluation.words}" for name, evaluation in evaluations.items())
+    note = ". ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
     signatures = [f"{name}: {text}" for name, text in last.details.get("signature", {}).items()]
     yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join([note, *signatures]))
     if "per_class" in last.details:

@@ -25,7 +25,7 @@ class Classes:
 
     @staticmethod
     def of(names: Sequence[str], loss: str | None) -> "Classes":
-        """`loss`: as asked for; None: logistic for two classes, softmax for more."""
+        """These classes with the `loss` that is asked for; None: logistic for two classes, softmax for more."""
         if loss == "squared":
             raise SettingError("training.loss squared is for numbers: --task regression, or softmax or logistic")
         if loss == "logistic" and len(names) != 2:
@@ -86,7 +86,7 @@ class Labels:
         return ["; ".join(self.said(row)) or "(none)" for row in learned.tolist()]
 
     def said(self, probabilities: Sequence[float]) -> list[str]:
-        """Those above the threshold."""
+        """The labels above the threshold."""
         return [name for name, value in zip(self.names, probabilities, strict=True) if value > self.threshold]
 
     def probabilities(self, scores: Float[Tensor, "N L"]) -> Float[Tensor, "N L"]:
@@ -118,7 +118,7 @@ class Scale:
         return [f"{value:.6g}" for value in self.values(learned[:, None]).tolist()]
 
     def values(self, scores: Float[Tensor, "N 1"]) -> Float[Tensor, "N"]:
-        """In the unit of the data."""
+        """Numbers in the unit of the data."""
         return scores[:, 0].double() * self.spread + self.mean
 
     def to_json(self) -> dict[str, float]:
@@ -129,7 +129,7 @@ Answers = Classes | Labels | Scale
 
 
 def read_answers(value: Any, loss: str | None, source: str) -> Answers:
-    """What `to_json` wrote."""
+    """The answers that `to_json` wrote."""
     if _are_names(value):
         return Classes.of(value, loss)
     if isinstance(value, dict) and _are_names(value.get("labels")):

@@ -51,6 +51,13 @@ class Batch(ABC):
         """What the loss needs, on the device."""
 
 
+def to_device(device: torch.device, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors there; a GPU copies them while it computes."""
+    if device.type == "cuda":
+        return tuple(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors)
+    return tuple(tensor.to(device) for tensor in tensors)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Metrics over a part of the data, and one record per example."""
@@ -59,7 +66,7 @@ class Evaluation:
     primary: str
     """The metric that decides which weights are best."""
     lower_is_better: bool
-    words: str = ""
+    summary: str = ""
     """The metrics for a person to read."""
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     """What is not one number: scores by class, a confusion matrix."""
@@ -72,6 +79,11 @@ class Evaluation:
         """The primary metric, turned so that lower is better; of equal accuracies, the smaller loss decides."""
         value = self.metrics[self.primary]
         return value if self.lower_is_better else 1e-9 * self.metrics.get("loss", 0.0) - value
+
+    @property
+    def words(self) -> str:
+        """The summary, by its old name."""
+        return self.summary
 
 
 class Task(ABC):
@@ -86,7 +98,7 @@ class Task(ABC):
     validates: bool = True
     """It has a validation part; without one, a training keeps its last weights."""
     unit: str = "nats per token"
-    """Of the loss."""
+    """The unit of the loss."""
     smoothing: float = 0.0
     """Label smoothing in the loss that is learned from; that of an evaluation never has it."""
 

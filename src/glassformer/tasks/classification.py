@@ -16,7 +16,7 @@ from glassformer.config.presets import CLASSIFICATION
 from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.labelling import Labelling, precision_recall_f1
 
 
 class Classification(Labelling):
@@ -77,14 +77,19 @@ class Classification(Labelling):
                 examples.texts, examples.answers, predicted, probabilities, losses, strict=True
             )
         ]
-        words = (
+        summary = (
             f"accuracy {metrics['accuracy']:.4f} (always the largest class: {metrics['majority']:.4f}), "
             f"macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
         )
         details = {"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}}
-        arrays = {"scores": scores.numpy()}
         return Evaluation(
-            metrics, "accuracy", lower_is_better=False, words=words, details=details, records=records, arrays=arrays
+            metrics,
+            "accuracy",
+            lower_is_better=False,
+            summary=summary,
+            details=details,
+            records=records,
+            arrays={"scores": scores.numpy()},
         )
 
 
@@ -95,17 +100,7 @@ def confusion_matrix(true: NDArray[np.int64], predicted: NDArray[np.int64], clas
 
 def per_class(confusion: NDArray[np.int64], noun: str = Inputs.noun) -> list[dict[str, Any]]:
     """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
-    right, said, there = np.diag(confusion), confusion.sum(0), confusion.sum(1)
-
-    def share(of: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.divide(right, of, out=np.zeros(len(right)), where=of > 0)
-
-    precision, recall = share(said), share(there)
-    f1 = np.divide(2 * right, said + there, out=np.zeros(len(right)), where=said + there > 0)
-    return [
-        {"precision": float(p), "recall": float(r), "f1": float(f), f"{noun}s": int(n)}
-        for p, r, f, n in zip(precision, recall, f1, there, strict=True)
-    ]
+    return precision_recall_f1(np.diag(confusion), confusion.sum(0), confusion.sum(1), f"{noun}s")
 
 
 def macro_f1(confusion: NDArray[np.int64]) -> float:
@@ -121,8 +116,8 @@ def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) ->
         return (len(answers) / (len(names) * np.maximum(counts, 1))).astype(np.float32)
     weights = np.ones(len(names), np.float32)
     for pair in spec.split(","):
-        name, said, value = pair.rpartition("=")
-        if not said:
+        name, separator, value = pair.rpartition("=")
+        if not separator:
             raise SettingError(
                 f"training.class_weights wants balanced or a weight by class, {names[0]}=5, not '{pair}'"
             )

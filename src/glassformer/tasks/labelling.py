@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Chosen(Batch):
+class LabelledBatch(Batch):
     """Examples of like length, what a model is called with for them, and the answer to each."""
 
     of: Inputs
@@ -40,9 +41,11 @@ class Chosen(Batch):
     def tokens(self) -> int:
         return int(self.lengths.sum())
 
-    def rows(self, first: int, last: int) -> "Chosen":
+    def rows(self, first: int, last: int) -> "LabelledBatch":
         inputs = self.of.trim(tuple(tensor[first:last] for tensor in self.inputs))
-        return Chosen(self.of, inputs, self.answers[first:last], self.lengths[first:last], self.known[first:last])
+        return LabelledBatch(
+            self.of, inputs, self.answers[first:last], self.lengths[first:last], self.known[first:last]
+        )
 
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:
         return self.known[row]
@@ -66,13 +69,13 @@ class Labelling(Task):
             self._order = LengthOrder(parts["train"].lengths, batch_size, seed)
             self.steps_per_epoch = self._order.steps_per_epoch
 
-    def batch(self, step: int) -> Chosen:
+    def batch(self, step: int) -> LabelledBatch:
         assert self._order is not None
         rows = self._order.rows(step)
         train = self.parts["train"]
         inputs = train.augment(train.take(rows), step)
         known = [train.texts[row] for row in rows.tolist()]
-        return Chosen(train, inputs, torch.from_numpy(train.answers[rows]), train.lengths[rows], known)
+        return LabelledBatch(train, inputs, torch.from_numpy(train.answers[rows]), train.lengths[rows], known)
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         *inputs, answers = tensors
@@ -80,7 +83,7 @@ class Labelling(Task):
 
     @abstractmethod
     def losses(self, scores: Float[Tensor, "B outputs"], answers: Tensor) -> Float[Tensor, "B"]:
-        """As the model learns from them."""
+        """The loss of each example, as the model learns from it."""
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
@@ -118,3 +121,20 @@ def score(model: nn.Module, examples: Inputs, outputs: int) -> Float[Tensor, "N 
 
 def device_of(model: nn.Module) -> torch.device:
     return next((weight.device for weight in model.parameters()), torch.device("cpu"))
+
+
+def ratios(shares: Any, wholes: Any) -> NDArray[np.float64]:
+    """Each share over its whole; 0 where there is nothing to divide by."""
+    wholes = np.atleast_1d(wholes)
+    return np.divide(np.atleast_1d(shares), wholes, out=np.zeros(len(wholes)), where=wholes > 0)
+
+
+def precision_recall_f1(
+    right: NDArray[np.int64], predicted: NDArray[np.int64], true: NDArray[np.int64], noun: str
+) -> list[dict[str, Any]]:
+    """The scores of each class or label, of how often it was rightly predicted, predicted, and true."""
+    columns = ratios(right, predicted), ratios(right, true), ratios(2 * right, predicted + true)
+    return [
+        {"precision": float(p), "recall": float(r), "f1": float(f), noun: int(n)}
+        for p, r, f, n in zip(*columns, true, strict=True)
+    ]

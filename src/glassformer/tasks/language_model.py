@@ -15,13 +15,13 @@ from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.windows import segments_of
 from glassformer.models.language_model import LanguageModel
-from glassformer.tasks.base import SHOWN, Batch, Evaluation
-from glassformer.tasks.windows import Kept, OnWindows, Window, alike, rows_on, windows_over
+from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
+from glassformer.tasks.windows import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
 from glassformer.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Windows(Batch):
+class WindowBatch(Batch):
     """Windows of T + 1 tokens: each of the first T is followed by its answer."""
 
     ids: Tensor
@@ -42,15 +42,14 @@ class Windows(Batch):
     def tokens(self) -> int:
         return self.ids.shape[0] * (self.ids.shape[1] - 1)
 
-    def rows(self, first: int, last: int) -> "Windows":
+    def rows(self, first: int, last: int) -> "WindowBatch":
         return replace(self, ids=self.ids[first:last])
 
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:
         return "" if tokenizer is None else tokenizer.decode(self.ids[row, :SHOWN].tolist())
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
-        ids = self.ids.pin_memory() if device.type == "cuda" else self.ids
-        ids = ids.to(device, non_blocking=True)
+        (ids,) = to_device(device, self.ids)
         segments = (segments_of(ids[:, :-1], self.start, self.end),) if self.apart else ()
         return ids[:, :-1], answers(ids, self.start), *segments
 
@@ -61,13 +60,13 @@ def answers(ids: Tensor, start: int | None) -> Tensor:
     return following if start is None else following.masked_fill(following == start, NOTHING)
 
 
-class LanguageModelling(OnWindows):
+class LanguageModelling(WindowTask):
     """Next-token prediction on packed tokens."""
 
     name = "language-model"
 
-    def batch(self, step: int) -> Windows:
-        return Windows(torch.from_numpy(self.ids_of(step)), self.start, self.end, self.apart)
+    def batch(self, step: int) -> WindowBatch:
+        return WindowBatch(torch.from_numpy(self.ids_of(step)), self.start, self.end, self.apart)
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         inputs, following, *segments = tensors
@@ -101,18 +100,18 @@ class LanguageModelling(OnWindows):
             "bits_per_byte": nats / math.log(2) / (tokens.bytes * covered),
             "tokens": count,
         }
-        words = (
+        summary = (
             f"loss {metrics['loss']:.4f} nats per token, perplexity {metrics['perplexity']:.2f}, "
             f"{metrics['bits_per_byte']:.4f} bits per byte"
         )
         if tokens.unknown:
-            words += f" (flattered by {tokens.unknown / len(tokens.ids):.2%} unknown tokens)"
+            summary += f" (flattered by {tokens.unknown / len(tokens.ids):.2%} unknown tokens)"
         return Evaluation(
-            metrics, primary="loss", lower_is_better=True, words=words, records=records, arrays=arrays or {}
+            metrics, primary="loss", lower_is_better=True, summary=summary, records=records, arrays=arrays or {}
         )
 
     def windows(self, count: int, stride: int | None = None, most: int | None = None) -> list[Window]:
-        """Of so many tokens: (first input, end of inputs, first input whose answer counts) of each."""
+        """The windows over so many tokens: their inputs, and the first whose answer counts."""
         last = count - 1  # tokens with a successor
         if last < 1:
             raise DataError("a single token has no successor to predict")
@@ -127,20 +126,20 @@ class LanguageModelling(OnWindows):
         """
         windows = self.windows(len(ids), stride, most)
         records = []
-        kept = Kept(windows[-1][1])
-        for rows in alike(windows, self.context):
-            batch = rows_on(model.head.weight.device, [ids[begin : end + 1] for begin, end, _ in rows])
+        columns = TokenColumns(windows[-1].end)
+        for rows in equal_lengths(windows, self.context):
+            batch = stack_rows(model.head.weight.device, [ids[begin : end + 1] for begin, end, _ in rows])
             features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))
             following = answers(batch, self.start)
             losses = vocabulary_losses(
                 features.flatten(0, 1), model.head.weight, following.flatten(), bias=model.head.bias
             )
             losses = losses.view_as(following).cpu().double()
-            asked = (following != NOTHING).cpu()
+            has_answer = (following != NOTHING).cpu()
             for row, (begin, end, counted) in enumerate(rows):
                 new = slice(counted - begin, None)
-                after = np.flatnonzero(asked[row, new].numpy())
-                kept.add(
+                after = np.flatnonzero(has_answer[row, new].numpy())
+                columns.add(
                     place=counted + 1 + after,
                     before=(counted - begin + 1 + after).astype(np.int32),
                     loss=losses[row, new].numpy()[after].astype(np.float32),
@@ -148,9 +147,9 @@ class LanguageModelling(OnWindows):
                 records.append(
                     {
                         "start": counted + 1,
-                        "tokens": int(asked[row, new].sum()),
+                        "tokens": int(has_answer[row, new].sum()),
                         "loss": float(losses[row, new].sum()),
                         "covered": end - counted,
                     }
                 )
-        return records, kept.arrays()
+        return records, columns.arrays()

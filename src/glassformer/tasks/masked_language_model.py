@@ -17,20 +17,20 @@ from glassformer.data.packing.masking import NOTHING, Masking
 from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.store import Tokens
 from glassformer.models.masked_model import MaskedLanguageModel
-from glassformer.tasks.base import SHOWN, Batch, Evaluation
-from glassformer.tasks.windows import Kept, OnWindows, Window, alike, rows_on, windows_over
+from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
+from glassformer.tasks.windows import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
 from glassformer.text.tokenizer import Tokenizer
 
 _MASKED = number(4)
 
 
 @dataclass(frozen=True)
-class Hidden(Batch):
+class MaskedBatch(Batch):
     """Windows of T tokens, some of them hidden, and what these were."""
 
     inputs: Int[Tensor, "B T"]
     places: Int[Tensor, "B K"]
-    """Those that are guessed and, where a row has fewer than another, some that are not."""
+    """The places that are guessed and, where a row has fewer than another, some that are not."""
     answers: Int[Tensor, "B K"]
     """The token at each of these places, or NOTHING where none is asked for."""
     segments: Int[Tensor, "B T"] | None = None
@@ -48,23 +48,21 @@ class Hidden(Batch):
     def tokens(self) -> int:
         return self.inputs.numel()
 
-    def rows(self, first: int, last: int) -> "Hidden":
+    def rows(self, first: int, last: int) -> "MaskedBatch":
         some = slice(first, last)
         segments = None if self.segments is None else self.segments[some]
-        return Hidden(self.inputs[some], self.places[some], self.answers[some], segments)
+        return MaskedBatch(self.inputs[some], self.places[some], self.answers[some], segments)
 
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:
         return "" if tokenizer is None else tokenizer.decode(self.inputs[row, :SHOWN].tolist())
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
-        held = [one for one in (self.inputs, self.places, self.answers, self.segments) if one is not None]
-        if device.type == "cuda":
-            held = [one.pin_memory() for one in held]
-        return tuple(one.to(device, non_blocking=True) for one in held)
+        tensors = (self.inputs, self.places, self.answers, self.segments)
+        return to_device(device, *(tensor for tensor in tensors if tensor is not None))
 
 
-def asked_of(answers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of B×T answers: the K places of each row at which there are some, in order, and the answers there.
+def masked_places(answers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The K places of each row of B×T answers at which there are some, in order, and the answers there.
 
     K is what the row with the most needs, in whole eighths of T: a step is compiled for each K that comes up.
     """
@@ -75,7 +73,7 @@ def asked_of(answers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     return places, np.take_along_axis(answers, places, 1)
 
 
-class MaskedModelling(OnWindows):
+class MaskedModelling(WindowTask):
     """Guessing hidden tokens of packed windows."""
 
     name = "masked-language-model"
@@ -85,34 +83,20 @@ class MaskedModelling(OnWindows):
         self,
         parts: dict[str, Tokens],
         *,
-        context: int,
         masking: Masking,
-        start: int | None,
-        end: int | None = None,
-        apart: bool = False,
-        batch_size: int = 1,
         seed: int = 0,
-        smoothing: float = 0.0,
+        **settings: Any,
     ) -> None:
-        super().__init__(
-            parts,
-            context=context,
-            start=start,
-            end=end,
-            apart=apart,
-            batch_size=batch_size,
-            seed=seed,
-            smoothing=smoothing,
-        )
+        super().__init__(parts, seed=seed, **settings)
         self.masking = masking
         self._key = mix(number(seed), _MASKED)
 
-    def batch(self, step: int) -> Hidden:
+    def batch(self, step: int) -> MaskedBatch:
         """What is hidden follows from the seed, the step and the place in the batch."""
         ids = self.ids_of(step)[:, :-1]
         inputs, answers = self.masking.to_learn(ids, mix(number(step), self._key))
-        read, places, asked = (torch.from_numpy(one) for one in (inputs, *asked_of(answers)))
-        return Hidden(read, places, asked, self.segments(torch.from_numpy(ids)))
+        read, places, hidden = (torch.from_numpy(one) for one in (inputs, *masked_places(answers)))
+        return MaskedBatch(read, places, hidden, self.segments(torch.from_numpy(ids)))
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         inputs, places, answers, *segments = tensors
@@ -138,16 +122,16 @@ class MaskedModelling(OnWindows):
             "accuracy": sum(record["right"] for record in records) / count,
             "tokens": count,
         }
-        words = (
+        summary = (
             f"loss {loss:.4f} nats per guessed token, perplexity {metrics['perplexity']:.2f}, "
             f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
         )
         return Evaluation(
-            metrics, primary="loss", lower_is_better=True, words=words, records=records, arrays=arrays or {}
+            metrics, primary="loss", lower_is_better=True, summary=summary, records=records, arrays=arrays or {}
         )
 
     def windows(self, count: int, most: int | None = None) -> list[Window]:
-        """Of so many tokens: (first, end, first that counts) of each."""
+        """The windows over so many tokens."""
         return windows_over(count if most is None else min(count, most), self.context)
 
     def _records(
@@ -161,18 +145,20 @@ class MaskedModelling(OnWindows):
         windows = self.windows(len(ids), most)
         device = model.head.weight.device
         records = []
-        kept = Kept(windows[-1][1])
-        for rows in alike(windows, self.context):
+        columns = TokenColumns(windows[-1].end)
+        for rows in equal_lengths(windows, self.context):
             blocks = [np.asarray(ids[begin:end], np.int64) for begin, end, _ in rows]
             pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]
-            inputs, answers = (rows_on(device, list(side)) for side in zip(*pairs, strict=True))
-            features = model.features(inputs, segments=self.segments(rows_on(device, blocks)))
-            asked = answers != NOTHING
-            losses, right = (one.cpu().numpy() for one in judged(model.head, features[asked], answers[asked]))
-            row_of, place_of = (found.cpu().numpy() for found in asked.nonzero(as_tuple=True))
+            inputs, answers = (stack_rows(device, list(side)) for side in zip(*pairs, strict=True))
+            features = model.features(inputs, segments=self.segments(stack_rows(device, blocks)))
+            has_answer = answers != NOTHING
+            losses, right = (
+                one.cpu().numpy() for one in guess_losses(model.head, features[has_answer], answers[has_answer])
+            )
+            row_of, place_of = (axis.cpu().numpy() for axis in has_answer.nonzero(as_tuple=True))
             for row, (begin, end, counted) in enumerate(rows):
                 new = (row_of == row) & (place_of >= counted - begin)
-                kept.add(
+                columns.add(
                     place=begin + place_of[new],
                     before=place_of[new].astype(np.int32),
                     loss=losses[new].astype(np.float32),
@@ -187,10 +173,10 @@ class MaskedModelling(OnWindows):
                         "covered": end - counted,
                     }
                 )
-        return records, kept.arrays()
+        return records, columns.arrays()
 
 
-def judged(
+def guess_losses(
     head: nn.Linear, features: Float[Tensor, "N d"], answers: Int[Tensor, "N"]
 ) -> tuple[Float[Tensor, "N"], Bool[Tensor, "N"]]:
     """The loss of each guess, and whether the likeliest token is the right one; in pieces, as scores are many."""

@@ -15,7 +15,7 @@ from glassformer.config.presets import MULTILABEL
 from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Labels
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.labelling import Labelling
+from glassformer.tasks.labelling import Labelling, precision_recall_f1, ratios
 
 
 class Multilabel(Labelling):
@@ -39,10 +39,10 @@ class Multilabel(Labelling):
         true: NDArray[np.bool_] = examples.answers > 0.5
         losses = self.losses(scores, torch.from_numpy(examples.answers)).double()
         probabilities = self.labels.probabilities(scores).numpy()
-        said = probabilities > self.labels.threshold
+        predicted = probabilities > self.labels.threshold
         often = most_frequent_set(true)
         metrics = {
-            **set_metrics(true, said),
+            **set_metrics(true, predicted),
             "loss": float(losses.mean()),
             "majority": set_metrics(true, often)["exact_match"],
             "majority_micro_f1": set_metrics(true, often)["micro_f1"],
@@ -57,20 +57,20 @@ class Multilabel(Labelling):
                 "probabilities": dict(zip(self.labels.names, map(float, row), strict=True)),
                 "loss": float(loss),
             }
-            for text, of, guess, row, loss in zip(examples.texts, true, said, probabilities, losses, strict=True)
+            for text, of, guess, row, loss in zip(examples.texts, true, predicted, probabilities, losses, strict=True)
         ]
-        words = (
+        summary = (
             f"micro F1 {metrics['micro_f1']:.4f} (always the most frequent set: {metrics['majority_micro_f1']:.4f}; "
             f"never any label: 0), macro F1 {metrics['macro_f1']:.4f}, exact match {metrics['exact_match']:.4f}, "
             f"Hamming loss {metrics['hamming']:.4f}, loss {metrics['loss']:.4f}"
         )
-        rows = per_label(true, said, f"{self.noun}s")
+        rows = per_label(true, predicted, f"{self.noun}s")
         details = {"per_label": dict(zip(self.labels.names, rows, strict=True))}
         return Evaluation(
             metrics,
             "micro_f1",
             lower_is_better=False,
-            words=words,
+            summary=summary,
             details=details,
             records=records,
             arrays={"scores": scores.numpy()},
@@ -82,36 +82,27 @@ def most_frequent_set(true: Bool[Array, "N L"]) -> Bool[Array, "N L"]:
     the one with the first label that they differ in.
     """
     counts = Counter(map(tuple, true.tolist()))
-    often = max(counts, key=lambda held: (counts[held], held))
+    often = max(counts, key=lambda labels: (counts[labels], labels))
     return np.tile(np.array(often, dtype=np.bool_), (len(true), 1))
 
 
-def _f1(right: NDArray[np.int64], said: NDArray[np.int64], there: NDArray[np.int64]) -> NDArray[np.float64]:
-    """2 · right / (said + there); 0 where there is nothing to divide by."""
-    both = np.atleast_1d(said + there)
-    return np.divide(2 * np.atleast_1d(right), both, out=np.zeros(len(both)), where=both > 0)
-
-
-def set_metrics(true: Bool[Array, "N L"], said: Bool[Array, "N L"]) -> dict[str, float]:
+def set_metrics(true: Bool[Array, "N L"], predicted: Bool[Array, "N L"]) -> dict[str, float]:
     """Micro F1 counts every label of every example alike; macro F1 is the mean over the labels that occur or were said;
     exact match wants all labels of an example right; Hamming is the share of single decisions that are wrong.
     """
-    right, says, there = (true & said).sum(0), said.sum(0), true.sum(0)
+    right, says, there = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
     met = says + there > 0
-    by_label = _f1(right, says, there)
+    by_label = ratios(2 * right, says + there)
     return {
-        "micro_f1": float(_f1(right.sum(), says.sum(), there.sum())[0]),
+        "micro_f1": float(ratios(2 * right.sum(), says.sum() + there.sum())[0]),
         "macro_f1": float(by_label[met].mean()) if met.any() else 0.0,
-        "exact_match": float((true == said).all(1).mean()),
-        "hamming": float((true != said).mean()),
+        "exact_match": float((true == predicted).all(1).mean()),
+        "hamming": float((true != predicted).mean()),
     }
 
 
-def per_label(true: Bool[Array, "N L"], said: Bool[Array, "N L"], noun: str = "examples") -> list[dict[str, float]]:
+def per_label(
+    true: Bool[Array, "N L"], predicted: Bool[Array, "N L"], noun: str = "examples"
+) -> list[dict[str, float]]:
     """Precision, recall and F1 of each label, and of how many examples it is true; 0 where nothing is to divide by."""
-    right, says, there = (true & said).sum(0), said.sum(0), true.sum(0)
-    precision, recall = (np.divide(right, of, out=np.zeros(len(right)), where=of > 0) for of in (says, there))
-    return [
-        {"precision": float(p), "recall": float(r), "f1": float(f), noun: int(n)}
-        for p, r, f, n in zip(precision, recall, _f1(right, says, there), there, strict=True)
-    ]
+    return precision_recall_f1((true & predicted).sum(0), predicted.sum(0), true.sum(0), noun)

@@ -31,8 +31,8 @@ class Regression(Labelling):
     def judge(self, examples: Inputs, scores: Float[Tensor, "N 1"]) -> Evaluation:
         answers = torch.from_numpy(examples.answers)
         true = self.scale.values(answers[:, None])
-        said = self.scale.values(scores)
-        errors = said - true
+        predicted = self.scale.values(scores)
+        errors = predicted - true
         variance = float((true - true.mean()).square().mean())
         metrics = {
             "rmse": math.sqrt(float(errors.square().mean())),
@@ -43,7 +43,7 @@ class Regression(Labelling):
         }
         records = [
             {self.noun: text, "number": float(number), "predicted": float(guess), "error": float(error)}
-            for text, number, guess, error in zip(examples.texts, true, said, errors, strict=True)
+            for text, number, guess, error in zip(examples.texts, true, predicted, errors, strict=True)
         ]
-        words = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, R² {metrics['r2']:.4f}"
-        return Evaluation(metrics, "rmse", lower_is_better=True, words=words, records=records)
+        summary = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, R² {metrics['r2']:.4f}"
+        return Evaluation(metrics, "rmse", lower_is_better=True, summary=summary, records=records)

@@ -19,7 +19,7 @@ from glassformer.data.order import TokenOrder
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import GREEDY, Search, marks_of, translate
 from glassformer.models.seq2seq import Seq2Seq
-from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.tasks.base import Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 
 NOTHING = -1
@@ -60,10 +60,7 @@ class PairBatch(Batch):
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         answers = self.target[:, 1:].masked_fill(~self.target_mask[:, 1:], NOTHING)
         answers[:, : self.opening - 1] = NOTHING
-        tensors = (self.source, self.source_mask, self.target[:, :-1], answers)
-        if device.type == "cuda":
-            return tuple(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors)
-        return tuple(tensor.to(device) for tensor in tensors)
+        return to_device(device, self.source, self.source_mask, self.target[:, :-1], answers)
 
 
 class Translating(Task):
@@ -82,7 +79,7 @@ class Translating(Task):
         seed: int = 0,
         smoothing: float = 0.0,
     ) -> None:
-        """`tokenizer`: that of the targets."""
+        """`tokenizer`: the targets'."""
         self.parts = parts
         self.tokenizer = tokenizer
         self.context = context
@@ -130,8 +127,8 @@ class Translating(Task):
         if not len(rows):
             raise DataError(f"the {part} part holds no pair")
         losses = self._losses(model, pairs, rows)
-        found = self.translations(model, [pairs.source.of(row) for row in rows.tolist()], how)
-        outputs = [self.tokenizer.decode(best[0].ids) for best in found]
+        hypotheses = self.translations(model, [pairs.source.of(row) for row in rows.tolist()], how)
+        outputs = [self.tokenizer.decode(best[0].ids) for best in hypotheses]
         records = [
             {
                 "source": pairs.sources[row],
@@ -142,7 +139,7 @@ class Translating(Task):
                 "tokens": tokens,
                 "exact": output == pairs.targets[row],
             }
-            for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, found, losses, strict=True)
+            for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, hypotheses, losses, strict=True)
         ]
         return judge(records, "greedy" if how.beam == 1 else f"beam {how.beam}", lowercase=lowercase)
 
@@ -178,17 +175,17 @@ def judge(records: list[dict[str, Any]], search: str, *, lowercase: bool = False
     outputs, targets = ([record[key] for record in records] for key in ("output", "target"))
     metrics, details = text_scores(outputs, targets, lowercase=lowercase)
     metrics["exact_match"] = sum(record["exact"] for record in records) / len(records)
-    words = (
+    summary = (
         f"BLEU {metrics['bleu']:.2f}, chrF {metrics['chrf']:.2f}, exact match {metrics['exact_match']:.4f} ({search})"
     )
     count = sum(record["tokens"] for record in records if "loss" in record)
     if count:
         metrics["loss"] = math.fsum(record["loss"] for record in records) / count
-        words += f", loss {metrics['loss']:.4f} nats per token"
+        summary += f", loss {metrics['loss']:.4f} nats per token"
     metrics["pairs"] = len(records)
     if count:
         metrics["target_tokens"] = count
-    return Evaluation(metrics, "chrf", lower_is_better=False, words=words, details=details, records=records)
+    return Evaluation(metrics, "chrf", lower_is_better=False, summary=summary, details=details, records=records)
 
 
 def text_scores(

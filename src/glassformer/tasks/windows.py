@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,11 +21,17 @@ TOKENS_AT_ONCE = 2**14
 MOST_KEPT = 2**20
 """Tokens whose own losses an evaluation keeps; of more, those of windows at even distances."""
 
-Window = tuple[int, int, int]
-"""First token, end, and the first token that counts: those before it are there to be seen."""
+
+class Window(NamedTuple):
+    """A stretch of tokens that a model reads at once."""
+
+    begin: int
+    end: int
+    counted: int
+    """The first token that counts: those before it are there to be seen."""
 
 
-class OnWindows(Task):
+class WindowTask(Task):
     """A task on packed tokens, window by window."""
 
     def __init__(
@@ -93,38 +99,37 @@ def windows_over(count: int, context: int, stride: int | None = None) -> list[Wi
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
         raise DataError(f"--stride {stride} must be at least 1, and at most the context, {context}")
-    windows = [(0, min(context, count), 0)]
-    while windows[-1][1] < count:
-        done = windows[-1][1]
+    windows = [Window(0, min(context, count), 0)]
+    while (done := windows[-1].end) < count:
         end = min(done + stride, count)
-        windows.append((max(0, end - context), end, done))
+        windows.append(Window(max(0, end - context), end, done))
     return windows
 
 
-def alike(windows: list[Window], context: int) -> Iterator[list[Window]]:
+def equal_lengths(windows: list[Window], context: int) -> Iterator[list[Window]]:
     """Windows of one length, as many as are computed at once."""
     at_once = max(1, TOKENS_AT_ONCE // context)
     for first in range(0, len(windows), at_once):
         group = windows[first : first + at_once]
-        for length in sorted({end - begin for begin, end, _ in group}, reverse=True):
-            yield [window for window in group if window[1] - window[0] == length]
+        for length in sorted({window.end - window.begin for window in group}, reverse=True):
+            yield [window for window in group if window.end - window.begin == length]
 
 
-def rows_on(device: torch.device, rows: list[NDArray[Any]]) -> Tensor:
+def stack_rows(device: torch.device, rows: list[NDArray[Any]]) -> Tensor:
     return torch.from_numpy(np.stack(rows).astype(np.int64)).to(device)
 
 
-class Kept:
-    """What is known of single tokens, of every so-manieth window: columns of one length."""
+class TokenColumns:
+    """Columns of what is known of single tokens, in every so-manieth window."""
 
     def __init__(self, tokens: int) -> None:
-        """`tokens`: how many there are in all."""
+        """`tokens`: how many there are in all windows."""
         self._apart = math.ceil(tokens / MOST_KEPT)
         self._windows = 0
         self._pieces: list[dict[str, NDArray[Any]]] = []
 
     def add(self, **columns: NDArray[Any]) -> None:
-        """Those of one window."""
+        """The columns of one window."""
         self._windows += 1
         if (self._windows - 1) % self._apart == 0:
             self._pieces.append(columns)

@@ -23,9 +23,9 @@ from glassformer.families.base import Prepared
 from glassformer.families.prepare import prepare, split_data
 from glassformer.families.translation import pairs_of
 from glassformer.finetuning.begin import tokens_of
-from glassformer.tasks.labelling import Chosen
-from glassformer.tasks.language_model import Windows
-from glassformer.tasks.masked_language_model import Hidden
+from glassformer.tasks.labelling import LabelledBatch
+from glassformer.tasks.language_model import WindowBatch
+from glassformer.tasks.masked_language_model import MaskedBatch
 from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
 
@@ -146,22 +146,22 @@ def show_batch(
     batch = prepared.task.batch(step)
     if isinstance(batch, PairBatch):
         return _shown_pairs(step, batch, prepared)
-    if isinstance(batch, Hidden):
+    if isinstance(batch, MaskedBatch):
         return _shown_hidden(step, batch, prepared)
-    assert isinstance(batch, Windows | Chosen)
-    if isinstance(batch, Chosen) and config.data.kind != TEXT:
+    assert isinstance(batch, WindowBatch | LabelledBatch)
+    if isinstance(batch, LabelledBatch) and config.data.kind != TEXT:
         return _shown_examples(step, batch, prepared)
     assert prepared.tokenizer is not None
-    ids = (batch.ids if isinstance(batch, Windows) else batch.inputs[0]).tolist()
+    ids = (batch.ids if isinstance(batch, WindowBatch) else batch.inputs[0]).tolist()
     rows = [[prepared.tokenizer.shown(id) for id in row] for row in ids]
-    if isinstance(batch, Windows):
+    if isinstance(batch, WindowBatch):
         between = " " if prepared.tokenizer.kind == "word" else ""
         return Shown(step, rows, ids, None, training_pairs(rows[0][: most_pairs + 1], between))
     assert prepared.answers is not None
     return Shown(step, rows, ids, prepared.answers.words(batch.answers), [])
 
 
-def _shown_hidden(step: int, batch: Hidden, prepared: Prepared) -> Shown:
+def _shown_hidden(step: int, batch: MaskedBatch, prepared: Prepared) -> Shown:
     """Windows as they are read; the answers are the tokens to guess, by their places."""
     tokenizer = prepared.tokenizer
     assert tokenizer is not None
@@ -174,7 +174,7 @@ def _shown_hidden(step: int, batch: Hidden, prepared: Prepared) -> Shown:
     return Shown(step, rows, ids, answers, [], hidden=True)
 
 
-def _shown_examples(step: int, batch: Chosen, prepared: Prepared) -> Shown:
+def _shown_examples(step: int, batch: LabelledBatch, prepared: Prepared) -> Shown:
     """Examples that are more than texts: the numbers that the model is called with, by their shapes."""
     assert prepared.answers is not None
     tensors = [tensor for tensor in batch.inputs if tensor.numel()]

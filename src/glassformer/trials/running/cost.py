@@ -25,7 +25,7 @@ from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
-from glassformer.tasks.windows import rows_on
+from glassformer.tasks.windows import stack_rows
 
 WARM_UP, TIMED, LONGEST = 3, 50, 3.0
 """Examples that are not timed, examples that are, and seconds after which it is enough."""
@@ -68,7 +68,7 @@ def _(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterat
 @uses.register
 def _(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
     ids = pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]
-    window = rows_on(loaded.model.head.weight.device, [ids])
+    window = stack_rows(loaded.model.head.weight.device, [ids])
     return (loaded.model(window) for _ in itertools.count())
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.models.reader import Predictor
 from glassformer.tasks.base import Evaluation, Task
-from glassformer.tasks.labelling import Chosen, Labelling, device_of
+from glassformer.tasks.labelling import LabelledBatch, Labelling, device_of
 
 
 def head_learns_alone(model: nn.Module) -> bool:
@@ -25,18 +25,18 @@ def head_learns_alone(model: nn.Module) -> bool:
     return not any(weight.requires_grad and id(weight) not in head for weight in model.parameters())
 
 
-class OnFeatures(Task):
+class FrozenFeaturesTask(Task):
     """A labelling task on features, which only the head has still to read. Of a model it takes the head."""
 
     steady = False
 
     def __init__(self, task: Labelling, model: Predictor) -> None:
         self.inner = copy.copy(task)
-        self.inner.parts = ComputedParts(task.parts, model)
+        self.inner.parts = FrozenFeatureParts(task.parts, model)
         self.name, self.unit, self.smoothing = task.name, task.unit, task.smoothing
         self.validates, self.steps_per_epoch = task.validates, task.steps_per_epoch
 
-    def batch(self, step: int) -> Chosen:
+    def batch(self, step: int) -> LabelledBatch:
         return self.inner.batch(step)
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class OnFeatures(Task):
 
 
 @dataclass(frozen=True, eq=False)
-class Computed(Inputs):
+class FrozenFeatures(Inputs):
     """Examples whose features are there."""
 
     answers: NDArray[Any]
@@ -66,19 +66,19 @@ class Computed(Inputs):
         return (self.features[torch.from_numpy(rows)],)
 
 
-class ComputedParts(Mapping[str, Inputs]):
+class FrozenFeatureParts(Mapping[str, Inputs]):
     """The parts of a task; the features of one are computed when it is first asked for."""
 
     def __init__(self, parts: Mapping[str, Inputs], model: Predictor) -> None:
         self._parts = parts
         self._model = model
-        self._known: dict[str, Computed] = {}
+        self._known: dict[str, FrozenFeatures] = {}
 
-    def __getitem__(self, name: str) -> Computed:
+    def __getitem__(self, name: str) -> FrozenFeatures:
         if name not in self._known:
             part = self._parts[name]
             features = compute_features(self._model, part)
-            self._known[name] = Computed(part.answers, part.texts, features, part.lengths, part.noun)
+            self._known[name] = FrozenFeatures(part.answers, part.texts, features, part.lengths, part.noun)
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -90,14 +90,14 @@ class ComputedParts(Mapping[str, Inputs]):
 
 @torch.no_grad()
 def compute_features(model: Predictor, examples: Inputs) -> Float[Tensor, "N pooled"]:
-    """Without dropout, and in full precision: the features that the model has in use."""
+    """The features that the model has in use: without dropout, and in full precision."""
     device, training = device_of(model), model.training
     out: Tensor | None = None
     model.eval()
     with torch.autocast(device.type, enabled=False):
         for rows, tensors in examples.batches():
-            found = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu()
-            out = found.new_empty(len(examples), *found.shape[1:]) if out is None else out
-            out[torch.from_numpy(rows)] = found
+            batch_features = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu()
+            out = batch_features.new_empty(len(examples), *batch_features.shape[1:]) if out is None else out
+            out[torch.from_numpy(rows)] = batch_features
     model.train(training)
     return torch.empty(0, 0) if out is None else out

@@ -1,0 +1,191 @@
+"""Where a run is wrong: what each family of tasks looks at, in full, in short for a report, and beside a second run.
+
+A family that registers nothing of its own has what its base class has; `Family` itself has the worst records.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+
+import numpy as np
+import torch
+from torch import nn
+
+from glassformer.config.errors import Misuse
+from glassformer.config.say import Say, silent
+from glassformer.error_analysis.calibration import ACCURACY
+from glassformer.error_analysis.classification import (
+    classification_brief,
+    classification_findings,
+    compare_classes,
+    multilabel_brief,
+    multilabel_findings,
+)
+from glassformer.error_analysis.comparison import Names, PairedScores, RunPair, compare_scores
+from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, plural, sentences, worst
+from glassformer.error_analysis.language import (
+    compare_language_models,
+    language_brief,
+    language_findings,
+    stream_brief,
+    stream_findings,
+)
+from glassformer.error_analysis.regression import compare_numbers, regression_brief, regression_findings
+from glassformer.error_analysis.shared_part import shared_part, training_overlap
+from glassformer.error_analysis.translations import compare_translations, translation_brief, translation_findings
+from glassformer.families.base import FAMILIES, AnyRun, EvaluatedPart, Family, Prepared
+from glassformer.families.evaluate import OwnDataGone, evaluate_part, own_corpus
+from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
+from glassformer.families.language import LanguageFamily, StreamFamily
+from glassformer.families.load import loaded_run, opened_run
+from glassformer.families.requests import EvaluateOptions
+from glassformer.families.translation import TranslationFamily
+from glassformer.rendering.curves import Records
+from glassformer.rendering.panels import Panel, Rows, Table
+from glassformer.rendering.view import View
+from glassformer.runs.run import Run
+from glassformer.tasks.base import Evaluation
+from glassformer.text.display import cut
+
+# --- what each family looks at ---
+
+
+@singledispatch
+def error_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
+    """Where a run is wrong on a part that was evaluated."""
+    return worst_records(family, request.records)
+
+
+@singledispatch
+def brief_errors(
+    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
+) -> list[Panel]:
+    """Where a run is wrong on a part, in short: what a report tells of it. `evaluations`: of this and other parts."""
+    return panels_of(worst_records(family, evaluations[part].records))
+
+
+@singledispatch
+def compare_errors(family: Family, pair: RunPair) -> list[ErrorFinding]:
+    """How the errors of two runs differ on the same part."""
+    first, second = pair.first.evaluation.records, pair.second.evaluation.records
+    measure = record_measure(family, first)
+    if measure is None or len(first) != len(second):
+        return []
+    values = [np.array([record[measure] for record in records], float) for records in (first, second)]
+    lower = measure == LOSS or family.lower_is_better
+    scores = PairedScores(values, pair.names, measure, family.noun, lower_is_better=lower)
+    columns = record_columns(first)
+    return compare_scores(scores, columns, record_rows(first, columns))
+
+
+for kind, findings_of, brief_of, comparison_of in (
+    (StreamFamily, stream_findings, stream_brief, compare_errors.dispatch(Family)),
+    (LanguageFamily, language_findings, language_brief, compare_language_models),
+    (ClassificationFamily, classification_findings, classification_brief, compare_classes),
+    (MultilabelFamily, multilabel_findings, multilabel_brief, compare_classes),
+    (RegressionFamily, regression_findings, regression_brief, compare_numbers),
+    (TranslationFamily, translation_findings, translation_brief, compare_translations),
+):
+    error_findings.register(kind, findings_of)
+    brief_errors.register(kind, brief_of)
+    compare_errors.register(kind, comparison_of)
+
+
+# --- a family of which no more is known than its records ---
+
+LOSS = "loss"
+
+
+def worst_records(family: Family, records: Records) -> list[ErrorFinding]:
+    """The records with the largest loss, or the worst by the primary metric; nothing where they have neither."""
+    measure = record_measure(family, records)
+    if measure is None:
+        return []
+    sign = 1 if measure == LOSS or family.lower_is_better else -1
+    places = worst(records, lambda record: sign * record[measure])
+    columns = record_columns(records)
+    rows = record_rows([records[place] for place in places], columns)
+    mean, last = np.mean([record[measure] for record in records]), records[places[0]][measure]
+    sentence = f"{plural(len(records), family.noun)}: {measure} {mean:.4g} on average, {last:.4g} at worst."
+    return [ErrorFinding([Table(title=f"Worst by {measure}", columns=columns, rows=rows)], sentence)]
+
+
+def record_measure(family: Family, records: Records) -> str | None:
+    """What says how wrong a record is."""
+    return next((name for name in (LOSS, family.primary) if records and name in records[0]), None)
+
+
+def record_columns(records: Records) -> list[str]:
+    """What can be shown of records in a table."""
+    return [name for name, value in records[0].items() if isinstance(value, str | int | float)]
+
+
+def record_rows(records: Records, columns: Sequence[str]) -> Rows:
+    values = [[record.get(name) for name in columns] for record in records]
+    return [[cut(value) if isinstance(value, str) else value for value in row] for row in values]
+
+
+# --- as a person asks ---
+
+
+def check_request(run: AnyRun, versus: AnyRun | None, accuracy: float | None) -> None:
+    """Before anything is computed: whether this can be asked of the run, or of the two."""
+    if accuracy is not None and not 0 < accuracy < 1:
+        raise Misuse(f"--accuracy {accuracy:g} is the share of answers that should be right: between 0 and 1, as 0.95")
+    first = opened_run(run)
+    family = FAMILIES[first.config().task]
+    if accuracy is not None and (versus is not None or not family.chooses_class):
+        alone = "" if family.chooses_class else f" ({first.path} learned {family.task})"
+        raise Misuse(f"--accuracy is for --errors of one classifier{alone}: leave it out")
+    if versus is None:
+        return
+    second = opened_run(versus)
+    other = FAMILIES[second.config().task]
+    if other is not family:
+        raise Misuse(
+            f"--versus {second.path}: it learned {other.task}, and {first.path} {family.task}: only runs of one task "
+            "can be compared"
+        )
+
+
+def error_view(evaluated: EvaluatedPart, accuracy: float | None = None, say: Say = silent) -> View:
+    """Where a run is wrong on a part that was evaluated."""
+    loaded, name = evaluated.loaded, evaluated.loaded.run.path.name
+    corpus, missing = evaluated.corpus, ""
+    if corpus is None:
+        try:
+            corpus = own_corpus(loaded)
+        except OwnDataGone as gone:
+            missing = gone.why
+            say(f"{missing}: what training had, and what would be fitted on validation, cannot be told")
+    with torch.inference_mode():
+        findings = error_findings(loaded.family, ErrorRequest(evaluated, corpus, missing, accuracy or ACCURACY, say))
+    about = f"{name}: {loaded.family.task}, {evaluated.part.name} part. {evaluated.evaluation.summary}."
+    return View(f"Errors of {name}", panels_of(findings), sentences(findings), about)
+
+
+def comparison_view(
+    first: EvaluatedPart, versus: AnyRun, options: EvaluateOptions, device: str = "auto", say: Say = silent
+) -> View:
+    """Which examples one run gets and the other does not."""
+    second = loaded_run(versus, device)
+    family = first.loaded.family
+    part = shared_part(family, first, second, options)
+    try:
+        if warning := training_overlap(family, first, second, part, own_corpus(second)):
+            say(warning)
+    except OwnDataGone:
+        say(f"warning: the data of {second.run.path} is not there: it may have learned from these examples")
+    names = _names(first.loaded.run, second.run)
+    say(f"{names[1]}:")
+    pair = RunPair(first, evaluate_part(second, part, options, say), names, say)
+    findings = compare_errors(family, pair)
+    about = f"{names[0]}: {first.evaluation.summary}. {names[1]}: {pair.second.evaluation.summary}."
+    return View(f"Errors of {names[0]} and {names[1]}", panels_of(findings), sentences(findings), about)
+
+
+def _names(first: Run, second: Run) -> Names:
+    """The runs' folders; as much of their paths as tells them apart."""
+    one, other = first.path.resolve(), second.path.resolve()
+    if one.name != other.name:
+        return one.name, other.name
+    return (str(first.path), str(second.path)) if one != other else (one.name, f"{one.name} (again)")
