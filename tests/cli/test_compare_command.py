@@ -13,7 +13,7 @@ from rich.console import Console
 from glassformer.cli.board import Board
 from glassformer.cli.main import main
 from glassformer.trials.outcome import Cell
-from glassformer.trials.running.engine import Happened
+from glassformer.trials.running.engine import CellEvent
 from helpers.running import Command
 
 QUICK = ("compare", "iris", "--models", "linear", "--seeds", "1", "--steps", "3", "--no-floors", "--no-references")
@@ -129,8 +129,8 @@ def test_ctrl_c_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-def happened(what: str, repeat: int = 0, **more: object) -> Happened:
-    return Happened(cell=Cell(name="lstm", varied={"model.width": 8}, repeat=repeat), what=what, **more)  # type: ignore[arg-type]
+def happened(what: str, repeat: int = 0, **more: object) -> CellEvent:
+    return CellEvent(cell=Cell(name="lstm", varied={"model.width": 8}, repeat=repeat), what=what, **more)  # type: ignore[arg-type]
 
 
 def test_the_board_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

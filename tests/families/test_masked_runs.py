@@ -24,7 +24,7 @@ from glassformer.rendering.panels import Guesses, Lines
 from glassformer.rendering.view import View
 from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.trials.baselines.hidden import judge_hidden
+from glassformer.trials.baselines.language import judge_hidden
 from helpers.running import StopAfter, losses_of, tensors_of
 
 SOUNDS = {"cat": "meows", "dog": "barks", "bird": "sings", "horse": "neighs"}

@@ -19,7 +19,7 @@ from glassformer.models.build import build_masked_model
 from glassformer.models.masked_model import MaskedLanguageModel
 from glassformer.tasks import windows
 from glassformer.tasks.masked_language_model import MaskedBatch, MaskedModelling, masked_places
-from glassformer.trials.baselines.hidden import judge_hidden
+from glassformer.trials.baselines.language import judge_hidden
 from helpers.running import tiny
 from helpers.support import randomise, same
 

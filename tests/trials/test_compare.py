@@ -1,6 +1,7 @@
 """A comparison with real processes: its rows, what is kept, and what a crash, a kill or Ctrl-C leaves."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,9 +16,9 @@ from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
 from glassformer.trials.outcome import TRAINED, Cell, Outcome
 from glassformer.trials.results.comparison import Comparison
-from glassformer.trials.running.engine import Engine, Happened
+from glassformer.trials.running.engine import CellEvent, Engine
+from glassformer.trials.running.execution import run_cell
 from glassformer.trials.running.folder import LOCK, Folder
-from glassformer.trials.running.work import work
 from helpers.running import PATIENCE, begin, steps_saved, wait_for
 
 IRIS: dict[str, Any] = {"seeds": 1, "steps": 3, "references": False}
@@ -38,10 +39,10 @@ DATA = "copy:rows=200"
 
 
 @pytest.fixture(scope="module")
-def iris(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, list[Happened]]:
+def iris(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, list[CellEvent]]:
     """A floor, a model, and one that cannot read tables; two at once. No test may change it."""
     out = tmp_path_factory.mktemp("compared") / "iris"
-    heard: list[Happened] = []
+    heard: list[CellEvent] = []
     return out, compare("iris", models=MODELS, jobs=2, out=out, listen=heard.append, **IRIS), heard
 
 
@@ -49,7 +50,7 @@ def outcomes_of(out: Path) -> dict[str, Outcome]:
     return {path.parent.name: Outcome.read(path) for path in sorted(out.glob("cells/*/outcome.json"))}
 
 
-def test_rows_files_and_runs(iris: tuple[Path, Comparison, list[Happened]]) -> None:
+def test_rows_files_and_runs(iris: tuple[Path, Comparison, list[CellEvent]]) -> None:
     out, found, _ = iris
     rows = {row["name"]: row for row in found.to_dict()["rows"]}
     assert set(rows) == {"majority class", "linear", "bag"}
@@ -65,7 +66,7 @@ def test_rows_files_and_runs(iris: tuple[Path, Comparison, list[Happened]]) -> N
     assert any("20% of the data is held out for the test" in note for note in found.notes)
 
 
-def test_what_happens_is_heard(iris: tuple[Path, Comparison, list[Happened]]) -> None:
+def test_what_happens_is_heard(iris: tuple[Path, Comparison, list[CellEvent]]) -> None:
     _, _, heard = iris
     linear = [event.what for event in heard if event.cell.name == "linear" and event.what != "stepped"]
     assert linear == ["waiting", "begun", "started", *["validated"] * 3, "judging", "done"]
@@ -76,7 +77,7 @@ def test_what_happens_is_heard(iris: tuple[Path, Comparison, list[Happened]]) ->
     assert set(begun[:2]) == {"majority class", "linear"}  # two at once
 
 
-class Asked:
+class Unrun:
     """Instead of the engine: what it would have been given."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,10 +94,11 @@ class Asked:
 
 
 def test_what_is_done_is_not_trained_again(
-    iris: tuple[Path, Comparison, list[Happened]], monkeypatch: pytest.MonkeyPatch
+    iris: tuple[Path, Comparison, list[CellEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, first, _ = iris
-    asked = Asked(monkeypatch)
+    there, first, _ = iris
+    out = shutil.copytree(there, tmp_path / "iris")
+    asked = Unrun(monkeypatch)
     again = compare("iris", models=MODELS, out=out, **IRIS)
     assert asked.names == [("bag", 0)]  # what failed is tried again
     assert again.to_dict() == first.to_dict()
@@ -107,7 +109,7 @@ def test_what_is_done_is_not_trained_again(
 
 def test_flags_win_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "recipe.yaml").write_text("model: {encoder: mlp, dropout: 0.1}\ntraining: {epochs: 2, lr: 0.01}\n")
-    asked = Asked(monkeypatch)
+    asked = Unrun(monkeypatch)
     how: dict[str, Any] = {"config": tmp_path / "recipe.yaml", **IRIS, "floors": False}
     for models, names in (("linear,mlp", ["linear", "mlp"]), (None, ["mlp"])):
         with pytest.raises(TrainingFailed, match="nothing was compared"):
@@ -132,7 +134,7 @@ def test_flags_win_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_another_question_needs_another_folder(
-    iris: tuple[Path, Comparison, list[Happened]], changes: dict[str, Any], told: str
+    iris: tuple[Path, Comparison, list[CellEvent]], changes: dict[str, Any], told: str
 ) -> None:
     out = iris[0]
     settings = {**IRIS, "models": "linear", **changes}
@@ -181,7 +183,7 @@ def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
     with folder.locked([].append) as lock:
         folder.open({}, [], overwrite=False)
 
-        def kill(event: Happened) -> None:
+        def kill(event: CellEvent) -> None:
             if event.what == "begun":
                 os.kill(engine.running[0].process.pid, signal.SIGKILL)
 
@@ -198,7 +200,7 @@ def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypa
     monkeypatch.setattr("glassformer.trials.running.engine.GRACE", PATIENCE)
     out = tmp_path / "out"
 
-    def stop(event: Happened) -> None:
+    def stop(event: CellEvent) -> None:
         if event.what == "stepped":
             raise KeyboardInterrupt
 
@@ -226,7 +228,7 @@ def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypa
     assert Path(out / "cells" / "rnn-0" / "log.txt").read_text() == ""
     (tmp_path / "truth").mkdir()
     assert outcome.cell.kind == TRAINED
-    truth = work(outcome.cell, tmp_path / "truth", "test", lambda **event: None)
+    truth = run_cell(outcome.cell, tmp_path / "truth", "test", lambda **event: None)
     assert truth is not None
     assert outcome.scores == truth.scores
     assert outcome.metrics == truth.metrics

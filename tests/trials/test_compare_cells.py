@@ -14,9 +14,9 @@ from glassformer.config.resolve import flatten
 from glassformer.runs.files import write_json
 from glassformer.runs.run import Run
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell, Outcome
-from glassformer.trials.running.ablate import UNMASKED
+from glassformer.trials.running.execution import run_cell
 from glassformer.trials.running.folder import CELL, OUTCOME
-from glassformer.trials.running.work import work
+from glassformer.trials.running.variations import UNMASKED
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import PATIENCE, StopAfter, labelled, tiny
@@ -32,7 +32,7 @@ def told(**event: Any) -> None:
 
 def done(cell: Cell, folder: Path, part: str = "test") -> Outcome:
     folder.mkdir(parents=True, exist_ok=True)
-    outcome = work(cell, folder, part, told)
+    outcome = run_cell(cell, folder, part, told)
     assert outcome is not None
     return outcome
 
@@ -149,7 +149,7 @@ def test_a_stopped_training_goes_on_and_a_finished_one_is_only_judged(
         asked.append(more)
         return train(*args, **more)
 
-    monkeypatch.setattr("glassformer.trials.running.work.train", noted)
+    monkeypatch.setattr("glassformer.trials.running.execution.train", noted)
     gone_on = done(cell, tmp_path / "half")
     assert [one.get("resume") for one in asked] == [True]
     assert gone_on.scores == truth.scores
@@ -170,7 +170,7 @@ def test_one_that_is_asked_to_stop_leaves_no_outcome(tmp_path: Path) -> None:
             signal.raise_signal(signal.SIGTERM)
 
     cell = Cell(name="lstm", settings=settings_of(OPINIONS, labelled("lstm"), **{"training.steps": 9}))
-    assert work(cell, tmp_path, "test", stop) is None
+    assert run_cell(cell, tmp_path, "test", stop) is None
     assert Run(tmp_path / "run").card()["status"] == "interrupted"
 
 

@@ -15,8 +15,8 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.run import Run
 from glassformer.statistics.intervals import mean_interval
 from glassformer.training.events import Event, Noted, Stepped
-from glassformer.trials.crossed import CrossValidated, Fold
-from glassformer.trials.folds import cross_validate
+from glassformer.trials.cross_validation.folds import cross_validate
+from glassformer.trials.cross_validation.result import CrossValidated, Fold
 from glassformer.trials.results.metrics import within
 from glassformer.verbs.evaluate import evaluate
 from helpers.running import Command, StopAfter, flags, labelled, one_line, tiny

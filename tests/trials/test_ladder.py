@@ -16,23 +16,25 @@ from glassformer.config.presets import (
     TRANSLATION,
 )
 from glassformer.config.resolve import resolve
-from glassformer.trials.running.ablate import PARTS, ablations
-from glassformer.trials.running.ladder import few, ladder, names_of, rung
+from glassformer.families.base import FAMILIES
+from glassformer.trials.running.ladder import ladder, main_rungs, parse_models, rung
+from glassformer.trials.running.variations import PARTS, ablations
 
 PLACES = [(LANGUAGE_MODEL, TEXT), (TRANSLATION, TEXT), *((CLASSIFICATION, kind) for kind in KINDS), (REGRESSION, TEXT)]
 
 
 @pytest.mark.parametrize(("task", "kind"), PLACES)
 def test_every_rung_can_be_built_from_its_name_alone(task: str, kind: str) -> None:
-    names = ladder(task, kind)
+    family = FAMILIES[task]
+    names = ladder(family, kind)
     assert names[-1] == "transformer"
     assert len(set(names)) == len(names)
     for name in names:
         of_kind = {"data.kind": kind} if task == CLASSIFICATION else {}
         config = resolve({}, {**rung(name), "task": task, **of_kind})  # strict: what is not used is refused
         assert config.task == task
-    assert set(few(task, kind)) <= set(names)
-    assert 2 <= len(few(task, kind)) <= 3
+    assert set(main_rungs(family, kind)) <= set(names)
+    assert 2 <= len(main_rungs(family, kind)) <= 3
 
 
 def test_rungs_that_are_more_than_a_name() -> None:
@@ -43,8 +45,8 @@ def test_rungs_that_are_more_than_a_name() -> None:
 
 
 def test_names_as_they_are_typed() -> None:
-    assert names_of("lstm, bag:counts,,lstm") == ("lstm", "bag:counts")
-    assert names_of(["gru", "transformer"]) == ("gru", "transformer")
+    assert parse_models("lstm, bag:counts,,lstm") == ("lstm", "bag:counts")
+    assert parse_models(["gru", "transformer"]) == ("gru", "transformer")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_names_as_they_are_typed() -> None:
 )
 def test_names_that_are_none(words: str, told: str) -> None:
     with pytest.raises(Misuse, match=told):
-        names_of(words)
+        parse_models(words)
 
 
 def test_a_language_model_is_taken_apart_whole() -> None:

@@ -22,7 +22,7 @@ from glassformer.trials.running.question import (
     SIZE,
     SIZES,
     VARY,
-    Asked,
+    CompareOptions,
     Question,
     ask,
 )
@@ -35,7 +35,7 @@ def asking(
     data: str, *, heard: list[str] | None = None, settings: dict[str, Any] | None = None, **asked: Any
 ) -> Question:
     said = {"data.path": data, **(settings or {})}
-    return ask(said, Asked(**{"varied": {}, **asked}), [].append if heard is None else heard.append)
+    return ask(said, CompareOptions(**{"varied": {}, **asked}), [].append if heard is None else heard.append)
 
 
 def trained(question: Question) -> list[Cell]:
@@ -92,7 +92,7 @@ def test_the_ladder_with_its_floors_seed_by_seed() -> None:
     ]
     assert [cell.settings["training.seed"] for cell in trained(question)] == [5, 5, 5, 6, 6, 6]
     assert "training.seed" not in question.cells[0].settings
-    assert question.asked.mode == LADDER
+    assert question.options.mode == LADDER
     assert question.budget == "3 updates each"
     plain = asking("iris", seeds=1, floors=False, references=False)
     assert len(plain.cells) == 3
@@ -137,23 +137,23 @@ def test_folds_each_hold_out_other_rows() -> None:
 
 def test_modes_and_their_models() -> None:
     fractions = asking(OPINIONS, seeds=1, varied={FRACTION: [0.3, 1.0]})
-    assert fractions.asked.mode == FRACTIONS
+    assert fractions.options.mode == FRACTIONS
     assert {cell.name for cell in trained(fractions)} == {"bag:tfidf", "lstm", "transformer"}
     floors = [cell for cell in fractions.cells if cell.kind == FLOOR]
     assert [cell.settings[FRACTION] for cell in floors] == [0.3, 1.0]
     assert [cell.varied for cell in floors] == [{FRACTION: 0.3}, {FRACTION: 1.0}]
     sizes = asking(OPINIONS, seeds=1, varied={SIZE: ["nano", "tiny"]})
-    assert sizes.asked.mode == SIZES
+    assert sizes.options.mode == SIZES
     assert [(cell.name, cell.settings[SIZE]) for cell in trained(sizes)] == [
         ("transformer", "nano"),
         ("transformer", "tiny"),
     ]
     both = asking(OPINIONS, seeds=1, varied={SIZE: ["nano"], FRACTION: [0.5]})
-    assert both.asked.mode == VARY
+    assert both.options.mode == VARY
     grid = asking(OPINIONS, seeds=1, models=("lstm", "transformer"), varied={"model.heads": [2, 3]})
     assert [cell.settings["model.heads"] for cell in trained(grid)] == [2, 3, 2, 3]  # the lstm's are refused, as rows
     ablation = asking(OPINIONS, seeds=1, ablate=True)
-    assert ablation.asked.mode == ABLATION
+    assert ablation.options.mode == ABLATION
     assert trained(ablation)[0].varied == {}
     assert {"model.residual": False} in [cell.varied for cell in trained(ablation)]
     assert not any(cell.kind == REFERENCE for cell in ablation.cells)
@@ -185,7 +185,6 @@ def test_models_of_like_size(data: str, models: tuple[str, ...]) -> None:
     wanted = 60_000
     question = asking(data, seeds=1, models=models, parameters=wanted, heard=heard)
     prepared = question.shared.prepared()
-    assert question.widths
     assert f"about {wanted:,} parameters each" in question.budget
     for cell in trained(question):
         kind = {"data.kind": question.shared.config.data.kind}

@@ -15,8 +15,9 @@ from glassformer.config.presets import (
     TRANSLATION,
     VECTORS,
 )
+from glassformer.families.base import FAMILIES
 from glassformer.tasks.base import Evaluation
-from glassformer.trials.running.scores import KNOWN_BY, example_scores
+from glassformer.trials.running.scores import EXAMPLE_KEYS, WINDOW_KEYS, example_scores
 
 RECORDS = {
     CLASSIFICATION: [
@@ -60,25 +61,23 @@ def evaluation(task: str, **changed: object) -> Evaluation:
 
 @pytest.mark.parametrize("task", RECORDS)
 def test_every_task_has_scores(task: str) -> None:
-    scores, weights, _ = example_scores(evaluation(task), task)
-    np.testing.assert_allclose(scores, SCORES[task])
-    assert (weights is not None) == (task in PACKED)
-    if weights is not None:
-        np.testing.assert_array_equal(weights, [4, 0])
+    found = example_scores(evaluation(task), FAMILIES[task])
+    np.testing.assert_allclose(found.scores, SCORES[task])
+    assert found.weights == ([4, 0] if task in PACKED else None)
 
 
 @pytest.mark.parametrize("task", RECORDS)
 def test_the_digest_is_of_the_examples_and_not_of_what_was_said(task: str) -> None:
-    plain = example_scores(evaluation(task), task)[2]
+    def digest(records: Evaluation) -> str:
+        return example_scores(records, FAMILIES[task]).digest
+
+    plain = digest(evaluation(task))
+    first = RECORDS[task][0]
     said = {"predicted": "z", "loss": 9.0, "output": "x", "error": 1.0}
-    assert (
-        example_scores(evaluation(task, **{key: said[key] for key in said if key in RECORDS[task][0]}), task)[2]
-        == plain
-    )
-    for key in KNOWN_BY[task]:
-        if key in RECORDS[task][0]:
-            other = evaluation(task, **{key: ["q"] if key == "labels" else "q" if key != "tokens" else 3})
-            assert example_scores(other, task)[2] != plain
+    assert digest(evaluation(task, **{key: said[key] for key in said if key in first})) == plain
+    for key in (*EXAMPLE_KEYS, *WINDOW_KEYS):
+        if key in first:
+            other = ["q"] if key == "labels" else "q" if key != "tokens" else 3
+            assert digest(evaluation(task, **{key: other})) != plain
     if len(RECORDS[task]) > 1:
-        turned = Evaluation({}, "", False, records=RECORDS[task][::-1])
-        assert example_scores(turned, task)[2] != plain
+        assert digest(Evaluation({}, "", False, records=RECORDS[task][::-1])) != plain

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from glassformer.cli.show import errors, say
 from glassformer.trials.results.rows import label_of
-from glassformer.trials.running.engine import Happened
+from glassformer.trials.running.engine import CellEvent
 
 STATES = {"begun": "reading", "started": "training", "stepped": "training", "validated": "training"}
 OVER = ("found", "done", "failed")
@@ -28,7 +28,7 @@ class _Row:
     metric: str = ""
     error: str = ""
 
-    def hear(self, event: Happened) -> None:
+    def hear(self, event: CellEvent) -> None:
         repeat = event.cell.repeat
         self.states[repeat] = event.what
         self.done[repeat] = 1.0 if event.what in OVER else event.done
@@ -91,7 +91,7 @@ class Board:
         else:
             say(text)
 
-    def __call__(self, event: Happened) -> None:
+    def __call__(self, event: CellEvent) -> None:
         row = self.rows.setdefault(event.cell.row, _Row(label_of(event.cell.name, event.cell.varied)))
         row.hear(event)
         if errors.is_terminal:
@@ -99,7 +99,7 @@ class Board:
         else:
             self._line(event, row)
 
-    def _line(self, event: Happened, row: _Row) -> None:
+    def _line(self, event: CellEvent, row: _Row) -> None:
         which = f"{row.name}, {event.cell.repeat + 1} of {len(row.states)}" if len(row.states) > 1 else row.name
         if event.what == "failed":
             say(f"{which}: {event.error}")

@@ -15,14 +15,14 @@ from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.along import refuse_same
 from glassformer.runs.run import Run
-from glassformer.trials.given import count_of, given_settings, refuse_set_here
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
-from glassformer.trials.running.engine import Engine, Happened, Hears
+from glassformer.trials.running.engine import CellEvent, CellListener, Engine
 from glassformer.trials.running.folder import Folder, id_of
-from glassformer.trials.running.ladder import names_of
-from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, Asked, Question, ask
-from glassformer.trials.running.vary import Varied, listed, varied_by
+from glassformer.trials.running.ladder import parse_models
+from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
+from glassformer.trials.running.variations import Varied, parse_list, parse_varied
+from glassformer.trials.settings import count_of, read_settings, refuse_reserved
 
 FROM = ("from", "from_run", "model.from_run")
 """What names runs to begin from: here there may be several."""
@@ -48,7 +48,7 @@ def compare(
     out: str | Path | None = None,
     overwrite: bool = False,
     config: str | Path | None = None,
-    listen: Hears = silent,
+    listen: CellListener = silent,
     say: Say = silent,
     **settings: Any,
 ) -> Comparison:
@@ -62,33 +62,33 @@ def compare(
     are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and adds rows
     that begin from these. What is in `out` already is not trained again.
     """
-    said, named, begun = _said(data, config, settings, models)
-    if said.get("model.decoder_from") is not None:
+    requested, named, from_runs = _read_flags(data, config, settings, models)
+    if requested.get("model.decoder_from") is not None:
         raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
-    refuse_set_here(said, "compare")
+    refuse_reserved(requested, "compare")
     jobs = count_of("jobs", jobs)
     if folds is not None and seeds is not None:
         raise Misuse("--seeds and --folds: each fold is trained once, give one of them")
-    asked = Asked(
-        models=() if named is None else names_of(named),
-        varied=_varied(vary, fractions, sizes),
+    options = CompareOptions(
+        models=() if named is None else parse_models(named),
+        varied=_parse_varied(vary, fractions, sizes),
         ablate=ablate,
         seeds=SEEDS if seeds is None else count_of("seeds", seeds),
         folds=None if folds is None else count_of("folds", folds, least=2),
         parameters=None if parameters is None else count_of("parameters", parameters),
         floors=floors,
         references=references,
-        runs=_runs(runs),
-        begun=tuple(str(Path(run).resolve()) for run in _runs(begun)),
+        runs=_open_runs(runs),
+        from_runs=tuple(str(Path(run).resolve()) for run in _open_runs(from_runs)),
     )
-    question = ask(said, asked, say)
-    where = str(said.get("data.path") or said.get("data.source_file"))
+    question = ask(requested, options, say)
+    where = str(requested.get("data.path") or requested.get("data.source_file"))
     ids = [id_of(cell) for cell in question.cells]
-    folder = Folder.choose(out, where, question.same, ids)
-    for before in asked.begun if overwrite else ():
+    folder = Folder.choose(out, where, question.identity, ids)
+    for before in options.from_runs if overwrite else ():
         refuse_same(before, None, folder.path / "cells")
     with folder.locked(say) as lock:
-        folder.open(question.same, ids, overwrite=overwrite)
+        folder.open(question.identity, ids, overwrite=overwrite)
         threads = max(1, torch.get_num_threads() // jobs)
         engine = Engine(folder, question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=listen)
         table = _Table(folder, question, Path(where).name)
@@ -114,7 +114,7 @@ def compare(
     return found
 
 
-def _said(
+def _read_flags(
     data: str | Path | None,
     config: str | Path | None,
     settings: dict[str, Any],
@@ -128,52 +128,51 @@ def _said(
     typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)]
     if typed and models is not None:
         raise Misuse("--model and --models: give one of them")
-    said = given_settings(data, config, flags)
-    of_file = said.pop("model.encoder", None)
-    begun = next(iter(several), said.pop("model.from_run", None)) or ()
-    return said, models if models is not None else next(iter(typed), of_file), begun
+    requested = read_settings(data, config, flags)
+    of_file = requested.pop("model.encoder", None)
+    from_runs = next(iter(several), requested.pop("model.from_run", None)) or ()
+    return requested, models if models is not None else next(iter(typed), of_file), from_runs
 
 
-def _varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
-    varied = varied_by(vary)
+def _parse_varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
+    varied = parse_varied(vary)
     for key, flag, values in ((FRACTION, "fractions", fractions), (SIZE, "sizes", sizes)):
         if values is None:
             continue
         if key in varied:
             raise Misuse(f"--{flag} and --vary {key} are the same: give one of them")
         try:
-            varied |= varied_by({key: listed(flag, values)})
+            varied |= parse_varied({key: parse_list(flag, values)})
         except SettingError as error:
             raise SettingError(f"--{flag}: {error}") from None
     return varied
 
 
-def _runs(runs: Any) -> tuple[str, ...]:
-    """As they were named; the newest by its folder. One that is named twice is judged once."""
-    several = listed("runs", runs) if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
+def _open_runs(runs: Any) -> tuple[str, ...]:
+    """The paths of runs as they were named, the newest by its folder. One that is named twice is judged once."""
+    several = (
+        parse_list("runs", runs) if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
+    )
     paths = [Run.open(run).path for run in several]
     return tuple(str(path) for path in {path.resolve(): path for path in reversed(paths)}.values())[::-1]
 
 
-def _waiting(folder: Folder, cells: list[Cell], listen: Hears) -> list[Cell]:
+def _waiting(folder: Folder, cells: list[Cell], listen: CellListener) -> list[Cell]:
     """What is still to be done; what failed is tried again."""
     for cell in cells:
-        listen(Happened(cell=cell, what="waiting"))
-    waiting = []
-    for cell in cells:
-        outcome = folder.outcome(cell)
-        if outcome is not None and outcome.error is None:
-            score = outcome.metrics[outcome.primary]
-            listen(Happened(cell=cell, what="found", done=1.0, score=score, name=outcome.primary))
-        else:
-            waiting.append(cell)
-    return waiting
+        listen(CellEvent(cell=cell, what="waiting"))
+    outcomes = [outcome for cell in cells if (outcome := folder.outcome(cell)) is not None and outcome.error is None]
+    for outcome in outcomes:
+        score = outcome.metrics[outcome.primary]
+        listen(CellEvent(cell=outcome.cell, what="found", done=1.0, score=score, name=outcome.primary))
+    done = {id_of(outcome.cell) for outcome in outcomes}
+    return [cell for cell in cells if id_of(cell) not in done]
 
 
 def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: int) -> str:
     trained = [cell for cell in question.cells if cell.kind == TRAINED]
-    rows, repeats = len({cell.row for cell in trained}), question.asked.repeats
-    what = "fold" if question.asked.folds else "seed"
+    rows, repeats = len({cell.row for cell in trained}), question.options.repeats
+    what = "fold" if question.options.folds else "seed"
     again = len(question.cells) - waiting
     return (
         f"{rows} model{'s' * (rows != 1)}, {repeats} {what}{'s' * (repeats != 1)} each, {question.budget}"
@@ -206,7 +205,7 @@ class _Table:
             outcomes,
             title=f"{self.question.shared.config.task} on {self.data}",
             budget=self.question.budget,
-            mode=self.question.asked.mode,
+            mode=self.question.options.mode,
             notes=self.question.shared.notes,
         )
         found.save(self.folder.path)

@@ -1,6 +1,8 @@
 """What is tried, and what it came to: one cell of a comparison, as the process that trains it reads and writes it."""
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,7 +12,7 @@ from glassformer.runs.files import read_json, write_json
 TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
 """A model that is trained; what learns nothing (or only counts); another library's model; a run that was there."""
 KINDS = {TRAINED: "trained", FLOOR: "floor", REFERENCE: "reference", GIVEN: "trained before"}
-"""In words."""
+"""The kinds in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,10 +20,10 @@ class Cell:
     """One training of a comparison: a row of its table, with one seed (or one fold)."""
 
     name: str
-    """Of the row: lstm, majority class."""
+    """The row's name: lstm, majority class."""
     kind: str = TRAINED
     settings: dict[str, Any] = field(default_factory=dict)
-    """By dotted key, the data and the seed among them: what `train` takes. Of a given run, how to evaluate it."""
+    """What `train` takes by dotted key, the data and the seed among them; of a given run, how to evaluate it."""
     varied: dict[str, Any] = field(default_factory=dict)
     """What tells this row from others of its name, by dotted key: {"model.heads": 2}, {"data.train_fraction": 0.1}."""
     repeat: int = 0
@@ -55,10 +57,10 @@ class Outcome:
     """A digest of these examples in their order: only outcomes with the same one can be paired."""
     parameters: int = 0
     learned: int | None = None
-    """Of these, what was trained here."""
+    """How many of these were trained here."""
     steps: int = 0
     seconds: float = 0.0
-    """Of training, validations left out."""
+    """Seconds of training, validations left out."""
     per_example: float | None = None
     """Seconds that one example alone takes in use: read, scored; translated; of a language model, a token written."""
     memory: int | None = None
@@ -70,7 +72,7 @@ class Outcome:
     curve: list[tuple[int, float, float]] = field(default_factory=list)
     """Validations on the way: updates, seconds, the primary metric."""
     threads: int = 0
-    """It was trained with: times depend on it, and sums to the last bit."""
+    """How many it was trained with: times depend on it, and sums to the last bit."""
     note: str = ""
     """What a reader of its row should know: that it may have seen the examples it is judged on."""
     seen: bool = False
@@ -84,3 +86,12 @@ class Outcome:
         value = read_json(path)
         curve = [tuple(point) for point in value["curve"]]
         return cls(**{**value, "cell": Cell(**value["cell"]), "curve": curve})
+
+
+def json_safe(value: Any) -> Any:
+    """The same value, with null for every number that is endless or unknown: JSON knows no infinity."""
+    if isinstance(value, Mapping):
+        return {key: json_safe(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_safe(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

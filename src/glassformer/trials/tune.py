@@ -18,8 +18,7 @@ from glassformer.families.settings import with_vectors
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
-from glassformer.trials.divided import divided
-from glassformer.trials.given import count_of
+from glassformer.trials.settings import check_split, count_of
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.space import plain
 
@@ -124,7 +123,7 @@ def _check_times(**times: Any) -> None:
 def _check_data(search: Search) -> None:
     """What every trial would refuse of the data is refused before the first."""
     settings = {**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]}
-    divided(*infer_config({}, with_vectors(settings, settings), silent))
+    check_split(*infer_config({}, with_vectors(settings, settings), silent))
 
 
 def _models(model: str | Sequence[str] | None) -> list[str]:

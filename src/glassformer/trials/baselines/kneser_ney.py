@@ -22,13 +22,13 @@ class Counts:
     """What was counted of n-grams of one length."""
 
     counts: Ints
-    """Of each n-gram."""
+    """How often each n-gram occurs."""
     totals: Floats
-    """By history: the sum over all that followed it."""
+    """The sum, by history, over all that followed it."""
     given: Floats
-    """By history: what the discounts took of that sum."""
+    """What the discounts took of that sum, by history."""
     discounts: Floats
-    """Of a count of 0, 1, 2, and 3 or more."""
+    """What is taken of a count of 0, 1, 2, and 3 or more."""
 
     @staticmethod
     def of(counts: Ints, histories: Ints) -> "Counts":
@@ -54,7 +54,7 @@ class Order:
     """Sorted; the place of its key is an n-gram's number, by which longer ones know it as their history."""
     occurrences: Counts
     company: Counts | None = None
-    """Of how many different tokens stood before; None: of the highest order, nobody asks."""
+    """Counts of how many different tokens stood before; None: of the highest order, nobody asks."""
 
 
 @dataclass
@@ -91,8 +91,8 @@ class KneserNey:
         return model
 
     def _tell_company(self, shorter: Ints, begins: NDArray[np.bool_]) -> None:
-        """Of the longest order so far. `shorter`: each longer n-gram without its first token; `begins`: with START,
-        before which nothing can stand: of these, occurrences count.
+        """Count the company of the longest order so far. `shorter`: each longer n-gram without its first token;
+        `begins`: with START, before which nothing can stand: of these, occurrences count.
         """
         last = self.orders[-1]
         occurrences = last.occurrences.counts
@@ -101,7 +101,7 @@ class KneserNey:
         self.orders[-1] = replace(last, company=Counts.of(company, last.keys // self.vocab))
 
     def probabilities(self, ids: Ints, reach: Ints) -> list[Floats]:
-        """Of each token, as models of length 1, 2 … have it. `reach`: how many tokens before it may be seen."""
+        """Each token's probability in models of length 1, 2 … `reach`: how many tokens before it may be seen."""
         lower = np.full(len(ids), 1 / (self.vocab - (self.start is not None)))
         numbers = np.zeros(len(ids), np.int64)
         found = []
@@ -124,12 +124,12 @@ class KneserNey:
 
 
 def _one_earlier(numbers: Ints, length: int) -> Ints:
-    """Of each token's history: the n-gram that ends before it. A single token has the empty one, number 0."""
+    """The history of each token: the n-gram that ends before it. A single token has the empty one, number 0."""
     return np.concatenate([[0 if length == 1 else -1], numbers[:-1]])[: len(numbers)]
 
 
 def discounts_of(counts: Ints) -> Floats:
-    """Of a count of 0, 1, 2, and 3 or more, from how many n-grams have a count of 1, 2, 3 and 4 (Chen and Goodman)."""
+    """Discounts of a count of 0, 1, 2, and 3 or more, by how many n-grams have one of 1, 2, 3 and 4 (Chen, Goodman)."""
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist()
     if min(n1, n2, n3, n4) > 0:
         y = n1 / (n1 + 2 * n2)

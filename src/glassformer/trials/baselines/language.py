@@ -1,13 +1,17 @@
-"""Counting tokens as a language model: judged window by window, on what a model is asked there, with what it sees."""
+"""Counting tokens as a language model, or as a guess of those that are hidden: judged window by window, on what a model
+is asked there, with what it sees.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import how_often
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.trials.baselines.kneser_ney import Floats, Ints, KneserNey
 
 HIGHEST = 6
@@ -18,7 +22,7 @@ MOST_TRIED = 2**18
 """Tokens of the validation part on which the length is chosen."""
 
 Probabilities = Callable[[Ints, Ints], Floats]
-"""Of each token, given how many tokens before it may be seen."""
+"""Each token's probability, given how many tokens before it may be seen."""
 
 
 def judge_unigrams(task: LanguageModelling, part: str, vocab: int) -> tuple[Evaluation, int]:
@@ -53,7 +57,7 @@ def best_length(model: KneserNey, task: LanguageModelling) -> int:
 
 
 def records_of(task: LanguageModelling, part: str, probabilities: Probabilities) -> list[dict[str, Any]]:
-    """As a model's evaluation has them, one for each window; nothing before its window is seen."""
+    """Records as a model's evaluation has them, one for each window; nothing before its window is seen."""
     ids = np.asarray(task.parts[part].ids, np.int64)
     windows = task.windows(len(ids))
     asked = _asked(task, ids)
@@ -82,3 +86,28 @@ def _asked(task: LanguageModelling, ids: Ints) -> Any:
     """Which tokens are answers: neither the very first nor START."""
     asked = np.arange(len(ids)) > 0
     return asked if task.start is None else asked & (ids != task.start)
+
+
+def judge_hidden(task: MaskedModelling, part: str) -> tuple[Evaluation, int]:
+    """How frequent tokens are in training, as the guess of every hidden one; each is counted once more, so that none is
+    impossible.
+    """
+    masking, ids = task.masking, task.parts[part].ids
+    counts = np.zeros(masking.size)
+    counts[masking.ordinary] = how_often(task.parts["train"].ids, masking.size)[masking.ordinary] + 1
+    shares, likeliest = counts / counts.sum(), int(counts.argmax())
+    records = []
+    for begin, end, counted in task.windows(len(ids)):
+        _, answers = masking.to_judge(np.asarray(ids[begin:end], np.int64), begin)
+        answers = answers[counted - begin :]
+        asked = answers[answers != NOTHING]
+        records.append(
+            {
+                "start": counted,
+                "tokens": len(asked),
+                "loss": float(-np.log(shares[asked]).sum()),
+                "right": int((asked == likeliest).sum()),
+                "covered": end - counted,
+            }
+        )
+    return task.judge(part, records), len(masking.ordinary)

@@ -1,64 +1,38 @@
 """Floors and references by name, and what each is in words. Without torch."""
 
-from glassformer.config.presets import (
-    CLASSIFICATION,
-    IMAGE,
-    LANGUAGE_MODEL,
-    MASKED,
-    MIXED,
-    MULTILABEL,
-    REGRESSION,
-    TABLE,
-    TEXT,
-    TRANSLATION,
-)
-
-MAJORITY, MEAN = "majority class", "mean"
+MAJORITY = "majority class"
+"""Always the class that is most frequent in training."""
+MEAN = "mean"
+"""Always the mean of the training part."""
 SET, EACH, EVERY = "most frequent set", "each label's majority", "every label"
-UNIGRAM, NGRAM, COPY = "unigram", "n-gram", "copy the source"
-
-FLOORS: dict[str, dict[str, str]] = {
-    CLASSIFICATION: {MAJORITY: "always the class that is most frequent in training"},
-    REGRESSION: {MEAN: "always the mean of the training part"},
-    MULTILABEL: {
-        SET: "always the set of labels that is most frequent in training",
-        EACH: "every label that more than half of the training examples have",
-        EVERY: "all labels at once",
-    },
-    LANGUAGE_MODEL: {
-        UNIGRAM: "how frequent each token is in training, plus one",
-        NGRAM: "counts of tokens after up to five others, with modified Kneser–Ney smoothing",
-    },
-    MASKED: {UNIGRAM: "how frequent each token is in training, plus one"},
-    TRANSLATION: {COPY: "the source, as it is"},
-}
+"""Always the set of labels that is most frequent in training; every label that more than half of the training examples
+have; all labels at once."""
+UNIGRAM = "unigram"
+"""How frequent each token is in training, plus one."""
+NGRAM = "n-gram"
+"""Counts of tokens after up to five others, with modified Kneser–Ney smoothing."""
+COPY = "copy the source"
+"""The source, as it is."""
 
 TFIDF, PAIRS = "sklearn:tfidf", "sklearn:tfidf-pairs"
 LINEAR, BOOSTING = "sklearn:linear", "sklearn:boosting"
-
-_HEADS = {
-    CLASSIFICATION: "logistic regression",
-    MULTILABEL: "a logistic regression for each label",
-    REGRESSION: "ridge regression",
+REFERENCES = {
+    TFIDF: "scikit-learn's TF-IDF of words with {head}",
+    PAIRS: "scikit-learn's TF-IDF of words and pairs of words with {head}",
+    LINEAR: "scikit-learn's {head}",
+    BOOSTING: "scikit-learn's gradient-boosted trees",
 }
-_BOOSTED = "gradient-boosted trees"
+HEADS = {
+    "accuracy": "logistic regression",
+    "micro_f1": "a logistic regression for each label",
+    "rmse": "ridge regression",
+}
+"""Linear models, by the metric that a task is judged by."""
 
 
-def floors_of(task: str, kind: str) -> dict[str, str]:
-    """What learns nothing, or only counts, for a task on examples of a kind."""
-    return dict(FLOORS.get(task, {}))
-
-
-def references_of(task: str, kind: str) -> dict[str, str]:
-    """Models of scikit-learn with its defaults: what most people would try first."""
-    head = _HEADS.get(task)
-    if head is None or kind in (IMAGE, MIXED):
-        return {}
-    if kind == TEXT:
-        return {
-            TFIDF: f"scikit-learn's TF-IDF of words with {head}",
-            PAIRS: f"scikit-learn's TF-IDF of words and pairs of words with {head}",
-        }
-    assert kind == TABLE
-    linear = {LINEAR: f"scikit-learn's {head.removeprefix('a ')}"}
-    return linear if task == MULTILABEL else {**linear, BOOSTING: f"scikit-learn's {_BOOSTED}"}
+def reference_in_words(name: str, primary: str) -> str:
+    """What a reference is, spelled out. `primary`: the metric that the task is judged by."""
+    if name not in REFERENCES or primary not in HEADS:
+        return name
+    head = HEADS[primary].removeprefix("a ") if name == LINEAR else HEADS[primary]
+    return REFERENCES[name].format(head=head)

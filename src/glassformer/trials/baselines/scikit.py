@@ -3,6 +3,8 @@
 import importlib
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glassformer.config.errors import GlassformerError
-from glassformer.config.presets import CLASSIFICATION, REGRESSION
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.features.tables import TableInputs
-from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import Labelling
 from glassformer.trials.baselines.names import BOOSTING, PAIRS, TFIDF
 
@@ -24,43 +24,47 @@ UNSEEN = -50.0
 MOST_CATEGORIES = 255
 """Boosted trees split no more into sets: a column with more is to them a number."""
 ITERATIONS = 1000
-"""At most, of logistic regression: its default of 100 is often too few to arrive."""
+"""The most of logistic regression: its default of 100 is often too few to arrive."""
 
 
-def fit_and_score(name: str, task: Labelling, part: str) -> tuple[Float[Tensor, "N outputs"], int, float]:
+@dataclass(frozen=True)
+class Estimator:
+    """What scikit-learn has for a family."""
+
+    linear: Callable[[], Any]
+    """Makes its linear model."""
+    scores: Callable[[Any, Any, Any], Any]
+    """From what was fitted, examples and the task: scores as a model of this task gives them."""
+    boosting: str = ""
+    """The name of its boosted trees."""
+
+
+def fit_and_score(
+    name: str, estimator: Estimator, task: Labelling, part: str
+) -> tuple[Float[Tensor, "N outputs"], int, float]:
     """The scores of each example of a part, how many numbers were learned, and in how many seconds."""
-    model = _model(name, task.name, _categories(task.parts["train"]))
+    model = _model(name, estimator, _categories(task.parts["train"]))
     train, answers = _read(task.parts["train"]), task.parts["train"].answers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what did not quite converge, or of a label that every example has
         before = time.perf_counter()
         model.fit(train, answers)
         seconds = time.perf_counter() - before
-        scores = _scores(model, _read(task.parts[part]), task)
+        scores = estimator.scores(model, _read(task.parts[part]), task)
     return torch.from_numpy(scores.astype(np.float32)), _size(model), seconds
 
 
-def _model(name: str, task: str, categories: list[int]) -> Any:
+def _model(name: str, estimator: Estimator, categories: list[int]) -> Any:
     if name == BOOSTING:
-        which = "HistGradientBoostingRegressor" if task == REGRESSION else "HistGradientBoostingClassifier"
         few = [0 < count <= MOST_CATEGORIES for count in categories]
-        return getattr(_scikit("ensemble"), which)(categorical_features=few, random_state=0)
-    pipeline = _scikit("pipeline").make_pipeline
-    head = _head(task)
+        return getattr(_scikit("ensemble"), estimator.boosting)(categorical_features=few, random_state=0)
+    pipeline, head = _scikit("pipeline").make_pipeline, estimator.linear()
     if name in (TFIDF, PAIRS):
         words = _scikit("feature_extraction.text").TfidfVectorizer(ngram_range=(1, 2) if name == PAIRS else (1, 1))
         return pipeline(words, head)
     encoder = _scikit("preprocessing").OneHotEncoder(handle_unknown="ignore")
     columns = [("categories", encoder, np.flatnonzero(categories).tolist())]
     return pipeline(_scikit("compose").ColumnTransformer(columns, remainder="passthrough"), head)
-
-
-def _head(task: str) -> Any:
-    linear = _scikit("linear_model")
-    if task == REGRESSION:
-        return linear.Ridge()
-    logistic = linear.LogisticRegression(max_iter=ITERATIONS)
-    return logistic if task == CLASSIFICATION else _scikit("multiclass").OneVsRestClassifier(logistic)
 
 
 def _scikit(module: str) -> Any:
@@ -71,7 +75,7 @@ def _scikit(module: str) -> Any:
 
 
 def _categories(inputs: Inputs) -> list[int]:
-    """Of each column of a table, how many categories it holds; 0: numbers."""
+    """How many categories each column of a table holds; 0: numbers."""
     if not isinstance(inputs, TableInputs):
         return []
     return [0] * inputs.numbers.shape[1] + [len(np.unique(column)) for column in inputs.categories.T]
@@ -84,18 +88,6 @@ def _read(inputs: Inputs) -> Any:
     return np.concatenate([inputs.numbers.astype(np.float64), inputs.categories], 1)
 
 
-def _scores(model: Any, examples: Any, task: Labelling) -> Any:
-    """As a model of this task gives them."""
-    if task.name == REGRESSION:
-        return np.reshape(model.predict(examples), (-1, 1))
-    if not isinstance(task, Classification):
-        return np.reshape(model.decision_function(examples), (-1, task.outputs))
-    chances = np.log(np.maximum(model.predict_proba(examples), np.exp(UNSEEN)))
-    scores = np.full((len(chances), len(task.classes.names)), UNSEEN)
-    scores[:, model.classes_] = chances
-    return scores if task.outputs > 1 else scores[:, 1:] - scores[:, :1]
-
-
 def _size(model: Any) -> int:
     """Weights; of trees, leaves."""
     if hasattr(model, "_predictors"):
@@ -103,3 +95,29 @@ def _size(model: Any) -> int:
     last = model[-1]
     parts = last.estimators_ if hasattr(last, "estimators_") else [last]
     return sum(np.size(getattr(one, "coef_", ())) + np.size(getattr(one, "intercept_", ())) for one in parts)
+
+
+# --- one for each family ---
+
+
+def _logistic() -> Any:
+    return _scikit("linear_model").LogisticRegression(max_iter=ITERATIONS)
+
+
+def _of_classes(model: Any, examples: Any, task: Any) -> Any:
+    chances = np.log(np.maximum(model.predict_proba(examples), np.exp(UNSEEN)))
+    scores = np.full((len(chances), len(task.classes.names)), UNSEEN)
+    scores[:, model.classes_] = chances
+    return scores if task.outputs > 1 else scores[:, 1:] - scores[:, :1]
+
+
+CLASSIFIER = Estimator(_logistic, _of_classes, "HistGradientBoostingClassifier")
+MULTILABEL_CLASSIFIER = Estimator(
+    lambda: _scikit("multiclass").OneVsRestClassifier(_logistic()),
+    lambda model, examples, task: np.reshape(model.decision_function(examples), (-1, task.outputs)),
+)
+REGRESSOR = Estimator(
+    lambda: _scikit("linear_model").Ridge(),
+    lambda model, examples, task: np.reshape(model.predict(examples), (-1, 1)),
+    "HistGradientBoostingRegressor",
+)

@@ -11,10 +11,10 @@ from glassformer.trials.outcome import Outcome
 
 EXAMPLE_F1, SENTENCE_CHRF = "example_f1", "sentence_chrf"
 MEANS = {"micro_f1": EXAMPLE_F1, "chrf": SENTENCE_CHRF}
-"""Of a metric of a whole part, which is no mean over its examples: the mean that rows are ranked by."""
+"""The mean that rows are ranked by, where a metric of a whole part is no mean over its examples."""
 NAMES = {EXAMPLE_F1: "mean F1 of the examples", SENTENCE_CHRF: "mean chrF of the sentences", "micro_f1": "micro F1"}
 UNITS = {"loss": "nats per token", EXAMPLE_F1: "F1", SENTENCE_CHRF: "chrF"}
-"""Of differences, where the metric's name is none."""
+"""Units of differences, where the metric's name is none."""
 LABELLED = ("accuracy", EXAMPLE_F1)
 """Where there are labels to be told."""
 SCALES = {
@@ -22,7 +22,7 @@ SCALES = {
     **dict.fromkeys(("chrf", SENTENCE_CHRF), (0.0, 100.0)),
     **dict.fromkeys(("loss", "bits_per_byte", "rmse"), (0.0, math.inf)),
 }
-"""Between which ends a metric lies."""
+"""The ends between which a metric lies."""
 QUALITY = (
     "accuracy", "micro_f1", "macro_f1", "exact_match", "hamming", "rmse", "mae", "r2",
     "chrf", "bleu", "bleu_lowercase", "loss", "perplexity", "bits_per_byte",
@@ -31,7 +31,7 @@ QUALITY = (
 
 
 def titled(metric: str) -> str:
-    """As it is written."""
+    """A metric as it is written."""
     return NAMES.get(metric) or named(metric)
 
 

@@ -5,7 +5,7 @@ import math
 from glassformer.config.units import two_digits
 
 DIGITS = 3
-"""Of a number whose uncertainty nobody knows."""
+"""Digits of a number whose uncertainty nobody knows."""
 FEWEST, FEWEST_DECIMALS = 2, 2
 """Digits that a score has at least, however unsure it is: 0.65 ± 0.60; but no more decimals than these for it."""
 
@@ -19,7 +19,7 @@ def decimals_of(error: float) -> int | None:
 
 
 def rounded(value: float, decimals: int | None) -> str:
-    """With so many decimals; None: with three digits. Below 0: tens, hundreds."""
+    """A number with so many decimals; None: with three digits. Below 0: tens, hundreds."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "?"
     if decimals is None:

@@ -27,16 +27,16 @@ class Row:
     kind: str
     varied: Mapping[str, Any]
     outcomes: Sequence[Outcome]
-    """Of the seeds that were trained to the end, in the order of the seeds."""
+    """Those of the seeds that were trained to the end, in the order of the seeds."""
     errors: Sequence[str]
     """Why the others were not."""
     metric: str
     lower: bool
     """The lower the metric, the better."""
     interval: Interval | None = None
-    """Of the score: over seeds; with a single one over examples, where all rows have but one."""
+    """The score's interval: over seeds; with a single one over examples, where all rows have but one."""
     decimals: int | None = None
-    """Of its score, as many as are known."""
+    """How many of its score are known."""
     marks: Sequence[str] = field(default_factory=list)
     nameless: bool = False
     """All models have one name: what is varied says enough."""
@@ -69,11 +69,11 @@ class Row:
 
     @property
     def half(self) -> float | None:
-        """Of the interval."""
+        """Half of the interval."""
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
     @property
-    def told(self) -> str:
+    def score_with_interval(self) -> str:
         """The score, and how sure it is."""
         if self.interval is None:
             return rounded(self.score, self.decimals)
@@ -91,7 +91,7 @@ class Row:
 
     @property
     def rank(self) -> float:
-        """For sorting: the lower the better; what has seen the examples comes last."""
+        """The key to sort by: the lower the better; what has seen the examples comes last."""
         return math.inf if self.seen else self.score if self.lower else -self.score
 
     @property
@@ -100,12 +100,12 @@ class Row:
 
     @property
     def learned(self) -> int | None:
-        """Of these parameters; None where nothing was trained here."""
+        """How many of these parameters were trained; None where nothing was trained here."""
         return max((outcome.learned for outcome in self.outcomes if outcome.learned is not None), default=None)
 
     @property
     def seconds(self) -> float:
-        """Of training, in the middle of the seeds."""
+        """Seconds of training, in the middle of the seeds."""
         return median(outcome.seconds for outcome in self.outcomes) if self.outcomes else math.nan
 
     @property
@@ -156,10 +156,10 @@ class Row:
 
 def label_of(name: str, varied: Mapping[str, Any]) -> str:
     """A model, and what tells it from others of its name."""
-    return ", ".join([*([name] if name else []), *(in_words(key, value) for key, value in varied.items())])
+    return ", ".join([*([name] if name else []), *(setting_in_words(key, value) for key, value in varied.items())])
 
 
-def in_words(key: str, value: Any) -> str:
+def setting_in_words(key: str, value: Any) -> str:
     """A setting that tells rows apart, as it is typed but for its section."""
     if key == "data.train_fraction":
         return "all the data" if value == 1 else f"{percent(value)} of the data"
@@ -203,7 +203,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
 
 
 def _decimals(row: Row, finest: int) -> int | None:
-    """Of a row with one seed: as many as its examples tell, and no fewer than others have."""
+    """Decimals of a score; of a row with one seed as many as its examples tell, and no fewer than others have."""
     if row.half or not row.outcomes:
         return score_decimals(row.score, row.half or 0.0)
     found = _over_examples(row.outcomes[0], row.metric)
@@ -212,7 +212,7 @@ def _decimals(row: Row, finest: int) -> int | None:
 
 
 def _interval(done: Sequence[Outcome], metric: str, several: bool) -> Interval | None:
-    """Over seeds; where no row has more than one, over examples. Never beyond the ends of the metric's scale."""
+    """A score's interval over seeds; where no row has more than one, over examples. Never beyond the metric's scale."""
     if several or not done:
         return within(mean_interval([value_of(outcome, metric) for outcome in done]), metric)
     return within(_over_examples(done[0], metric), metric)
@@ -231,8 +231,8 @@ def _over_examples(one: Outcome, metric: str) -> Interval | None:
 
 
 def scores_of(one: Outcome) -> NDArray[np.float64]:
-    """Of each example, such that the mean is the metric, below zero where lower is better. An RMSE is the root of a
-    mean: there they lie on the root's tangent at that mean.
+    """A score for each example, such that the mean is the metric, below zero where lower is better. An RMSE is the root
+    of a mean: there they lie on the root's tangent at that mean.
     """
     scores = np.array(one.scores, float)
     root = one.metrics[one.primary]

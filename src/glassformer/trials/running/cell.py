@@ -31,16 +31,16 @@ TOO_LARGE = (
 
 
 def main(folder: Path) -> int:
-    said = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # what anything else prints goes to the log
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), daemon=True).start()
     job = read_json(folder / CELL)
     cell = Cell(**job["cell"])
     try:
         load_plugins()
-        from glassformer.trials.running.work import work  # torch: what cannot even be imported is a row, too
+        from glassformer.trials.running.execution import run_cell  # torch: what cannot even be imported is a row, too
 
-        outcome = work(cell, folder, str(job["part"]), lambda **event: _tell(said, event))
+        outcome = run_cell(cell, folder, str(job["part"]), lambda **event: _tell(events, event))
     except GlassformerError as error:
         outcome = Outcome(cell=cell, error=str(error))
     except KeyboardInterrupt:
@@ -55,7 +55,7 @@ def main(folder: Path) -> int:
 
 
 def _why(error: Exception, folder: Path) -> str:
-    """In one line."""
+    """Why a cell failed, in one line."""
     text = next(iter(str(error).strip().splitlines()), "")
     if out_of_memory(error):
         return TOO_LARGE
@@ -64,10 +64,10 @@ def _why(error: Exception, folder: Path) -> str:
     return f"it crashed with {type(error).__name__}{f': {text[:200]}' if text else ''} (see {folder / LOG})"
 
 
-def _tell(said: IO[str], event: dict[str, Any]) -> None:
+def _tell(events: IO[str], event: dict[str, Any]) -> None:
     with contextlib.suppress(BrokenPipeError):  # the comparison is gone, and `_watch` knows it
-        said.write(json.dumps(event) + "\n")
-        said.flush()
+        events.write(json.dumps(event) + "\n")
+        events.flush()
 
 
 def _watch(stdin: int) -> None:

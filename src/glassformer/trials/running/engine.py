@@ -23,8 +23,8 @@ GRACE = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Happened:
-    """Something happened to one of the cells."""
+class CellEvent:
+    """Something that happened to one of the cells."""
 
     cell: Cell
     what: str
@@ -35,11 +35,11 @@ class Happened:
     score: float | None = None
     """The primary metric: of a validation, or at the end."""
     name: str = ""
-    """Of that metric."""
+    """The metric's name."""
     error: str | None = None
 
 
-Hears = Callable[[Happened], None]
+CellListener = Callable[[CellEvent], None]
 
 
 @dataclass
@@ -54,7 +54,9 @@ class _Job:
 class Engine:
     """Does cells. `threads`: of each process."""
 
-    def __init__(self, folder: Folder, part: str, *, jobs: int, threads: int, lock: IO[str], hear: Hears) -> None:
+    def __init__(
+        self, folder: Folder, part: str, *, jobs: int, threads: int, lock: IO[str], hear: CellListener
+    ) -> None:
         self.folder = folder
         self.part = part
         self.jobs = jobs
@@ -89,7 +91,7 @@ class Engine:
             return None, None
 
     def _begin(self, cell: Cell) -> None:
-        folder = self.folder.begin(cell, self.part, self.threads)
+        folder = self.folder.begin(cell, part=self.part, threads=self.threads)
         threads = str(self.threads)
         log = (folder / LOG).open("ab")
         process = subprocess.Popen(
@@ -106,10 +108,10 @@ class Engine:
         job = _Job(cell, folder, process, log)
         self.running.append(job)
         threading.Thread(target=self._read, args=(job,), daemon=True).start()
-        self.hear(Happened(cell=cell, what="begun"))
+        self.hear(CellEvent(cell=cell, what="begun"))
 
     def _read(self, job: _Job) -> None:
-        """In a thread of its own: its lines, and None at their end."""
+        """A process's lines, and None at their end; in a thread of its own."""
         assert job.process.stdout is not None
         with contextlib.suppress(ValueError):  # closed while we read
             for line in job.process.stdout:
@@ -123,7 +125,7 @@ class Engine:
             return
         job.done = float(event.get("done", job.done))
         self.hear(
-            Happened(
+            CellEvent(
                 cell=job.cell,
                 what=str(event["event"]),
                 done=job.done,
@@ -141,10 +143,10 @@ class Engine:
             outcome = Outcome(cell=job.cell, error=_why(code, job.folder), threads=self.threads)
             outcome.write(job.folder / OUTCOME)
         if outcome.error is not None:
-            self.hear(Happened(cell=job.cell, what="failed", error=outcome.error))
+            self.hear(CellEvent(cell=job.cell, what="failed", error=outcome.error))
         else:
             score = outcome.metrics[outcome.primary]
-            self.hear(Happened(cell=job.cell, what="done", done=1.0, score=score, name=outcome.primary))
+            self.hear(CellEvent(cell=job.cell, what="done", done=1.0, score=score, name=outcome.primary))
         return outcome
 
     def _close(self, job: _Job) -> None:

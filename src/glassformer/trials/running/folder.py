@@ -42,7 +42,7 @@ class Folder:
 
     @classmethod
     def choose(
-        cls, out: "str | os.PathLike[str] | None", data: str, same: dict[str, Any], asked: list[str]
+        cls, out: "str | os.PathLike[str] | None", data: str, identity: dict[str, Any], ids: list[str]
     ) -> "Folder":
         """The folder that is asked for; else that of the same comparison, where one was stopped; else a new one."""
         if out is not None:
@@ -52,7 +52,7 @@ class Folder:
         number = 1
         while (path := RUNS / f"compare-{stem}-{number}").exists():
             there = cls(path)._question()
-            if there and not there.get("finished") and (there["same"], there["asked"]) == (_plain(same), asked):
+            if there and not there.get("finished") and (there["same"], there["asked"]) == (_as_read(identity), ids):
                 return cls(path)
             number += 1
         return cls(path)
@@ -65,21 +65,23 @@ class Folder:
         if path.is_dir() and self._question() is None and any(entry.name != LOCK for entry in path.iterdir()):
             raise Misuse(f"--out {path} is not empty and holds no comparison: name another --out")
 
-    def open(self, same: dict[str, Any], asked: list[str], *, overwrite: bool) -> None:
+    def open(self, identity: dict[str, Any], ids: list[str], *, overwrite: bool) -> None:
         """Make it, or see that what is there belongs to the same question."""
         path, there = self.path, self._question()
         if there is not None and overwrite:
             with writing(path):
                 shutil.rmtree(path / "cells", ignore_errors=True)
             there = None
-        if there is not None and (changed := _changed(there.get("same", {}), _plain(same))):
+        if there is not None and (changed := _difference(there.get("same", {}), _as_read(identity))):
             raise Misuse(
                 f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
             )
         with writing(path):
             (path / "cells").mkdir(parents=True, exist_ok=True)
         before = [] if there is None else there["asked"]
-        write_json(path / QUESTION, {"same": same, "asked": list(dict.fromkeys([*before, *asked])), "finished": False})
+        write_json(
+            path / QUESTION, {"same": identity, "asked": list(dict.fromkeys([*before, *ids])), "finished": False}
+        )
 
     def finish(self) -> None:
         write_json(self.path / QUESTION, {**read_json(self.path / QUESTION), "finished": True})
@@ -89,44 +91,32 @@ class Folder:
 
     # --- its cells ---
 
-    def of(self, cell: Cell) -> Path:
+    def cell_path(self, cell: Cell) -> Path:
         return self.path / "cells" / id_of(cell)
 
-    def begin(self, cell: Cell, part: str, threads: int) -> Path:
+    def begin(self, cell: Cell, *, part: str, threads: int) -> Path:
         """A cell's folder as the process that does it finds it; a half-trained run in it stays."""
-        folder = self.of(cell)
+        folder = self.cell_path(cell)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / OUTCOME).unlink(missing_ok=True)
         there = folder / CELL
-        if there.is_file() and read_json(there).get("cell") != _plain(asdict(cell)):
+        if there.is_file() and read_json(there).get("cell") != _as_read(asdict(cell)):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
         write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
         return folder
 
     def outcome(self, cell: Cell) -> Outcome | None:
         """What a cell came to, if it is done, and was this very one."""
-        path = self.of(cell) / OUTCOME
-        if not path.is_file():
-            return None
-        try:
-            found = Outcome.read(path)
-        except (GlassformerError, TypeError, KeyError):  # another version's
-            return None
-        return found if _plain(asdict(found.cell)) == _plain(asdict(cell)) else None
+        found = _read_outcome(self.cell_path(cell))
+        return found if found is not None and _as_read(asdict(found.cell)) == _as_read(asdict(cell)) else None
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
-        """Of these cells in their order, and then of those that were asked for before: what is done."""
+        """What is done: outcomes of these cells in their order, and then of those that were asked for before."""
         mine = [outcome for cell in cells if (outcome := self.outcome(cell)) is not None]
         ids = {id_of(cell) for cell in cells}
-        others = []
-        for folder in sorted((self.path / "cells").iterdir()):
-            if folder.name not in ids and (folder / OUTCOME).is_file():
-                try:
-                    others.append(Outcome.read(folder / OUTCOME))
-                except (GlassformerError, TypeError, KeyError):
-                    continue
-        return [*mine, *others]
+        others = [_read_outcome(folder) for folder in sorted((self.path / "cells").iterdir()) if folder.name not in ids]
+        return [*mine, *(outcome for outcome in others if outcome is not None)]
 
     # --- one at a time ---
 
@@ -149,7 +139,7 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / LOCK).open("a+", encoding="utf-8")
         began = time.monotonic()
-        while not _locked(file):
+        while not _try_lock(file):
             file.seek(0)
             if _is_alive(file.read()) or time.monotonic() - began > PATIENCE:
                 file.close()
@@ -167,7 +157,13 @@ class Folder:
         return file
 
 
-def _locked(file: IO[str]) -> bool:
+def _read_outcome(folder: Path) -> Outcome | None:
+    with contextlib.suppress(GlassformerError, OSError, TypeError, KeyError):  # not there, or another version's
+        return Outcome.read(folder / OUTCOME)
+    return None
+
+
+def _try_lock(file: IO[str]) -> bool:
     try:
         import fcntl
     except ImportError:  # Windows
@@ -192,17 +188,17 @@ def _is_alive(pid: str) -> bool:
         os.kill(int(pid), 0)
     except (ValueError, ProcessLookupError):
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # somebody else's
+        pass
     return True
 
 
-def _plain(value: Any) -> Any:
-    """As it comes back from a file."""
+def _as_read(value: Any) -> Any:
+    """A value as it comes back from a file."""
     return json.loads(json.dumps(value))
 
 
-def _changed(before: dict[str, Any], now: dict[str, Any]) -> str | None:
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     """The first thing in which two questions differ, in words; None: nothing."""
     for name in ("data", "mode", "part"):
         if before.get(name) != now.get(name):

@@ -1,11 +1,16 @@
 """The ladder: which models a comparison tries, from the simplest up, by what is learned and what an example is."""
 
 from collections.abc import Sequence
+from functools import singledispatch
 from typing import Any
 
 from glassformer.config.encoders import OWN, encoder_info, model_name
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import IMAGE, LANGUAGE_MODEL, MASKED, MIXED, TABLE, TEXT, TRANSLATION
+from glassformer.config.presets import IMAGE, MIXED, OWN_TASKS, TABLE, TEXT
+from glassformer.families.base import FAMILIES, Family
+from glassformer.families.language import LanguageFamily
+from glassformer.families.masked import MaskedFamily
+from glassformer.families.translation import TranslationFamily
 
 WITHOUT_ATTENTION = "lstm:no-attention"
 """The translator that has to put a whole text into one vector: what attention was invented against."""
@@ -13,27 +18,41 @@ RUNGS: dict[str, dict[str, Any]] = {WITHOUT_ATTENTION: {"model.encoder": "lstm",
 """Rungs that are more than a model's name, with the settings they stand for."""
 
 LADDERS: dict[str, tuple[str, ...]] = {
-    LANGUAGE_MODEL: ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer"),
-    MASKED: ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer"),
-    TRANSLATION: (WITHOUT_ATTENTION, "lstm", "transformer"),
     TEXT: ("bag:counts", "bag:tfidf", "average", "cnn", "rnn", "lstm", "bilstm", "transformer"),
     IMAGE: ("linear", "mlp", "cnn", "transformer"),
     TABLE: ("linear", "mlp", "transformer"),
     MIXED: ("average", "rnn", "lstm", "bilstm", "transformer"),
 }
-"""By the task where texts are written, by the kind of examples where something is said of them."""
+"""The models to try by the kind of examples of which something is said."""
 
 MAIN = ("bag:tfidf", "linear", "mlp", "lstm", "transformer")
 """Rungs to draw learning curves of, where nobody says: a few of each ladder."""
 
 
-def ladder(task: str, kind: str) -> tuple[str, ...]:
-    return LADDERS[task if task in LADDERS else kind]
+@singledispatch
+def ladder(family: Family, kind: str) -> tuple[str, ...]:
+    """The models that a family's examples of a kind are tried with: those of the family whose settings it has."""
+    like = OWN_TASKS.get(family.task)
+    return LADDERS[kind] if like is None else ladder(FAMILIES[like], kind)
 
 
-def few(task: str, kind: str) -> tuple[str, ...]:
-    """The main rungs of a ladder."""
-    return tuple(name for name in ladder(task, kind) if name in MAIN)
+@ladder.register
+def _(family: LanguageFamily, kind: str) -> tuple[str, ...]:
+    return ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer")
+
+
+@ladder.register
+def _(family: MaskedFamily, kind: str) -> tuple[str, ...]:
+    return ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer")
+
+
+@ladder.register
+def _(family: TranslationFamily, kind: str) -> tuple[str, ...]:
+    return (WITHOUT_ATTENTION, "lstm", "transformer")
+
+
+def main_rungs(family: Family, kind: str) -> tuple[str, ...]:
+    return tuple(name for name in ladder(family, kind) if name in MAIN)
 
 
 def rung(name: str) -> dict[str, Any]:
@@ -50,7 +69,7 @@ def rung(name: str) -> dict[str, Any]:
     return {"model.encoder": encoder, **{f"model.{key}": value for key, value in variant.items()}}
 
 
-def names_of(models: str | Sequence[str]) -> tuple[str, ...]:
+def parse_models(models: str | Sequence[str]) -> tuple[str, ...]:
     """Names with commas between them, or a list of them; each once, and known."""
     words = models.split(",") if isinstance(models, str) else list(models)
     names = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))

@@ -2,89 +2,91 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from dataclasses import dataclass
+from functools import singledispatch
 
-import numpy as np
-from numpy.typing import NDArray
-
-from glassformer.config.presets import (
-    CLASSIFICATION,
-    LANGUAGE_MODEL,
-    MASKED,
-    MULTILABEL,
-    PACKED,
-    REGRESSION,
-    TRANSLATION,
-)
+from glassformer.families.base import Family
+from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
+from glassformer.families.language import StreamFamily
+from glassformer.families.translation import TranslationFamily
 from glassformer.tasks.base import Evaluation
 
-Record = Mapping[str, Any]
-
-KNOWN_BY = {
-    CLASSIFICATION: ("text", "example", "label"),
-    MULTILABEL: ("text", "example", "labels"),
-    REGRESSION: ("text", "example", "number"),
-    LANGUAGE_MODEL: ("start", "tokens", "covered"),
-    MASKED: ("start", "tokens", "covered"),
-    TRANSLATION: ("source", "target"),
-}
-"""What tells an example from others, of each task; never what a model said."""
+EXAMPLE_KEYS: tuple[str, ...] = ("text", "example", "label", "labels", "number", "source", "target")
+WINDOW_KEYS: tuple[str, ...] = ("start", "tokens", "covered")
+"""What tells an example, or a window of a text, from others; never what a model said."""
 
 
-def example_scores(evaluation: Evaluation, task: str) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, str]:
-    """A score for each example, the higher the better; how much each counts (None: all alike); a digest of them all.
+@dataclass(frozen=True)
+class ExampleScores:
+    """What an evaluation came to, example by example."""
 
-    The mean of the scores is the accuracy; of numbers, the mean squared error below zero, of which RMSE is the root; of
-    a text, the loss per token below zero. chrF and F1 of a whole part are no means over its examples: there it is the
-    mean chrF of the sentences, and the mean F1 of the examples' sets of labels.
-    """
-    records = evaluation.records
-    score = _sentence_chrf() if task == TRANSLATION else SCORES[task]
-    scores = np.array([score(record) for record in records], float)
-    weights = np.array([record["tokens"] for record in records], float) if task in PACKED else None
-    return scores, weights, digest_of(evaluation, task)
-
-
-def digest_of(evaluation: Evaluation, task: str) -> str:
+    scores: list[float]
+    """The higher, the better; none where records do not tell."""
+    weights: list[float] | None
+    """How much each counts; None: all alike."""
+    digest: str
     """The same for the same examples in the same order."""
-    keys = KNOWN_BY[task]
-    hashed = hashlib.sha256()
+
+
+def example_scores(evaluation: Evaluation, family: Family) -> ExampleScores:
+    """The mean of the scores is the accuracy; of numbers, the mean squared error below zero, of which RMSE is the root;
+    of a text, the loss per token below zero. chrF and F1 of a whole part are no means over its examples: there it is
+    the mean chrF of the sentences, and the mean F1 of the examples' sets of labels.
+    """
+    keys, weights = EXAMPLE_KEYS, None
+    if family.reads_stream:
+        keys, weights = WINDOW_KEYS, [float(record["tokens"]) for record in evaluation.records]
+    digest = hashlib.sha256()
     for record in evaluation.records:
         line = json.dumps([record[key] for key in keys if key in record], ensure_ascii=False)
-        hashed.update(f"{line}\n".encode("utf-8", "surrogatepass"))
-    return hashed.hexdigest()
+        digest.update(f"{line}\n".encode("utf-8", "surrogatepass"))
+    return ExampleScores(score_records(family, evaluation), weights, digest.hexdigest())
 
 
-def _right(record: Record) -> float:
-    return float(record["predicted"] == record["label"])
+@singledispatch
+def score_records(family: Family, evaluation: Evaluation) -> list[float]:
+    """A score for each record: what it has by the name of the primary metric, or its loss, if that is what the metric
+    is the mean of.
+    """
+    sign, metric = -1 if evaluation.lower_is_better else 1, evaluation.metrics[evaluation.primary]
+    for key in (evaluation.primary, "loss"):
+        values = [float(record[key]) for record in evaluation.records if key in record]
+        if len(values) == len(evaluation.records) > 0 and math.isclose(
+            math.fsum(values) / len(values), metric, rel_tol=1e-6
+        ):
+            return [sign * value for value in values]
+    return []
 
 
-def _set_f1(record: Record) -> float:
+@score_records.register
+def _(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
+    return [float(record["predicted"] == record["label"]) for record in evaluation.records]
+
+
+@score_records.register
+def _(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
+    return [_set_f1(set(record["labels"]), set(record["predicted"])) for record in evaluation.records]
+
+
+def _set_f1(true: set[str], predicted: set[str]) -> float:
     """Twice what is in both sets, divided by what is in each; two empty sets agree."""
-    true, said = set(record["labels"]), set(record["predicted"])
-    return 2 * len(true & said) / (len(true) + len(said)) if true or said else 1.0
+    return 2 * len(true & predicted) / (len(true) + len(predicted)) if true or predicted else 1.0
 
 
-def _squared_error(record: Record) -> float:
-    return -(record["error"] ** 2)
+@score_records.register
+def _(family: RegressionFamily, evaluation: Evaluation) -> list[float]:
+    return [-float(record["error"] ** 2) for record in evaluation.records]
 
 
-def _per_token(record: Record) -> float:
-    return -record["loss"] / record["tokens"] if record["tokens"] else 0.0
+@score_records.register
+def _(family: StreamFamily, evaluation: Evaluation) -> list[float]:
+    return [float(-record["loss"] / record["tokens"]) if record["tokens"] else 0.0 for record in evaluation.records]
 
 
-SCORES: dict[str, Callable[[Record], float]] = {
-    CLASSIFICATION: _right,
-    MULTILABEL: _set_f1,
-    REGRESSION: _squared_error,
-    LANGUAGE_MODEL: _per_token,
-    MASKED: _per_token,
-}
-
-
-def _sentence_chrf() -> Callable[[Record], float]:
+@score_records.register
+def _(family: TranslationFamily, evaluation: Evaluation) -> list[float]:
     from sacrebleu.metrics.chrf import CHRF
 
     chrf = CHRF()
-    return lambda record: chrf.sentence_score(record["output"], [record["target"]]).score
+    return [chrf.sentence_score(record["output"], [record["target"]]).score for record in evaluation.records]

@@ -1,5 +1,6 @@
 """Models of like size: the width at which each has about so many parameters, found without a weight being made."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from glassformer.config.say import Say
 from glassformer.families.base import Prepared
 from glassformer.families.build import build_model
 from glassformer.models.build import parameter_count
-from glassformer.trials.running.shared import Shared
+from glassformer.trials.running.shared_settings import SharedSettings
 
 NEAR = 0.15
 """So far from what is asked for, as a part of it, a model may be without a word."""
@@ -21,9 +22,9 @@ KEYS = ("model.width", "model.head_hidden")
 
 
 def width_for(
-    wanted: int, models: Mapping[str, Mapping[str, Any]], shared: Shared, say: Say
+    wanted: int, models: Mapping[str, Mapping[str, Any]], shared: SharedSettings, say: Say
 ) -> dict[str, tuple[str, int]]:
-    """By model, the setting that decides its size and the value at which it has about `wanted` parameters.
+    """The setting that decides each model's size, and the value at which it has about `wanted` parameters.
 
     `models`: the settings of each. A model whose size follows from the data alone is left out, and said.
     """
@@ -51,7 +52,7 @@ def width_for(
     return found
 
 
-def _resolved(settings: Mapping[str, Any], shared: Shared) -> Config:
+def _resolved(settings: Mapping[str, Any], shared: SharedSettings) -> Config:
     kind = {"data.kind": shared.config.data.kind}
     return resolve({}, {**settings, "task": shared.config.task, **kind}, strict=False)
 
@@ -64,21 +65,14 @@ def _step(config: Config) -> int:
 
 def _nearest(wanted: int, step: int, count_at: Callable[[int], int]) -> tuple[int, int]:
     """The multiple of `step` at which the count, which grows with it, is nearest."""
-    low, high = 1, 1
-    while count_at(high * step) < wanted and high * step < WIDEST:
-        low, high = high + 1, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        if count_at(middle * step) < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    tried = {times * step: count_at(times * step) for times in {max(1, low - 1), low}}
-    return min(tried.items(), key=lambda one: abs(one[1] - wanted))
+    sizes = range(step, WIDEST + 1, step)
+    place = bisect_left(sizes, wanted, hi=len(sizes) - 1, key=count_at)
+    counts = {size: count_at(size) for size in sizes[max(0, place - 1) : place + 1]}
+    return min(counts.items(), key=lambda one: abs(one[1] - wanted))
 
 
 def _count(config: Config, prepared: Prepared) -> int:
-    """Of a model that has shapes and no numbers."""
+    """The parameters of a model that has shapes and no numbers."""
     try:
         with torch.device("meta"):
             model = build_model(config, prepared)

@@ -14,7 +14,7 @@ from glassformer.families.settings import PATHS, RUNS, read_config, with_vectors
 from glassformer.finetuning.begin import Beginning
 from glassformer.finetuning.source import weights_digest
 from glassformer.runs.run import Run
-from glassformer.trials.given import given_settings, refuse_set_here
+from glassformer.trials.settings import read_settings, refuse_reserved
 from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
 
@@ -120,8 +120,8 @@ def plan_search(
     say: Say = silent,
 ) -> Search:
     """A search as a person asked for it; looks at the data, to learn what it is for."""
-    fixed = {key: value for key, value in given_settings(data, config, settings).items() if value is not None}
-    refuse_set_here(fixed, "tune")
+    fixed = {key: value for key, value in read_settings(data, config, settings).items() if value is not None}
+    refuse_reserved(fixed, "tune")
     source = Beginning.of(fixed)
     encoder = fixed.pop("model.encoder", "transformer" if source is None else source.encoder)
     configs: dict[str, Config] = {}

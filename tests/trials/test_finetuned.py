@@ -11,14 +11,14 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.files import read_tensors
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
-from glassformer.trials.folds import cross_validate
+from glassformer.trials.cross_validation.folds import cross_validate
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import summarise
-from glassformer.trials.results.written import as_csv
-from glassformer.trials.running.begun import short_names
+from glassformer.trials.results.tables import as_csv
+from glassformer.trials.running.execution import run_cell
+from glassformer.trials.running.finetuned import short_names
 from glassformer.trials.running.folder import id_of
-from glassformer.trials.running.question import Asked, Question, ask
-from glassformer.trials.running.work import work
+from glassformer.trials.running.question import CompareOptions, Question, ask
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.verbs.plan import plan
 from helpers.beginnings import BODY, quick, write_data
@@ -36,17 +36,17 @@ def writer(tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]) -> Pa
 
 def asking(data: str, *runs: Path, said: dict[str, Any] | None = None, **asked: Any) -> tuple[Question, list[str]]:
     heard: list[str] = []
-    several = {"models": ("average",), "seeds": 2, "varied": {}, "begun": tuple(str(run) for run in runs), **asked}
-    return ask({"data.path": data, "training.steps": 2, **(said or {})}, Asked(**several), heard.append), heard
+    several = {"models": ("average",), "seeds": 2, "varied": {}, "from_runs": tuple(str(run) for run in runs), **asked}
+    return ask({"data.path": data, "training.steps": 2, **(said or {})}, CompareOptions(**several), heard.append), heard
 
 
-def begun(question: Question) -> list[Cell]:
+def finetuned(question: Question) -> list[Cell]:
     return [cell for cell in question.cells if cell.kind == TRAINED and cell.begins]
 
 
 def test_two_rows_for_each_run(data: dict[str, str], writer: Path, tmp_path: Path) -> None:
     question, _ = asking(data["labels"], writer)
-    cells = begun(question)
+    cells = finetuned(question)
     assert [(cell.name, cell.repeat, cell.settings["training.seed"]) for cell in cells] == [
         ("writer fine-tuned", 0, 0),
         ("writer frozen", 0, 0),
@@ -62,7 +62,7 @@ def test_two_rows_for_each_run(data: dict[str, str], writer: Path, tmp_path: Pat
     for cell in cells[:2]:
         folder = tmp_path / id_of(cell)
         folder.mkdir()
-        outcome = work(cell, folder, "test", lambda **event: None)
+        outcome = run_cell(cell, folder, "test", lambda **event: None)
         assert outcome is not None
         whole = Run(writer).card()["parameters"] + 16
         assert (outcome.parameters, outcome.learned) == (whole, 16 if "frozen" in cell.name else whole)
@@ -81,7 +81,7 @@ def test_other_weights_are_another_training(data: dict[str, str], writer: Path, 
     ids = []
     changed = shutil.copytree(writer, tmp_path / "writer")
     for seed in (0, 1):
-        ids.append([id_of(cell) for cell in begun(asking(data["labels"], changed)[0])])
+        ids.append([id_of(cell) for cell in finetuned(asking(data["labels"], changed)[0])])
         quick(data["text"], out=changed, overwrite=True, seed=seed + 1, **BODY, **{"tokenizer.kind": "char"})
     assert set(ids[0]).isdisjoint(ids[1])
     assert len({*ids[0], *ids[1]}) == 8
@@ -97,12 +97,12 @@ def test_settings_for_the_ladder_are_not_the_runs(data: dict[str, str], writer: 
     }
     assert "model.width: writer has its own: left out there" in heard
     fractions, _ = asking(data["labels"], writer, varied={"data.train_fraction": [0.5, 1.0]}, seeds=1)
-    assert len(begun(fractions)) == 4
+    assert len(finetuned(fractions)) == 4
 
 
 def test_a_text_has_no_head_to_learn_alone(data: dict[str, str], writer: Path) -> None:
     question, _ = asking(data["text"], writer, models=("rnn",), seeds=1)
-    assert [cell.name for cell in begun(question)] == ["writer fine-tuned"]
+    assert [cell.name for cell in finetuned(question)] == ["writer fine-tuned"]
 
 
 def test_short_names_and_what_cannot_be(data: dict[str, str], writer: Path) -> None:

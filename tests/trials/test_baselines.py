@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from glassformer.config.errors import GlassformerError, SettingError
-from glassformer.config.presets import IMAGE, KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
+from glassformer.config.presets import KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.say import silent
-from glassformer.families.base import Prepared
+from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
-from glassformer.trials.baselines.judge import judge_floor, judge_reference
+from glassformer.tasks.base import Evaluation
 from glassformer.trials.baselines.names import (
     BOOSTING,
     COPY,
@@ -26,13 +26,26 @@ from glassformer.trials.baselines.names import (
     PAIRS,
     SET,
     TFIDF,
-    floors_of,
-    references_of,
 )
+from glassformer.trials.baselines.registry import BaselineResult, baselines, evaluate_baseline
+from glassformer.trials.outcome import FLOOR, REFERENCE
 from glassformer.trials.running.scores import example_scores
 from helpers.kinds import rows_of, write_rows
 
 Made = tuple[Config, Prepared]
+
+
+def names_of(what: str, task: str, kind: str) -> list[str]:
+    return [one.name for one in baselines(FAMILIES[task], kind) if one.kind == what]
+
+
+def floor(name: str, config: Config, prepared: Prepared, part: str = "test") -> tuple[Evaluation, int]:
+    result = evaluate_baseline(FLOOR, name, config, prepared, part)
+    return result.evaluation, result.parameters
+
+
+def reference(name: str, config: Config, prepared: Prepared) -> BaselineResult:
+    return evaluate_baseline(REFERENCE, name, config, prepared, "test")
 
 
 def made(data: str, **more: Any) -> Made:
@@ -73,14 +86,13 @@ def tags(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def test_every_task_has_a_floor() -> None:
     for task in (task for task in TASKS if task != VECTORS):  # nobody learns that here
         for kind in KINDS:
-            assert floors_of(task, kind)
-            assert bool(references_of(task, kind)) == (task in LABELLING and kind in (TEXT, TABLE))
-    assert not references_of("classification", IMAGE)
+            assert names_of(FLOOR, task, kind)
+            assert bool(names_of(REFERENCE, task, kind)) == (task in LABELLING and kind in (TEXT, TABLE))
 
 
 def test_the_largest_class(rows: str) -> None:
     config, prepared = made(rows, label="size", data__label="size", data__kind="table")
-    found, learned = judge_floor(MAJORITY, config, prepared, "test")
+    found, learned = floor(MAJORITY, config, prepared)
     labels = prepared.corpus.parts["train"].labels  # type: ignore[union-attr]
     largest = max(set(labels), key=labels.count)
     assert {record["predicted"] for record in found.records} == {largest}
@@ -94,14 +106,14 @@ def test_the_largest_class(rows: str) -> None:
 
 def test_several_classes() -> None:
     config, prepared = made("iris")
-    found, learned = judge_floor(MAJORITY, config, prepared, "validation")
+    found, learned = floor(MAJORITY, config, prepared, "validation")
     assert len({record["predicted"] for record in found.records}) == 1
     assert learned == 3
 
 
 def test_the_mean(rows: str) -> None:
     config, prepared = made(rows, task="regression", data__label="weight", data__kind="table")
-    found, learned = judge_floor(MEAN, config, prepared, "test")
+    found, learned = floor(MEAN, config, prepared)
     train, test = ([float(one) for one in prepared.corpus.parts[name].labels] for name in ("train", "test"))  # type: ignore[union-attr]
     (said,) = {record["predicted"] for record in found.records}
     assert said == pytest.approx(np.mean(train), rel=1e-4)
@@ -112,10 +124,10 @@ def test_the_mean(rows: str) -> None:
 def test_sets_of_labels(tags: Made) -> None:
     config, prepared = tags
     sets = [tuple(sorted(filter(None, one.split(";")))) for one in map(str, _labels(prepared))]
-    every, _ = judge_floor(EVERY, config, prepared, "test")
+    every, _ = floor(EVERY, config, prepared)
     assert {tuple(record["predicted"]) for record in every.records} == {("a", "b", "c")}
-    usual, _ = judge_floor(SET, config, prepared, "test")
-    each, learned = judge_floor(EACH, config, prepared, "test")
+    usual, _ = floor(SET, config, prepared)
+    each, learned = floor(EACH, config, prepared)
     assert {tuple(record["predicted"]) for record in usual.records} == {max(set(sets), key=sets.count)}
     often = [name for name in "abc" if sum(name in one for one in sets) > len(sets) / 2]
     assert {tuple(record["predicted"]) for record in each.records} == {tuple(often)}
@@ -130,7 +142,7 @@ def _labels(prepared: Prepared) -> list[str]:
 
 def test_copying_the_source() -> None:
     config, prepared = made("reverse-pairs:rows=100")
-    found, learned = judge_floor(COPY, config, prepared, "test")
+    found, learned = floor(COPY, config, prepared)
     assert learned == 0
     assert all(record["output"] == record["source"] for record in found.records)
     same = [record["source"] == record["target"] for record in found.records]
@@ -149,7 +161,8 @@ def test_texts_are_those_of_the_task(opinions: Made, name: str) -> None:
     from sklearn.linear_model import LogisticRegression
 
     config, prepared = opinions
-    found, learned, seconds = judge_reference(name, config, prepared, "test")
+    result = reference(name, config, prepared)
+    found, learned, seconds = result.evaluation, result.parameters, result.seconds
     train, test = (prepared.corpus.parts[part] for part in ("train", "test"))
     words = TfidfVectorizer(ngram_range=(1, 2 if name == PAIRS else 1))
     model = LogisticRegression(max_iter=1000).fit(words.fit_transform(train.texts), train.labels)  # type: ignore[union-attr]
@@ -158,16 +171,17 @@ def test_texts_are_those_of_the_task(opinions: Made, name: str) -> None:
     chances = model.predict_proba(words.transform(test.texts)).max(1)  # type: ignore[union-attr]
     np.testing.assert_allclose([record["probability"] for record in found.records], chances, rtol=1e-4)
     assert learned == len(words.vocabulary_) + 1
+    assert seconds is not None
     assert seconds > 0
-    floor, _ = judge_floor(MAJORITY, config, prepared, "test")
-    assert example_scores(found, config.task)[2] == example_scores(floor, config.task)[2]
+    constant, _ = floor(MAJORITY, config, prepared)
+    family = FAMILIES[config.task]
+    assert example_scores(found, family).digest == example_scores(constant, family).digest
 
 
 def test_only_the_part_that_is_learned_from() -> None:
     """With a tenth of the data there are fewer words to know."""
     whole, part = (
-        judge_reference(TFIDF, *made("opinions:rows=400", data__train_fraction=share), "test")[1]
-        for share in (1.0, 0.1)
+        reference(TFIDF, *made("opinions:rows=400", data__train_fraction=share)).parameters for share in (1.0, 0.1)
     )
     assert part < whole
 
@@ -175,32 +189,33 @@ def test_only_the_part_that_is_learned_from() -> None:
 @pytest.mark.parametrize("name", [LINEAR, BOOSTING])
 def test_tables_with_categories(rows: str, name: str) -> None:
     config, prepared = made(rows, data__label="size", data__kind="table")
-    found, learned, _ = judge_reference(name, config, prepared, "test")
-    assert found.metrics["accuracy"] > found.metrics["majority"] + 0.1
-    assert learned > 0
+    found = reference(name, config, prepared)
+    metrics = found.evaluation.metrics
+    assert metrics["accuracy"] > metrics["majority"] + 0.1
+    assert found.parameters > 0
     config, prepared = made(rows, task="regression", data__label="weight", data__kind="table")
-    floor, _ = judge_floor(MEAN, config, prepared, "test")
-    assert judge_reference(name, config, prepared, "test")[0].metrics["rmse"] < 1.3 * floor.metrics["rmse"]
+    constant, _ = floor(MEAN, config, prepared)
+    assert reference(name, config, prepared).evaluation.metrics["rmse"] < 1.3 * constant.metrics["rmse"]
 
 
 def test_more_categories_than_boosted_trees_split(tmp_path: Path) -> None:
     rows = [{"city": f"c{number % 300}", "size": number % 7, "label": "ny"[number % 7 > 3]} for number in range(900)]
     config, prepared = made(str(write_rows(tmp_path / "many.csv", rows)), data__label="label", data__kind="table")
-    for name in references_of(config.task, config.data.kind):
-        assert judge_reference(name, config, prepared, "test")[0].metrics["accuracy"] > 0.9
+    for name in names_of(REFERENCE, config.task, config.data.kind):
+        assert reference(name, config, prepared).evaluation.metrics["accuracy"] > 0.9
 
 
 def test_several_classes_of_a_table() -> None:
     config, prepared = made("iris")
-    for name in references_of(config.task, config.data.kind):
-        assert judge_reference(name, config, prepared, "test")[0].metrics["accuracy"] > 0.85
+    for name in names_of(REFERENCE, config.task, config.data.kind):
+        assert reference(name, config, prepared).evaluation.metrics["accuracy"] > 0.85
 
 
 def test_labels_one_against_the_rest(tags: Made) -> None:
     config, prepared = tags
-    found, learned, _ = judge_reference(TFIDF, config, prepared, "test")
-    assert found.metrics["micro_f1"] > 0.95
-    assert learned == 3 * (12 + 1)
+    found = reference(TFIDF, config, prepared)
+    assert found.evaluation.metrics["micro_f1"] > 0.95
+    assert found.parameters == 3 * (12 + 1)
 
 
 def test_without_scikit_learn_it_says_how_to_get_it(opinions: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,14 +223,14 @@ def test_without_scikit_learn_it_says_how_to_get_it(opinions: Made, monkeypatch:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(GlassformerError, match=r"pip install 'glassformer\[samples\]'"):
-        judge_reference(TFIDF, *opinions, "test")
+        reference(TFIDF, *opinions)
 
 
 def test_unknown_names(opinions: Made) -> None:
     with pytest.raises(SettingError, match="did you mean majority class"):
-        judge_floor("majority clas", *opinions, "test")
+        floor("majority clas", *opinions)
     with pytest.raises(SettingError, match="unknown reference"):
-        judge_reference(LINEAR, *opinions, "test")
+        reference(LINEAR, *opinions)
 
 
 def test_names_need_no_torch() -> None:

@@ -9,14 +9,16 @@ import pytest
 from glassformer.config.resolve import resolve
 from glassformer.config.say import silent
 from glassformer.data.packing.store import Tokens
+from glassformer.families.base import FAMILIES
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.trials.baselines.judge import judge_floor
 from glassformer.trials.baselines.kneser_ney import USUAL, KneserNey, discounts_of
 from glassformer.trials.baselines.language import best_length, judge_unigrams, records_of
 from glassformer.trials.baselines.names import NGRAM, UNIGRAM
+from glassformer.trials.baselines.registry import evaluate_baseline
+from glassformer.trials.outcome import FLOOR
 from glassformer.trials.running.scores import example_scores
 from helpers.running import tiny
 
@@ -199,9 +201,10 @@ def test_on_a_real_text() -> None:
     settings = {"data.path": "docstrings", "data.test_fraction": 0.05, "data.validation_fraction": 0.05}
     config, _ = infer_config({}, {**settings, "data.train_fraction": 0.1, "tokenizer.kind": "char"}, silent)
     prepared = prepare(config, silent)
-    single, _ = judge_floor(UNIGRAM, config, prepared, "test")
-    several, counted = judge_floor(NGRAM, config, prepared, "test")
+    one, many = (evaluate_baseline(FLOOR, name, config, prepared, "test") for name in (UNIGRAM, NGRAM))
+    single, several = one.evaluation, many.evaluation
     assert several.metrics["loss"] < single.metrics["loss"] - 1
     assert several.metrics["bits_per_byte"] < 2.5
-    assert counted > 10_000
-    assert example_scores(single, config.task)[2] == example_scores(several, config.task)[2]
+    assert many.parameters > 10_000
+    family = FAMILIES[config.task]
+    assert example_scores(single, family).digest == example_scores(several, family).digest

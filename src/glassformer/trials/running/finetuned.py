@@ -6,37 +6,38 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import LABELLING, TEXT
+from glassformer.config.presets import TEXT
 from glassformer.config.say import Say
+from glassformer.families.base import FAMILIES
 from glassformer.finetuning.body import fixed_settings
 from glassformer.finetuning.source import Sources, weights_digest
-from glassformer.trials.running.shared import Shared, settings_for
+from glassformer.trials.running.shared_settings import SharedSettings, settings_for
 
 TUNED, FROZEN = "fine-tuned", "frozen"
 
 
 @dataclass(frozen=True)
-class BegunRow:
+class FinetunedRow:
     """A model that is trained further."""
 
     name: str
     own: Mapping[str, Any]
-    """Its settings: by dotted key."""
+    """Its settings, by dotted key."""
     weights: str
     """A digest of what it begins from."""
     fixed: Mapping[str, Any]
     """What the run decides."""
 
-    def settings(self, shared: Shared, varied: Mapping[str, Any]) -> dict[str, Any]:
+    def settings(self, shared: SharedSettings, varied: Mapping[str, Any]) -> dict[str, Any]:
         """All settings of a training, without shared ones that are the run's own."""
-        found, _ = settings_for(shared, {**self.own, **varied})
-        return {key: value for key, value in found.items() if key in self.own or key in varied or key not in self.fixed}
+        whole, _ = settings_for(shared, {**self.own, **varied})
+        return {key: value for key, value in whole.items() if key in self.own or key in varied or key not in self.fixed}
 
 
-def begun_rows(runs: Sequence[str], shared: Shared, say: Say) -> list[BegunRow]:
-    """Of each run one row, and where labels are learned, one more in which only the head is."""
-    task = shared.config.task
-    if runs and task in LABELLING and shared.config.data.kind != TEXT:
+def finetuned_rows(runs: Sequence[str], shared: SharedSettings, say: Say) -> list[FinetunedRow]:
+    """One row for each run, and where labels are learned, one more in which only the head is."""
+    task, has_head = shared.config.task, FAMILIES[shared.config.task].labels_examples
+    if runs and has_head and shared.config.data.kind != TEXT:
         raise Misuse("--from: these examples are more than texts, and only what reads texts alone can be begun from")
     rows = []
     for run, name in zip(runs, short_names(runs), strict=True):
@@ -47,9 +48,9 @@ def begun_rows(runs: Sequence[str], shared: Shared, say: Say) -> list[BegunRow]:
         digest = weights_digest(Path(run))
         if left := [key for key in shared.settings if key in fixed and shared.settings[key] != fixed[key]]:
             say(f"{', '.join(left)}: {name} has its own: left out there")
-        rows.append(BegunRow(f"{name} {TUNED}", own, digest, fixed))
-        if task in LABELLING:
-            rows.append(BegunRow(f"{name} {FROZEN}", {**own, "training.last_blocks": 0}, digest, fixed))
+        rows.append(FinetunedRow(f"{name} {TUNED}", own, digest, fixed))
+        if has_head:
+            rows.append(FinetunedRow(f"{name} {FROZEN}", {**own, "training.last_blocks": 0}, digest, fixed))
     return rows
 
 

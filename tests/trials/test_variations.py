@@ -3,23 +3,23 @@
 import pytest
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.trials.running.vary import grid, varied_by
+from glassformer.trials.running.variations import grid, parse_varied
 
 
 def test_words_are_parsed_like_flags() -> None:
-    varied = varied_by(["model.heads=1,2,4", "lr=1e-3,0.01", "model.residual=true,false", "model.hidden=none,8"])
+    varied = parse_varied(["model.heads=1,2,4", "lr=1e-3,0.01", "model.residual=true,false", "model.hidden=none,8"])
     assert varied == {
         "model.heads": [1, 2, 4],
         "training.lr": [0.001, 0.01],
         "model.residual": [True, False],
         "model.hidden": [None, 8],
     }
-    assert varied_by("model.heads=2,2") == {"model.heads": [2]}
-    assert varied_by({"model.heads": (1, 2), "dropout": 0.1}) == {
+    assert parse_varied("model.heads=2,2") == {"model.heads": [2]}
+    assert parse_varied({"model.heads": (1, 2), "dropout": 0.1}) == {
         "model.heads": [1, 2],
         "model.dropout": [0.1],
     }
-    assert varied_by(None) == {}
+    assert parse_varied(None) == {}
 
 
 def test_several_are_a_grid() -> None:
@@ -43,4 +43,4 @@ def test_several_are_a_grid() -> None:
 )
 def test_what_cannot_be_varied(words: list[str], told: str) -> None:
     with pytest.raises((Misuse, SettingError), match=told):
-        varied_by(words)
+        parse_varied(words)

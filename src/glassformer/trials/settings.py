@@ -1,17 +1,19 @@
-"""Settings as a person gives them for many runs: from a file and from flags, which win."""
+"""Settings of many runs, as a person gives them: from a file and from flags, which win; and the data that they name."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse
-from glassformer.config.resolve import BUDGETS, flatten
+from glassformer.config.resolve import BUDGETS, Config, flatten
 from glassformer.config.setting import whole
+from glassformer.families.base import FAMILIES, DataParts
+from glassformer.families.prepare import check_validation, split_data
 from glassformer.families.settings import read_config, whole_path
 
 
-def given_settings(data: str | Path | None, config: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """By dotted key, with paths that lead from anywhere; how long to train is the flag's, where there is one."""
+def read_settings(data: str | Path | None, config: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted key, with paths that lead from anywhere; how long to train is the flag's, if it says so."""
     from_file = flatten(read_config(config) if config else {})
     from_flags = flatten({**flags, **({} if data is None else {"data.path": str(data)})})
     if any(from_flags.get(budget) is not None for budget in BUDGETS):
@@ -19,12 +21,12 @@ def given_settings(data: str | Path | None, config: str | Path | None, flags: Ma
     return {key: whole_path(key, value) for key, value in {**from_file, **from_flags}.items()}
 
 
-def refuse_set_here(said: Mapping[str, Any], verb: str) -> None:
-    """What many runs decide for themselves."""
-    if said.get("data.refit"):
+def refuse_reserved(settings: Mapping[str, Any], verb: str) -> None:
+    """Refuse settings that many runs decide for themselves."""
+    if settings.get("data.refit"):
         raise Misuse(f"data.refit leaves no validation part, which {verb} needs: leave it away (train --refit, later)")
     for key in ("data.folds", "data.fold"):
-        if said.get(key) is not None:
+        if settings.get(key) is not None:
             raise Misuse(f"{key} is set by {verb} itself: give --folds K instead")
 
 
@@ -37,3 +39,13 @@ def count_of(flag: str, value: Any, *, least: int = 1) -> int:
     if number < least:
         raise Misuse(f"--{flag} is {number}, but must be at least {least}")
     return number
+
+
+def check_split(config: Config, rows: Any) -> DataParts:
+    """The data, divided once before many runs divide it: what a training would refuse is refused before a folder is
+    made.
+    """
+    corpus = split_data(config, rows)
+    check_validation(corpus, config)
+    FAMILIES[config.task].check_corpus(config, corpus)
+    return corpus

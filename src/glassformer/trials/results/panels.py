@@ -1,0 +1,222 @@
+"""A comparison as panels: the table, what it says, what is varied, scores against cost, and how each model learned."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table, Words
+from glassformer.rendering.view import View
+from glassformer.trials.outcome import FLOOR, KINDS
+from glassformer.trials.results.metrics import titled, unit_of, value_of
+from glassformer.trials.results.modes import along, part_in_words, parts_left_out, with_all_data
+from glassformer.trials.results.rounding import rounded
+from glassformer.trials.results.rows import Row
+from glassformer.trials.results.summary import Summary
+from glassformer.trials.results.tables import TEXT_COLUMNS, filled_columns
+from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES, VARY
+
+MOST_LINES = 8
+"""Learning curves on one picture: those of the best."""
+FAR = 0.5
+"""A floor that is farther off than so many times what the models reach over would squeeze them to a line."""
+SOME = 1.05
+"""Costs that differ less (each was trained for so many minutes) are no picture."""
+UNBROKEN = "\u00a0"
+"""A space at which no line ends."""
+
+
+def view_of(comparison: Summary) -> View:
+    """Everything on one page."""
+    names, rows = filled_columns(comparison)
+    whole = [
+        [cell if names[place] in TEXT_COLUMNS else cell.replace(" ", UNBROKEN) for place, cell in enumerate(row)]
+        for row in rows
+    ]
+    competing = sorted(with_all_data(comparison.rows), key=lambda row: row.rank if row.outcomes else math.inf)
+    panels: list[Panel] = [
+        Words(title="What it says", text="\n\n".join(comparison.words)),
+        Table(title="Side by side", columns=names, rows=whole, note=" ".join(comparison.notes)),
+        *panels_of_mode(comparison),
+        *against_cost(competing),
+        *learning_curves(competing),
+        *each_seed(comparison.rows),
+    ]
+    about = f"Trained for {comparison.budget}." if comparison.budget else ""
+    return View(comparison.title, panels, about)
+
+
+def against_cost(rows: Sequence[Row]) -> list[Panel]:
+    """Score by seconds of training; floors, which cost nothing, as lines."""
+    done = [row for row in rows if row.outcomes and math.isfinite(row.score)]
+    placed = [row for row in done if row.kind != FLOOR and row.seconds > 0]
+    costs = [row.seconds for row in placed]
+    if not placed or max(costs) < SOME * min(costs):
+        return []
+    low = [row.score if row.interval is None else row.interval.low for row in placed]
+    high = [row.score if row.interval is None else row.interval.high for row in placed]
+    metric = titled(done[0].metric)
+    floors = [row for row in done if row.kind == FLOOR]
+    reach = max(high) - min(low)
+    near = [row for row in floors if min(low) - FAR * reach <= row.score <= max(high) + FAR * reach]
+    apart = [
+        f" {row.label}, at {rounded(row.score, None)}, lies beyond the picture." for row in floors if row not in near
+    ]
+    best = "Best is at the lower left" if done[0].lower else "Best is at the upper left"
+    return [
+        Points(
+            title="Score against cost",
+            note=f"{best}: a better score for less training. Bars are the intervals of the table.{''.join(apart)}",
+            points=np.array([[row.seconds, row.score] for row in placed]),
+            labels=[row.label for row in placed],
+            groups=[KINDS[row.kind] for row in placed],
+            x_name="seconds of training",
+            y_name=metric,
+            log_x=True,
+            low=low,
+            high=high,
+            levels=[(row.label, row.score) for row in near],
+        )
+    ]
+
+
+def learning_curves(rows: Sequence[Row]) -> list[Panel]:
+    """The validations on the way, a line for each model; around it from the worst seed to the best."""
+    drawn = [row for row in rows if any(outcome.curve for outcome in row.outcomes)]
+    lines = [line for row in drawn[:MOST_LINES] if (line := _curve(row)) is not None]
+    if not lines:
+        return []
+    left = f" The {MOST_LINES} best of {len(drawn)}." if len(drawn) > MOST_LINES else ""
+    several = any(len(row.outcomes) > 1 for row in drawn)
+    band = " The mean over seeds; the band reaches from the worst of them to the best." if several else ""
+    return [
+        Lines(
+            title="How each learned",
+            series=lines,
+            x_name="updates",
+            y_name=f"{titled(drawn[0].outcomes[0].primary)} in validation",
+            note=f"{band}{left}".strip(),
+        )
+    ]
+
+
+def _curve(row: Row) -> Line | None:
+    """The mean at the updates at which each of its seeds was validated."""
+    curves = [{at: value for at, _, value in outcome.curve} for outcome in row.outcomes if outcome.curve]
+    common = sorted(set.intersection(*(set(curve) for curve in curves)))
+    if not common:
+        return None
+    values = np.array([[curve[at] for at in common] for curve in curves])
+    band = {"low": values.min(0).tolist(), "high": values.max(0).tolist()} if len(values) > 1 else {}
+    return Line(name=row.label, x=common, y=values.mean(0).tolist(), dots=len(common) < 20, **band)
+
+
+def each_seed(rows: Sequence[Row]) -> list[Panel]:
+    """The scores that the means are of."""
+    done = [row for row in rows if row.outcomes]
+    most = max((len(row.outcomes) for row in done), default=0)
+    if most < 2:
+        return []
+    seeds = sorted({outcome.cell.repeat for row in done for outcome in row.outcomes})
+    table = []
+    for row in done:
+        values = {outcome.cell.repeat: value_of(outcome, row.metric) for outcome in row.outcomes}
+        table.append([row.label, *(values.get(seed) for seed in seeds)])
+    what = next(row.repeats for row in done if len(row.outcomes) == most).removesuffix("s")
+    columns = ["model", *(f"{what} {seed + 1}" for seed in seeds)]
+    return [Table(title=f"{what.capitalize()} by {what}", columns=columns, rows=table)]
+
+
+# --- what is varied ---
+
+
+def panels_of_mode(comparison: Summary) -> list[Panel]:
+    rows = comparison.rows
+    if not any(row.outcomes for row in rows):
+        return []
+    if comparison.mode == FRACTIONS:
+        return [_lines("How much data it takes", rows, FRACTION, "share of the training part")]
+    if comparison.mode == SIZES:
+        return [_lines("How large it must be", rows, SIZE, "parameters")]
+    if comparison.mode == ABLATION:
+        return _left_out(rows)
+    return _varied(rows) if comparison.mode == VARY else []
+
+
+def _lines(title: str, rows: Sequence[Row], key: str, name: str, *, log: bool = True) -> Lines:
+    series = []
+    for label, line in along(rows, key).items():
+        x = [float(row.parameters if key == SIZE else row.varied[key]) for row in line]
+        low, high = ([getattr(row.interval, end, row.score) for row in line] for end in ("low", "high"))
+        ends: dict[str, Any] = {"low": low, "high": high} if any(row.interval for row in line) else {}
+        series.append(Line(name=label, x=x, y=[row.score for row in line], dots=True, **ends))
+    at = sorted({value for line in series for value in line.x})
+    for row in rows:
+        if row.kind == FLOOR and not row.varied and row.outcomes and at:
+            series.append(Line(name=row.label, x=[at[0], at[-1]], y=[row.score] * 2, faint=True))
+    first = next(row for row in rows if row.outcomes)
+    return Lines(title=title, series=series, x_name=name, y_name=titled(first.metric), log_x=log)
+
+
+def _varied(rows: Sequence[Row]) -> list[Panel]:
+    """One setting: a line for each model where it is a number. Two: a grid for each model."""
+    keys = list(dict.fromkeys(key for row in rows for key in row.varied))
+    trained = [row for row in rows if row.is_trained and row.varied]
+    if len(keys) == 1:
+        values = [row.varied[keys[0]] for row in trained]
+        numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        if not numbers or len(set(values)) < 2:
+            return []
+        log = min(values) > 0 and max(values) / min(values) >= 8
+        return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], log=log)]
+    if len(keys) != 2:
+        return []
+    return [_grid(name, [row for row in trained if row.name == name], keys) for name in dict.fromkeys(
+        row.name for row in trained)]  # fmt: skip
+
+
+def _grid(name: str, rows: Sequence[Row], keys: Sequence[str]) -> Grid:
+    down, across = (sorted({row.varied[key] for row in rows}, key=_order) for key in keys)
+    values = np.full((len(down), len(across)), np.nan)
+    for row in rows:
+        if row.outcomes:
+            values[down.index(row.varied[keys[0]]), across.index(row.varied[keys[1]])] = row.score
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    return Grid(
+        title=f"{name}: {keys[0]} by {keys[1]}",
+        values=values,
+        rows=[str(value) for value in down],
+        columns=[str(value) for value in across],
+        row_name=keys[0],
+        column_name=keys[1],
+        low=low - 0.25 * (high - low),
+        high=high if high > low else low + 1,
+        numbers=True,
+    )
+
+
+def _order(value: Any) -> tuple[bool, float, str]:
+    number = isinstance(value, int | float)
+    return not number, float(value) if number else 0.0, str(value)
+
+
+def _left_out(rows: Sequence[Row]) -> list[Panel]:
+    """What each part was worth: how much worse it is without."""
+    whole, parts = parts_left_out(rows)
+    if whole is None or not parts:
+        return []
+    return [
+        Points(
+            title="What each part was worth",
+            note="How much worse the model is without it, with 95 % intervals; at the line it is worth nothing.",
+            points=np.array([[place, found.value] for place, (_, found) in enumerate(parts, 1)], float),
+            labels=[part_in_words(row.varied) for row, _ in parts],
+            x_name="parts left out, from the most to the least worth",
+            y_name=f"worse by ({unit_of(whole.metric)})",
+            low=[found.low for _, found in parts],
+            high=[found.high for _, found in parts],
+            levels=[("the whole", 0.0)],
+        )
+    ]

@@ -1,0 +1,212 @@
+"""What a cell does: train and judge a model, count a floor, fit a reference, judge a run that was there before."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.config.say import silent
+from glassformer.families.base import FAMILIES, Loaded
+from glassformer.families.card import learned_of
+from glassformer.families.infer import infer_config
+from glassformer.families.load import load
+from glassformer.families.prepare import prepare, split_data
+from glassformer.families.requests import EvaluateOptions
+from glassformer.pipeline.refit import DONE
+from glassformer.runs.checkpoints import list_checkpoints
+from glassformer.runs.run import CARD, Run
+from glassformer.tasks.base import Evaluation
+from glassformer.training.events import Ended, Event, Started, Stepped, Validated
+from glassformer.trials.baselines.registry import evaluate_baseline
+from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
+from glassformer.trials.running.cost import PeakMemory, seconds_per_example
+from glassformer.trials.running.leakage import leakage
+from glassformer.trials.running.scores import example_scores
+from glassformer.trials.running.variations import MASK, UNMASKED
+from glassformer.verbs.train import train
+
+RUN = "run"
+OFTEN = 0.25
+"""Seconds between two words on how far a training is."""
+
+
+class Tell(Protocol):
+    """Who hears what happens."""
+
+    def __call__(self, **event: Any) -> None: ...
+
+
+def run_cell(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | None:
+    """What a cell comes to on a part of the data; None: it was asked to stop on the way."""
+    return BY_KIND[cell.kind](cell, folder, part, tell)
+
+
+# --- a model that is trained ---
+
+
+def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | None:
+    run, progress = Run(folder / RUN), _Progress(tell)
+    status = _status(run)
+    if status == "":
+        shutil.rmtree(run.path, ignore_errors=True)
+        status = train(None, out=run.path, draft=True, listen=progress, **cell.settings).reason
+    elif status not in DONE:
+        status = train(out=run.path, resume=True, draft=True, listen=progress).reason
+    if status == "interrupted":
+        return None
+    tell(event="judging")
+    loaded = load(run, cell.settings.get("training.device", "auto"))
+    card = run.card()
+    return _run_outcome(
+        cell,
+        part,
+        loaded,
+        split_data(loaded.config).parts[part],
+        parameters=int(card["parameters"]),
+        learned=learned_of(card),
+        memory=progress.memory(4 * int(card["parameters"])),
+        run=str(Path(folder.parent.name) / folder.name / RUN),
+        note=UNMASKED if cell.varied.get(MASK) is False else "",
+    )
+
+
+def _status(run: Run) -> str:
+    """How far a run is: finished, stopped early, on the way; nothing, where it has to begin anew."""
+    if not (run.path / CARD).is_file():
+        return ""
+    try:
+        status = str(Run.open(run.path).card().get("status"))
+    except GlassformerError:
+        return ""
+    if status in DONE and run.weights_path.is_file():
+        return status
+    return status if status != "failed" and list_checkpoints(run.checkpoints_path) else ""
+
+
+class _Progress:
+    """Passes on what a training says of itself, not too often, and measures its memory."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+        self.last = 0.0
+        self.peak: PeakMemory | None = None
+        self.most: int | None = None
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self.peak = PeakMemory()
+            self.tell(event="started", step=event.step, steps=event.steps, minutes=event.minutes)
+        elif isinstance(event, Stepped) and time.monotonic() - self.last > OFTEN:
+            self.last = time.monotonic()
+            self.tell(event="stepped", step=event.step, done=event.done)
+        elif isinstance(event, Validated):
+            evaluation = event.evaluation
+            score = evaluation.metrics[evaluation.primary]
+            self.tell(event="validated", step=event.step, name=evaluation.primary, score=score, best=event.best)
+        elif isinstance(event, Ended) and self.peak is not None:
+            self.most = self.peak.bytes()
+
+    def memory(self, weights: int) -> int | None:
+        """None where nothing was left to train. `weights`: their bytes, which a CPU holds before the first update."""
+        if self.peak is None or self.most is None:
+            return None
+        return self.most if self.peak.cuda else self.most + weights
+
+
+# --- what is not trained here ---
+
+
+def _run_baseline(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
+    config, rows = infer_config({}, cell.settings, silent)
+    prepared = prepare(config, silent, rows=rows)
+    tell(event="judging")
+    began = time.perf_counter()
+    result = evaluate_baseline(cell.kind, cell.name, config, prepared, part)
+    seconds = time.perf_counter() - began if result.seconds is None else result.seconds
+    return _outcome(
+        cell,
+        part,
+        result.evaluation,
+        config.task,
+        parameters=result.parameters,
+        seconds=seconds,
+        tokenizer=None if prepared.tokenizer is None or cell.kind == REFERENCE else prepared.tokenizer.hash,
+        note=result.note,
+    )
+
+
+def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
+    settings = dict(cell.settings)
+    run = Run.open(settings.pop("run"))
+    loaded = load(run)
+    config, rows = infer_config({}, settings, silent)
+    if loaded.family is not FAMILIES[config.task] or loaded.config.data.kind != config.data.kind:
+        own, here = (f"{one.task} ({one.data.kind})" for one in (loaded.config, config))
+        raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: leave it out of --runs")
+    corpus = split_data(config, rows)
+    tell(event="judging")
+    note, seen = leakage(run, loaded.config, config, corpus, part)
+    where = str(run.path.resolve())
+    return _run_outcome(
+        cell, part, loaded, corpus.parts[part], parameters=loaded.parameters, run=where, note=note, seen=seen
+    )
+
+
+# --- outcomes ---
+
+
+def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, **more: Any) -> Outcome:
+    """What a run comes to on a part of its own data, or of other data of the same kind."""
+    with torch.inference_mode():
+        evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions(), silent).evaluation
+    card = loaded.run.card()
+    return _outcome(
+        cell,
+        part,
+        evaluation,
+        loaded.config.task,
+        steps=int(card.get("steps", 0)),
+        seconds=float(card.get("seconds", 0.0)),
+        per_example=seconds_per_example(loaded, examples),
+        tokenizer=None if loaded.tokenizer is None else loaded.tokenizer.hash,
+        curve=_curve(loaded.run, evaluation.primary),
+        **more,
+    )
+
+
+def _outcome(cell: Cell, part: str, evaluation: Evaluation, task: str, **more: Any) -> Outcome:
+    found = example_scores(evaluation, FAMILIES[task])
+    return Outcome(
+        cell=cell,
+        part=part,
+        metrics=dict(evaluation.metrics),
+        primary=evaluation.primary,
+        lower_is_better=evaluation.lower_is_better,
+        scores=found.scores,
+        weights=found.weights,
+        examples=found.digest,
+        **more,
+    )
+
+
+def _curve(run: Run, primary: str) -> list[tuple[int, float, float]]:
+    """Validations on the way: updates, seconds of training until then, the primary metric."""
+    seconds, curve = 0.0, []
+    for line in run.read_metrics():
+        if line.get("event") == "step":
+            seconds = float(line["seconds"])
+        elif line.get("event") == "validation" and primary in line:
+            curve.append((int(line["step"]), seconds, float(line[primary])))
+    return curve
+
+
+BY_KIND: dict[str, Callable[[Cell, Path, str, Tell], Outcome | None]] = {
+    TRAINED: _run_training,
+    FLOOR: _run_baseline,
+    REFERENCE: _run_baseline,
+    GIVEN: _judge_run,
+}
