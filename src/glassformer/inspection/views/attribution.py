@@ -103,6 +103,8 @@ def attribution(request: LookRequest) -> View:
 @singledispatch
 def explained_output(family: Family, loaded: Any, request: LookRequest) -> Explained:
     """What is explained of an example: the token that a model expects next, the class or number that it says."""
+    if family.labels_examples:
+        return Explained(None, "its score")
     likeliest = next_of(request.model, request.example.inputs, most=1, never=request.never)
     token = request.tokenizer.shown(likeliest.ids[0])
     answer = token if token.strip() else repr(token)

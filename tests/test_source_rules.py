@@ -1,0 +1,116 @@
+"""What holds of the source itself: no circle of imports, no crowded folder, and one home for each kind of task."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import glassformer
+from glassformer.config import presets
+
+SOURCE = Path(glassformer.__file__).parent
+MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+MOST_FILES = 20
+PRESETS = "glassformer.config.presets"
+MAY_ASK = ("config", "families", "exchange")
+"""Rooms that may ask which kind of task they have; to all others a family says what differs."""
+KINDS_OF_DATA = {"Labelled", "Pairs", "Part", "PicturePart"}
+TASK_NAMES = {
+    name
+    for name, value in vars(presets).items()
+    if name.isupper() and (value in presets.TASKS or value in (presets.PACKED, presets.LABELLING, presets.TASKS))
+}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(("glassformer", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def imported(tree: ast.AST, known: set[str]) -> set[str]:
+    """The modules of ours that one imports, those inside functions too."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("glassformer"):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & known
+            found |= inner or {node.module}
+    return found & known
+
+
+def circle_from(start: str, imports: dict[str, set[str]]) -> list[str] | None:
+    """The shortest way back to where it started."""
+    ways, seen = [[start]], {start}
+    while ways:
+        way = ways.pop(0)
+        for other in sorted(imports[way[-1]]):
+            if other == start:
+                return [*way, other]
+            if other not in seen:
+                seen.add(other)
+                ways.append([*way, other])
+    return None
+
+
+def test_no_circle_of_imports() -> None:
+    known = {name_of(path) for path in MODULES}
+    imports = {name_of(path): imported(tree, known) - {name_of(path)} for path, tree in MODULES.items()}
+    circles = [circle for name in imports if (circle := circle_from(name, imports)) is not None]
+    assert not circles, " → ".join(min(circles, key=len))
+
+
+def test_no_folder_is_crowded() -> None:
+    counts = {folder: len(list(folder.glob("*.py"))) for folder in {path.parent for path in MODULES}}
+    crowded = {str(folder.relative_to(SOURCE)): count for folder, count in counts.items() if count > MOST_FILES + 1}
+    assert not crowded
+
+
+def names_in(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} | {
+        one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)
+    }
+
+
+def is_kind(name: str) -> bool:
+    return (name.startswith("Loaded") and name != "Loaded") or name.endswith("Corpus") or name in KINDS_OF_DATA
+
+
+def task_names(tree: ast.AST) -> set[str]:
+    """The names of tasks that a module imports."""
+    presets_of = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == PRESETS)
+    return {alias.name for node in presets_of for alias in node.names} & TASK_NAMES
+
+
+def questions(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Where a module asks which kind of run, of data or of task it has."""
+    tasks = task_names(tree)
+    for node in ast.walk(tree):
+        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+        if called in ("isinstance", "hasattr") and any(map(is_kind, names_in(node))):
+            yield node.lineno, ast.unparse(node)
+        elif isinstance(node, ast.match_case) and any(map(is_kind, names_in(node.pattern))):
+            yield node.pattern.lineno, ast.unparse(node.pattern)
+        elif isinstance(node, ast.Compare):
+            spelled = any(isinstance(one, ast.Constant) and one.value in presets.TASKS for one in ast.walk(node))
+            if names_in(node) & tasks or (spelled and "task" in names_in(node)):
+                yield node.lineno, ast.unparse(node)
+        elif isinstance(node, ast.Dict) and any(isinstance(key, ast.Name) and key.id in tasks for key in node.keys):
+            yield node.lineno, ast.unparse(node)[:80]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_families_know_which_kind_of_task_it_is(path: Path) -> None:
+    if path.relative_to(SOURCE).parts[0] in MAY_ASK:
+        return
+    found = [f"line {line}: {asked}" for line, asked in questions(MODULES[path])]
+    assert not found, "\n".join(found)
+
+
+def test_a_question_would_be_seen() -> None:
+    asked = [
+        "isinstance(x, LoadedPredictor)",
+        "config.task == LANGUAGE_MODEL",
+        "task in PACKED",
+        "kind == 'translation'",
+    ]
+    assert all(list(questions(ast.parse(one))) for one in asked)
+    assert not list(questions(ast.parse("isinstance(run, Loaded)")))
