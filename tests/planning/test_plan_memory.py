@@ -30,10 +30,10 @@ def planned_of(data: str, **settings: Any) -> Planned:
 def said(planned: Planned, where: Where = HERE, **more: Any) -> Needs:
     model, training = planned.config.model, planned.config.training
     recurrent = any(name in RECURRENT for name in (model.encoder, model.decoder))
-    rows = -(-planned.batch // training.accumulate)
+    rows = -(-planned.batch // training.accumulation_steps)
     find = needs_really if recurrent else needs
     build = partial(planned.build, planned.config)
-    return find(build, planned.task, planned.rows(rows), training, where, pieces=training.accumulate, **more)
+    return find(build, planned.task, planned.rows(rows), training, where, pieces=training.accumulation_steps, **more)
 
 
 def agrees(planned: Planned, within: float = 0.2) -> None:
@@ -88,8 +88,8 @@ def test_images_and_tables(data: str, encoder: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"training__accumulate": 4},
-        {"optimizer": "adamw", "training__average": 10, "training__l2": 0.1, "training__clip": None},
+        {"training__accumulation_steps": 4},
+        {"optimizer": "adamw", "training__average": 10, "training__l2": 0.1, "training__grad_clip": None},
         {"optimizer": "sgd", "model__style": "gpt2", "dropout": 0.1},
         {"optimizer": "momentum", "training__precision": "bf16"},
         {"model__norm": "batch", "model__kv_heads": 2},
@@ -120,7 +120,7 @@ def test_what_each_optimiser_remembers(optimiser: str, numbers: int | None) -> N
 
 def test_twice_the_pieces_take_half_the_activations() -> None:
     whole, halves = (
-        said(planned_of(WRITING, model__width=32, model__layers=1, batch_size=16, training__accumulate=count))
+        said(planned_of(WRITING, model__width=32, model__layers=1, batch_size=16, training__accumulation_steps=count))
         for count in (1, 2)
     )
     assert halves.kept == pytest.approx(whole.kept / 2, rel=0.02)

@@ -34,7 +34,7 @@ WRITING = "reverse:rows=300"
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "SECONDS", 0.0)
-    move_clock(monkeypatch, "training.loop", "verbs.plan.probe")
+    move_clock(monkeypatch, "training.loop", "planning.probe")
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,15 @@ def needs_of(rows: int, pieces: int) -> Needs:
 
 
 @pytest.mark.parametrize(
-    ("room", "accumulate", "rows"),
+    ("room", "accumulation_steps", "rows"),
     [(10_000, 1, 64), (1640, 1, 64), (1639, 2, 32), (1619, 4, 16), (1311, 64, 1), (1309, 0, 1)],
 )
-def test_the_fewest_pieces_that_fit(room: int, accumulate: int, rows: int) -> None:
+def test_the_fewest_pieces_that_fit(room: int, accumulation_steps: int, rows: int) -> None:
     pieces = [1, 2, 4, 8, 16, 32, 64]
     there = Room(-(-room * 10 // 9), "somewhere")
     found = fit(needs_of(64, 1), 64, 1, pieces, there, needs_of)
-    assert (found.accumulate, found.rows) == (accumulate, rows)
-    assert found.needs.peak <= there.usable or not accumulate
+    assert (found.accumulation_steps, found.rows) == (accumulation_steps, rows)
+    assert found.needs.peak <= there.usable or not accumulation_steps
 
 
 def test_an_update_that_does_not_fit_is_in_no_piece_smaller() -> None:
@@ -157,7 +157,7 @@ def test_an_update_that_does_not_fit_is_in_no_piece_smaller() -> None:
         return replace(asked, batch=rows)
 
     found = fit(asked, 64, 1, range(1, 65), Room(2000, "somewhere"), at)
-    assert (found.accumulate, looked) == (0, [2])  # one look, to say what one example takes
+    assert (found.accumulation_steps, looked) == (0, [2])  # one look, to say what one example takes
 
 
 def test_memory_that_is_given_or_there() -> None:
@@ -183,10 +183,11 @@ def test_a_batch_that_does_not_fit_is_cut() -> None:
     assert found.fit is not None
     assert found.needs is not None
     assert found.needs.peak > 0.9 * 0.05 * 2**30 >= found.fit.needs.peak
-    assert found.advice == f"--training.accumulate {found.fit.accumulate}"
+    assert found.advice == f"--training.accumulation_steps {found.fit.accumulation_steps}"
     assert found.advice in " ".join(found.words)
     again = plan(WRITING, memory=0.05, batch_size=32, probe=False,
-                 **{"model.width": 64, "model.layers": 1, "training.accumulate": found.fit.accumulate})  # fmt: skip
+                 **{"model.width": 64, "model.layers": 1,
+                    "training.accumulation_steps": found.fit.accumulation_steps})  # fmt: skip
     assert again.advice is None
     assert again.needs == found.fit.needs
 
@@ -210,7 +211,7 @@ def test_on_a_gpu_long_trainings_are_compiled_and_kernels_need_more() -> None:
 def test_nothing_fits() -> None:
     found = plan(WRITING, memory=0.001)
     assert found.fit is not None
-    assert found.fit.accumulate == 0
+    assert found.fit.accumulation_steps == 0
     assert found.speed is None
     assert "weights, gradients and optimiser alone take" in " ".join(found.words)
 

@@ -84,7 +84,7 @@ MAKERS: dict[str, Make] = {
         write_rows(folder / "a.csv", rows_of(60)), out=out, model="transformer", **{**QUICK, **SMALL}
     ),
     "mixed": lambda folder, out: train(
-        mixed(folder), out=out, model="transformer", also="n", image="file", **{**QUICK, **SMALL}
+        mixed(folder), out=out, model="transformer", extra_columns="n", image="file", **{**QUICK, **SMALL}
     ),
     "numbers": lambda folder, out: train(
         write_table(folder / "a.csv", amounts(60), ("text", "rating")), out=out, model="gru", **QUICK

@@ -56,7 +56,8 @@ def run(words: list[str]) -> int:
     loaded: Any = load_for("generate", options.run, options.device)
     if not loaded.model.encoder.causal:
         say(
-            "this model was trained without its mask (model.mask false): it learned to read the answer, not to guess it"
+            "this model was trained without its mask (model.causal_mask false): it learned to read the answer, not to "
+            "guess it"
         )
     if options.chat and loaded.chat_template is None:
         raise Misuse(

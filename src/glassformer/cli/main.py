@@ -70,7 +70,7 @@ def main(words: Sequence[str] | None = None) -> int:
             raise
         print(
             "glassformer: out of memory: lower --batch-size (for translation --batch-tokens), --model.context or "
-            "--size, or raise --training.accumulate",
+            "--size, or raise --training.accumulation_steps",
             file=sys.stderr,
         )
         return 1

@@ -53,7 +53,7 @@ def run(words: list[str]) -> int:
         print_json(found.to_dict())
     else:
         show_view(found.view())
-    if options.data is not None and found.fit is not None and found.fit.accumulate:
+    if options.data is not None and found.fit is not None and found.fit.accumulation_steps:
         say(f"next: glassformer train {_same(words)}{f' {found.advice}' if found.advice else ''}")
     return 0
 

@@ -92,8 +92,8 @@ class Advice:
         return f"--training.warmup {longer}" if longer > settings.warmup else None
 
     def clip(self) -> str | None:
-        limit = self.config.training.clip
-        return f"--training.clip {CLIP:g}" if limit is None or limit > CLIP else None
+        limit = self.config.training.grad_clip
+        return f"--training.grad_clip {CLIP:g}" if limit is None or limit > CLIP else None
 
     # --- less by heart ---
 

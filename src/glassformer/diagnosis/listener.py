@@ -79,7 +79,7 @@ class Doctor:
     def _after_validation(self) -> Iterator[Finding | None]:
         story, patient, advise = self.story, self.patient, self.patient.advise
         yield too_high(story.losses, advise, story.step)
-        yield clipped(story.norms, advise.config.training.clip, advise, story.step)
+        yield clipped(story.norms, advise.config.training.grad_clip, advise, story.step)
         yield rising(
             story.validations, patient.primary, advise, lower=patient.lower, guessing=patient.guessing, step=story.step
         )

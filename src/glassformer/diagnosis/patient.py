@@ -60,7 +60,9 @@ def patient_of(config: Config, card: Mapping[str, Any]) -> Patient:
     guessing, guess = _guessing(config, card)
     return Patient(
         advise=Advice(config, card.get("from", {}).get("new", ())),
-        masked=config.model.mask or config.task != LANGUAGE_MODEL or config.idle("model.mask") is not None,
+        masked=config.model.causal_mask
+        or config.task != LANGUAGE_MODEL
+        or config.idle("model.causal_mask") is not None,
         primary=JUDGED[config.task],
         guessing=guessing,
         guess=guess,

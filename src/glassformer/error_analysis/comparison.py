@@ -97,7 +97,12 @@ def _same_part(one: EvaluatedPart, second: Loaded, asked: EvaluateOptions) -> Pa
 def _read_alike(first: Loaded, second: Loaded, part: Labelled) -> bool:
     """Whether what the first run reads of a row is all that the second needs."""
     mine, theirs = first.config.data, second.config.data
-    same = (mine.kind, mine.text, mine.also, mine.image) == (theirs.kind, theirs.text, theirs.also, theirs.image)
+    same = (mine.kind, mine.text, mine.extra_columns, mine.image) == (
+        theirs.kind,
+        theirs.text,
+        theirs.extra_columns,
+        theirs.image,
+    )
     return same and (part.pixels is None or _size(first) == _size(second))
 
 

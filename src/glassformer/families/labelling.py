@@ -116,7 +116,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     request.say(f"columns: {columns.why}")
     _check_kind(request, columns, table.name)
     found = {"task": columns.task, "data.text": columns.text, "data.label": columns.label, "data.kind": columns.kind}
-    found |= {"data.also": ",".join(columns.also) or None, "data.label_separator": columns.separator}
+    found |= {"data.extra_columns": ",".join(columns.also) or None, "data.label_separator": columns.separator}
     if request.finetuning is not None and columns.task == LANGUAGE_MODEL:
         found["task"] = request.finetuning.task
     config = request.resolve(found, rows=len(table))

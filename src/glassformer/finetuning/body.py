@@ -13,8 +13,8 @@ from glassformer.finetuning.source import READERS, Source, Sources
 
 FREE = (
     "from_run", "decoder_from", "context", "dropout", "word_dropout", "pool", "head_layers", "head_hidden",
-    "head_activation", "head_bias", "head_transform", "causal", "unit", "vectors", "vectors_frozen", "tied", "mask",
-    "decoder", "decoder_layers", "attention", "input_feeding", "shared",
+    "head_activation", "head_bias", "head_transform", "causal", "unit", "vectors", "vectors_frozen", "tied",
+    "causal_mask", "decoder", "decoder_layers", "attention", "input_feeding", "shared",
 )  # fmt: skip
 """Settings that are not of the body, or are treated apart."""
 SIDES = ("model.encoder", "model.layers", "model.bidirectional", "model.initial", "model.size", "model.style",
@@ -56,10 +56,10 @@ def _used(source: Source, names: "tuple[str, ...] | list[str]") -> dict[str, Any
 def _head(source: Source, task: str) -> dict[str, Any]:
     """Which way the body reads; where a head that scores tokens goes on as one, all of it stays."""
     if source.task == task and task in PACKED:
-        return _used(source, ("tied", "head_bias", "head_transform", "mask"))
+        return _used(source, ("tied", "head_bias", "head_transform", "causal_mask"))
     if task in LABELLING:
         model = source.config.model
-        return {"model.causal": model.mask if source.task == LANGUAGE_MODEL else model.causal}
+        return {"model.causal": model.causal_mask if source.task == LANGUAGE_MODEL else model.causal}
     return {}
 
 

@@ -34,14 +34,16 @@ def here(planned: Planned, memory: float | None, wanted: bool, say: Say) -> Plan
         count, learned = parameter_count(model), learned_count(model)
     say(f"planning: {sized(count, learned)}, {planned.batch:,} examples in the largest batch")
     stepping = _Stepping(planned, where, really=device == CPU and has_recurrent_layers(model))
-    rows = -(-planned.batch // training.accumulate)
-    asked = stepping.needs(rows, training.accumulate)
+    rows = -(-planned.batch // training.accumulation_steps)
+    asked = stepping.needs(rows, training.accumulation_steps)
     room = room_of(device, memory)
-    found = fit(asked, rows, training.accumulate, _pieces(planned), room, stepping.needs)
+    found = fit(asked, rows, training.accumulation_steps, _pieces(planned), room, stepping.needs)
     speed = None
-    if wanted and found.accumulate:
+    if wanted and found.accumulation_steps:
         say("trying out a few updates (--no-probe leaves that out)")
-        speed = probe(planned.model(say), planned.task, replace(training, accumulate=found.accumulate), device)
+        speed = probe(
+            planned.model(say), planned.task, replace(training, accumulation_steps=found.accumulation_steps), device
+        )
     work = work_of(planned, speed)
     return Plan(
         config=config,

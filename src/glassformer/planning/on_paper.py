@@ -19,10 +19,11 @@ from glassformer.planning.timing import work_of
 
 def on_paper(planned: Planned, gpus: int, memory: float, flops: float) -> Plan:
     config, training = planned.config, planned.config.training
-    if training.batch_tokens is None and training.batch_size % (gpus * training.accumulate):
+    if training.batch_tokens is None and training.batch_size % (gpus * training.accumulation_steps):
         raise SettingError(
             f"training.batch_size {training.batch_size} cannot be shared evenly by {gpus} GPUs with "
-            f"training.accumulate {training.accumulate}: a multiple of {gpus * training.accumulate} can"
+            f"training.accumulation_steps {training.accumulation_steps}: a multiple of "
+            f"{gpus * training.accumulation_steps} can"
         )
     precision = "bf16" if training.precision == "auto" else training.precision
     where = Where(torch.device("cuda"), precision, stand_in=True)
@@ -30,7 +31,7 @@ def on_paper(planned: Planned, gpus: int, memory: float, flops: float) -> Plan:
         model = planned.build(config)
         parts, shared = parameters_by_part(model), tied(model)
         count, learned = parameter_count(model), learned_count(model)
-    rows = max(1, planned.batch // (gpus * training.accumulate))
+    rows = max(1, planned.batch // (gpus * training.accumulation_steps))
 
     def of(layers: int, some: int) -> Needs:
         sized = planned.with_blocks(layers) if layers else config

@@ -54,9 +54,9 @@ class Plan:
     @property
     def advice(self) -> str | None:
         """What to add to the command, if it would not fit as it is."""
-        if self.fit is None or self.fit.accumulate in (0, self.config.training.accumulate):
+        if self.fit is None or self.fit.accumulation_steps in (0, self.config.training.accumulation_steps):
             return None
-        return f"--training.accumulate {self.fit.accumulate}"
+        return f"--training.accumulation_steps {self.fit.accumulation_steps}"
 
     def save(self, path: str | Path) -> None:
         """To .html, .png, .svg, .pdf, or all numbers to .json."""
@@ -78,7 +78,7 @@ class Plan:
             "tied": self.tied,
             "memory": None if self.needs is None else {**asdict(self.needs), "peak": self.needs.peak},
             "room": None if self.room is None else asdict(self.room),
-            "fits": None if fit is None else fit.accumulate == self.config.training.accumulate,
+            "fits": None if fit is None else fit.accumulation_steps == self.config.training.accumulation_steps,
             "fit": None if fit is None else {**asdict(fit), "peak": fit.needs.peak},
             "advice": self.advice,
             "work": {**work, "tokens_per_parameter": self.work.per_parameter(self.parameters)},

@@ -63,7 +63,7 @@ def _allowed(folder: Path = Path("/sys/fs/cgroup")) -> int:
 class Fit:
     """In how many pieces a batch has to be computed."""
 
-    accumulate: int
+    accumulation_steps: int
     """0: not even one example at a time fits."""
     needs: Needs
     rows: int
@@ -73,7 +73,7 @@ class Fit:
 
 
 def fit(
-    asked: Needs, rows: int, accumulate: int, pieces: Sequence[int], room: Room, at: Callable[[int, int], Needs]
+    asked: Needs, rows: int, accumulation_steps: int, pieces: Sequence[int], room: Room, at: Callable[[int, int], Needs]
 ) -> Fit:
     """The fewest pieces that fit, of `pieces` that may be.
 
@@ -84,11 +84,11 @@ def fit(
     each = max(1, max(asked.peaks[FORWARD], asked.peaks[BACKWARD]) - held) / rows
     most = max(0, int((room.usable - held) / each))
     if asked.peak <= room.usable:
-        return Fit(accumulate, asked, rows, max(rows, most))
+        return Fit(accumulation_steps, asked, rows, max(rows, most))
     if asked.peaks[UPDATE] - asked.batch > room.usable:  # which pieces of a batch make no smaller
         pieces = ()
-    for count in (count for count in pieces if count > accumulate):
-        smaller = -(-rows * accumulate // count)
+    for count in (count for count in pieces if count > accumulation_steps):
+        smaller = -(-rows * accumulation_steps // count)
         if smaller > 1 and smaller > 2 * most:  # far from it: not worth a look
             continue
         found = at(smaller, count)

@@ -133,7 +133,7 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
 
 def _shared_by(gpus: int, training: TrainingSettings) -> TrainingSettings:
     """The usual batch, or where it cannot be shared evenly, an example for each GPU."""
-    parts = gpus * training.accumulate
+    parts = gpus * training.accumulation_steps
     return training if training.batch_size % parts == 0 else replace(training, batch_size=parts)
 
 

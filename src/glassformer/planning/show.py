@@ -58,10 +58,10 @@ def _memory_words(plan: "Plan") -> str:
     holds = f"A step holds {size(needs.peak)} at most, in the {needs.when}, of the {size(room.bytes)} {room.words}"
     if plan.advice is not None:
         return (
-            f"{holds}, which is too much: compute the batch in {fit.accumulate} pieces of {fit.rows:,} "
-            f"(--training.accumulate {fit.accumulate}), the same update in {size(fit.needs.peak)}."
+            f"{holds}, which is too much: compute the batch in {fit.accumulation_steps} pieces of {fit.rows:,} "
+            f"(--training.accumulation_steps {fit.accumulation_steps}), the same update in {size(fit.needs.peak)}."
         )
-    if fit.accumulate:
+    if fit.accumulation_steps:
         worth_saying = fit.rows < fit.most_rows <= MANY * fit.rows
         more = f"; about {fit.most_rows:,} examples at once would too" if worth_saying else ""
         return f"{holds}: it fits{more}."
@@ -128,7 +128,7 @@ def _parts(plan: "Plan") -> Table:
 
 
 def _memory(plan: "Plan", needs: Needs) -> Table:
-    pieces = plan.config.training.accumulate
+    pieces = plan.config.training.accumulation_steps
     of = "the batch" if pieces == 1 else f"a piece of {pieces}"
     rows: list[list[str | float | int | None]] = [
         ["weights", size(needs.weights), needs.weights],

@@ -183,9 +183,9 @@ def _needs(
 def _update(trained: list[nn.Parameter], settings: TrainingSettings, optimiser: Optimiser, average: Average) -> None:
     gradients = [weight.grad for weight in trained if weight.grad is not None]
     before = [weight.detach().clone() for weight in trained]  # some updates are measured
-    if settings.clip is not None:
+    if settings.grad_clip is not None:
         norm = nn.utils.get_total_norm(gradients)
-        nn.utils.clip_grads_with_norm_(trained, settings.clip, norm)
+        nn.utils.clip_grads_with_norm_(trained, settings.grad_clip, norm)
     del gradients
     optimiser.step(0.0)
     average.update(0)

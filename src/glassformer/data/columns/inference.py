@@ -126,7 +126,7 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
     task = task or task_of(table, text, label)
     read = [f"text column '{text}'"]
     if also:
-        read.append(f"beside it {', '.join(also)} (--also)")
+        read.append(f"beside it {', '.join(also)} (--extra-columns)")
     if image is not None:
         read.append(f"images named in column '{image}' (--image)")
     separator = separator_of(table, text, label, task, settings)
@@ -136,7 +136,7 @@ def choose_columns(table: Table, settings: DataSettings, task: str | None) -> Co
     taken = label_columns(table.name, label, table.columns)
     not_read = readable_beside(table, {text, *taken, image, settings.split_by, *also})
     if not_read:
-        why += f"; not read: {listed(not_read)} (--also)"
+        why += f"; not read: {listed(not_read)} (--extra-columns)"
     return Columns(text, label, task, why, MIXED if also or image else TEXT, also, image, separator)
 
 
@@ -160,7 +160,7 @@ def _without_text(
     task = task or task_of(table, None, label)
     separator = separator_of(table, None, label, task, settings)
     what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
-    columns = f"{counted(len(also), 'column')} read (--also)"
+    columns = f"{counted(len(also), 'column')} read (--extra-columns)"
     why = (
         f"{what}, {columns}, {label_in_words(label)}{', the last one,' if last else ''} with "
         f"{kinds_in_words(table, None, label, task, separator)} "

@@ -183,7 +183,7 @@ def rows_as_part(
 ) -> Labelled:
     """These rows of a table as a part; without labels, for a model to say something of."""
     values = {
-        column: [table.columns[existing(table.name, column, table.columns, "--also")][row] for row in rows]
+        column: [table.columns[existing(table.name, column, table.columns, "--extra-columns")][row] for row in rows]
         for column in columns.also
     }
     if columns.text is not None:

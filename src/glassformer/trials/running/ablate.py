@@ -9,7 +9,7 @@ PARTS: tuple[dict[str, Any], ...] = (
     {"model.norm": "none"},
     {"model.qk_norm": False},
     {"model.scale": False, "model.qk_norm": False},
-    {"model.mask": False},
+    {"model.causal_mask": False},
     {"model.positions": "none"},
     {"model.feed_forward": False},
     {"model.output_projection": False},
@@ -20,7 +20,7 @@ the scores whatever the weights, and the claim is about scores that grow with th
 is worth is the row before it. Without residual connections no branch starts at zero
 (`models/initialise.py`): such a model could not learn at all, which is not what is claimed of it."""
 
-MASK = "model.mask"
+MASK = "model.causal_mask"
 UNMASKED = "without the mask it reads the token it is to predict: its loss is no honest one"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from glassformer.config.errors import Misuse
-from glassformer.config.resolve import ALIASES, check_ranges, flatten
+from glassformer.config.resolve import check_ranges, flatten, full_key
 
 Varied = Mapping[str, Sequence[Any]]
 INSTEAD = {
@@ -30,7 +30,7 @@ def varied_by(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[Any
             key, equals, values = str(word).partition("=")
             if not equals or not values:
                 raise Misuse(f"--vary wants a setting and its values, as model.heads=1,2,4, not '{word}'")
-            if ALIASES.get(key, key) in {ALIASES.get(other, other) for other in asked}:
+            if full_key(key) in {full_key(other) for other in asked}:
                 raise Misuse(f"--vary {key} is given twice: put its values together, with commas between them")
             asked[key] = values.split(",")
     return dict(_several(key, values) for key, values in asked.items())
@@ -38,7 +38,7 @@ def varied_by(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[Any
 
 def _several(key: str, values: Any) -> tuple[str, list[Any]]:
     """A setting's dotted key and its values, each brought to the setting's type and within its range."""
-    key = ALIASES.get(key.strip(), key.strip())
+    key = full_key(key.strip())
     if key in INSTEAD:
         raise Misuse(f"--vary {key}: that is what {INSTEAD[key]} is for")
     if isinstance(values, str) or not isinstance(values, Iterable):
