@@ -116,14 +116,15 @@ def check(words: list[str]) -> int:
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, say, table
-    from glassformer.data.check.pairs import CheckedPairs
+    from glassformer.families.base import FAMILIES
     from glassformer.verbs.data import check as check_data
 
-    checked = check_data(*_settled(options), say)
+    config, rows = _settled(options)
+    checked = check_data(config, rows, say)
     if options.json:
         print_json(checked.to_dict())
         return 0
-    if isinstance(checked, CheckedPairs):
+    if FAMILIES[config.task].has_decoder:
         _show_pairs(checked)
         return 0
     if checked.words is None:

@@ -110,7 +110,7 @@ class Config:
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
         if key == "data.fold" and self.data.folds is None:
             return "data.fold does nothing without data.folds"
-        if key in ("training.last_blocks", "training.layer_decay") and not self.begun:
+        if key in ("training.last_blocks", "training.layer_decay") and not self.is_finetuned:
             return f"{key} does nothing without --from: what is new has to be trained"
         if key == "training.layer_decay" and self.get("task") in LABELLING and self.training.last_blocks == 0:
             return f"{key} does nothing while training.last_blocks is 0: no block is trained"
@@ -123,7 +123,7 @@ class Config:
         return None
 
     @property
-    def begun(self) -> bool:
+    def is_finetuned(self) -> bool:
         """It starts from what another run has learned."""
         return self.model.from_run is not None or self.model.decoder_from is not None
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from glassformer.config.presets import LABELLING, PACKED, SIZES, TRANSLATION
 from glassformer.config.resolve import Config, resolve
-from glassformer.finetuning.body import FREE
-from glassformer.finetuning.starts import FURTHER, begun_rate
+from glassformer.finetuning.finetune import FURTHER, finetuning_rate
+from glassformer.finetuning.model_settings import FREE
 from glassformer.training.finding import lower_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
@@ -32,16 +32,16 @@ def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
     """Where the learning rate starts for this task, model and optimiser, if nobody sets it. `new`: what a model that
     begins from another run has beside what was taken.
     """
-    if config.begun and config.task not in PACKED and config.training.optimizer in ("adamw", "muon"):
+    if config.is_finetuned and config.task not in PACKED and config.training.optimizer in ("adamw", "muon"):
         whole = config.task != TRANSLATION or not new
-        return begun_rate(config.task, config.model.width, config.training.last_blocks, whole=whole)
+        return finetuning_rate(config.task, config.model.width, config.training.last_blocks, whole=whole)
     said = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
     said = {key: value for key, value in said.items() if value is not None and config.idle(key) is None}
     usual = resolve(said, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
     if usual.optimizer != config.training.optimizer:
         usual = replace(config.training, lr=None)
     assert usual.lr is not None
-    return FURTHER * usual.lr if config.begun else usual.lr
+    return FURTHER * usual.lr if config.is_finetuned else usual.lr
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Advice:
     def put(self, key: str, value: Any) -> str | None:
         """A setting that should have a value, and has another. A body that was taken from another run stays."""
         section, name = key.split(".")
-        body = self.config.begun and section == "model" and name not in FREE
+        body = self.config.is_finetuned and section == "model" and name not in FREE
         if body or self.config.idle(key) is not None or self.config.get(key) == value:
             return None
         return f"--{key} {str(value).lower() if isinstance(value, bool) else value}"
@@ -111,7 +111,7 @@ class Advice:
     def smaller(self) -> str | None:
         """A size below the one that was named; else half the width."""
         config, model = self.config, self.config.model
-        if config.begun:  # its body is what it is
+        if config.is_finetuned:  # its body is what it is
             return None
         names = list(SIZES)
         if model.size is not None and config.idle("model.size") is None:

@@ -11,7 +11,7 @@ from glassformer.diagnosis.classes import imbalance
 from glassformer.diagnosis.reading import cut_off, memorised, repeated, unknown
 from glassformer.families.base import Prepared
 from glassformer.families.predict import texts_in
-from glassformer.finetuning.body import bound_positions
+from glassformer.finetuning.model_settings import bound_positions
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.translation import Translating
@@ -22,7 +22,7 @@ from glassformer.training.schedule import total_steps
 
 def data_findings(config: Config, prepared: Prepared, parameters: int) -> Iterator[Finding | None]:
     task, advise = prepared.task, Advice(config)
-    bound = config.begun and bound_positions(config)
+    bound = config.is_finetuned and bound_positions(config)
     yield repeated(prepared.corpus.remarks)
     yield unknown(_unknown(prepared), advise)
     if isinstance(task, Labelling):

@@ -68,7 +68,7 @@ def patient_of(config: Config, card: Mapping[str, Any]) -> Patient:
         guess=guess,
         numbers=config.task == REGRESSION,
         weighted=config.training.class_weights is not None,
-        begun=config.begun,
+        begun=config.is_finetuned,
     )
 
 

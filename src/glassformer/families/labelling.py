@@ -345,7 +345,7 @@ class LabellingFamily(ExampleFamily):
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
         """Where only the head learns, what the rest of a model makes of each example is computed once."""
-        return OnFeatures(task, model) if config.begun and head_learns_alone(model) else task  # type: ignore[arg-type]
+        return OnFeatures(task, model) if config.is_finetuned and head_learns_alone(model) else task  # type: ignore[arg-type]
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()

@@ -11,7 +11,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx
 from glassformer.data.io.place import find
-from glassformer.finetuning.begin import Beginning
+from glassformer.finetuning.finetune import Finetuning
 
 NO_DATA = "no data: name a text file, a folder, a table, or an embedded data set (`glassformer data` lists them)"
 
@@ -51,9 +51,9 @@ class ConfigRequest:
         return DataSettings(**{key.removeprefix("data."): value for key, value in reading.items()})
 
     @cached_property
-    def finetuning(self) -> Beginning | None:
+    def finetuning(self) -> Finetuning | None:
         """The runs that it starts from."""
-        return Beginning.of(self.settings)
+        return Finetuning.of(self.settings)
 
     @property
     def has_budget(self) -> bool:
@@ -70,8 +70,8 @@ class ConfigRequest:
         """The whole configuration. `found`: what the data says."""
         if self.finetuning is None:
             return resolve(self.file, self.flags, found, starts=starts)
-        more = self.finetuning.found(self.task or found["task"], rows)
-        return self.finetuning.settled(resolve(self.file, self.flags, {**found, **more}, starts=starts))
+        more = self.finetuning.settings(self.task or found["task"], rows)
+        return self.finetuning.finish(resolve(self.file, self.flags, {**found, **more}, starts=starts))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,13 @@ import shlex
 from typing import Any
 
 from glassformer.config.encoders import OWN
-from glassformer.config.presets import LABELLING, TEXT
+from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 
 
 def command_of(config: Config) -> str:
     """Every setting that is not what the task and the model would start from; of a person's own model, in Python."""
-    kind = {"data.kind": config.data.kind} if config.task in LABELLING and config.data.kind != TEXT else {}
+    kind = {"data.kind": config.data.kind} if labels_examples(config.task) and config.data.kind != TEXT else {}
     said = {"task": config.task, "model.encoder": config.model.encoder, **kind}
     start = flatten(resolve({}, said, strict=False).to_dict())
     whole = flatten(config.to_dict())

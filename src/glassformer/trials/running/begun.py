@@ -8,8 +8,8 @@ from typing import Any
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import LABELLING, TEXT
 from glassformer.config.say import Say
-from glassformer.finetuning.body import fixed_settings
-from glassformer.finetuning.source import Sources, weights_digest
+from glassformer.finetuning.model_settings import fixed_settings
+from glassformer.finetuning.sources import FinetuneSources, weights_digest
 from glassformer.trials.running.shared import Shared, settings_for
 
 TUNED, FROZEN = "fine-tuned", "frozen"
@@ -40,7 +40,7 @@ def begun_rows(runs: Sequence[str], shared: Shared, say: Say) -> list[BegunRow]:
         raise Misuse("--from: these examples are more than texts, and only what reads texts alone can be begun from")
     rows = []
     for run, name in zip(runs, short_names(runs), strict=True):
-        sources = Sources.of(run, None)
+        sources = FinetuneSources.of(run, None)
         assert sources is not None
         fixed = fixed_settings(sources, task)
         own = {"model.encoder": sources.first.config.model.encoder, "model.from_run": run}

@@ -12,8 +12,8 @@ from glassformer.config.say import Say, silent
 from glassformer.families.infer import infer_config
 from glassformer.families.resume import PATHS
 from glassformer.families.settings import RUNS, read_config, with_vectors
-from glassformer.finetuning.begin import Beginning
-from glassformer.finetuning.source import weights_digest
+from glassformer.finetuning.finetune import Finetuning
+from glassformer.finetuning.sources import weights_digest
 from glassformer.runs.run import Run
 from glassformer.trials.given import given_settings, refuse_set_here
 from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
@@ -124,7 +124,7 @@ def plan_search(
     """A search as a person asked for it; looks at the data, to learn what it is for."""
     fixed = {key: value for key, value in given_settings(data, config, settings).items() if value is not None}
     refuse_set_here(fixed, "tune")
-    source = Beginning.of(fixed)
+    source = Finetuning.of(fixed)
     encoder = fixed.pop("model.encoder", "transformer" if source is None else source.encoder)
     configs: dict[str, Config] = {}
     for model in models or [encoder]:
