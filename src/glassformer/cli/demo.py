@@ -44,13 +44,13 @@ class Stopped(Exception):
     """The person pressed Ctrl-C."""
 
 
-def run(words: list[str]) -> int:
+def run(argv: list[str]) -> int:
     parser = Parser("demo", "", "The main job on the embedded data: a short ladder of classifiers side by side, a "
                     "translator of dates, two language models, what each of them learned, and one report of it all.",
                     "glassformer demo --minutes 1 --out runs/demo")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=1.0, metavar="X", help="of training for each (default 1)")
     parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)")
-    options = parser.read(words)
+    options = parser.read(argv)
     if options.minutes <= 0:
         raise Misuse(f"--minutes is {options.minutes:g}, but must be above 0")
     if Path(options.out).exists() and not Path(options.out).is_dir():

@@ -39,8 +39,8 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     if options.greedy and any(value is not None for value in (options.temperature, options.top_k, options.top_p)):
         raise Misuse("--greedy takes the likeliest token: --temperature, --top-k and --top-p do not go with it")
     if options.file is not None and options.prompt is not None:

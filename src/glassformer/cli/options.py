@@ -145,7 +145,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in vars(options).items() if "." in key}
 
 
-def add_told(
+def add_training_options(
     parser: argparse._ActionsContainer, *, config: str = "settings from a YAML file; flags win over it"
 ) -> None:
     """What every verb that trains, or would, can be told beside the settings."""
@@ -154,7 +154,9 @@ def add_told(
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
-def told(options: argparse.Namespace, verb: str, *, instead: str = "", given: bool = False) -> dict[str, Any]:
+def training_settings(
+    options: argparse.Namespace, verb: str, *, instead: str = "", given: bool = False
+) -> dict[str, Any]:
     """The settings that were given, the task among them; refuses to go on without data, unless something else stands
     for it (`given`), which `instead` names.
     """

@@ -28,8 +28,8 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     out = options.out or (None if options.json else "growth.html")
     check_out(out, ENDINGS)
 

@@ -25,14 +25,14 @@ example:
 """
 
 
-def run(words: list[str]) -> int:
+def run(argv: list[str]) -> int:
     actions = {"train": train, "show": show, "compare": compare}
-    if not words or words[0] in ("-h", "--help"):
+    if not argv or argv[0] in ("-h", "--help"):
         print(HELP, end="")
         return 0
-    if words[0] not in actions:
-        raise Misuse(unknown("action", words[0], actions))
-    return actions[words[0]](words[1:])
+    if argv[0] not in actions:
+        raise Misuse(unknown("action", argv[0], actions))
+    return actions[argv[0]](argv[1:])
 
 
 def _texts(data: str, settings: DataSettings) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _texts(data: str, settings: DataSettings) -> Iterator[str]:
     return (chunk.text for chunk in open_source(data, settings).chunks())
 
 
-def train(words: list[str]) -> int:
+def train(argv: list[str]) -> int:
     parser = Parser(
         "tokenizer train",
         "DATA",
@@ -54,7 +54,7 @@ def train(words: list[str]) -> int:
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser, ("tokenizer", "data"))
-    options = parser.read(words)
+    options = parser.read(argv)
     config = resolve({}, settings_of(options))
     if Path(options.out).exists() and not options.overwrite:
         raise Misuse(f"{options.out} is already there: replace it with --overwrite, or name another --out")
@@ -79,7 +79,7 @@ def train(words: list[str]) -> int:
     return 0
 
 
-def show(words: list[str]) -> int:
+def show(argv: list[str]) -> int:
     parser = Parser(
         "tokenizer show",
         "WHERE [TEXT]",
@@ -91,7 +91,7 @@ def show(words: list[str]) -> int:
     parser.add_argument("--merges", action="store_true", help="BPE's merges one by one; without a text, those learned")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser, ("tokenizer", "data"))
-    options = parser.read(words)
+    options = parser.read(argv)
     if options.text is None and not options.merges:
         raise Misuse("TEXT is missing (or --merges, for the merges learned)")
 
@@ -152,7 +152,7 @@ def _find(where: str, settings: dict[str, object]) -> "Tokenizer":
     return Tokenizer.train(_texts(where, config.data), config.tokenizer, say)
 
 
-def compare(words: list[str]) -> int:
+def compare(argv: list[str]) -> int:
     parser = Parser(
         "tokenizer compare",
         "DATA",
@@ -165,7 +165,7 @@ def compare(words: list[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser, ("data",))
-    options = parser.read(words)
+    options = parser.read(argv)
     config = resolve({}, settings_of(options))
     kinds = [_kind(word) for word in options.kinds.split(",")]
 
