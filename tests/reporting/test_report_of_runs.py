@@ -21,8 +21,8 @@ from glassformer.families.prepare import prepare, tokenizers_of
 from glassformer.inspection.attention import attention_of
 from glassformer.rendering.panels import Gallery, Heads, Panel, Patches, Table, Tokens, Words
 from glassformer.rendering.view import View
-from glassformer.reporting.command import command_of
 from glassformer.reporting.report import leave_report, report
+from glassformer.reporting.sections import command_of
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted
 from glassformer.verbs.evaluate import evaluate

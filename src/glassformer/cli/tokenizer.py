@@ -99,7 +99,6 @@ def show(argv: list[str]) -> int:
 
     from glassformer.cli.show import print_json, results, table, visible
     from glassformer.text.merging import learned_merges, merges_of
-    from glassformer.verbs.tokenizer import show as pieces_of
 
     tokenizer = _find(options.where, settings_of(options))
     if options.text is None:
@@ -108,7 +107,7 @@ def show(argv: list[str]) -> int:
         for rank, (left, right) in enumerate(learned_merges(tokenizer), 1):
             results.print(Text(f"{rank:6}  {left!r} + {right!r} → {left + right!r}"))
         return 0
-    pieces = pieces_of(tokenizer, options.text)
+    pieces = tokenizer.encode_with_offsets(options.text)
     steps = merges_of(tokenizer, options.text) if options.merges else []
     if options.json:
         print_json({"tokens": [piece._asdict() for piece in pieces], **(
@@ -170,9 +169,9 @@ def compare(argv: list[str]) -> int:
     kinds = [_kind(word) for word in options.kinds.split(",")]
 
     from glassformer.cli.show import print_json, results, table
-    from glassformer.verbs.tokenizer import compare as compare_kinds
+    from glassformer.text.comparison import compare_tokenizers
 
-    rows = compare_kinds(lambda: _texts(options.data, config.data), kinds)
+    rows = compare_tokenizers(lambda: _texts(options.data, config.data), kinds)
     if options.json:
         print_json({"tokenizers": [row._asdict() for row in rows]})
         return 0

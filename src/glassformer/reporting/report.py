@@ -28,8 +28,7 @@ from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import curves
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.view import View
-from glassformer.reporting.command import command_of
-from glassformer.reporting.sections import by_class, samples, scores
+from glassformer.reporting.sections import by_class, command_of, samples, scores
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
