@@ -4,9 +4,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from glassformer.cli.inputs import PAIR_FILES
-from glassformer.cli.options import Parser, add_settings, settings_of
+from glassformer.cli.options import Parser, add_settings, run_action, settings_of
 from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
 from glassformer.config.presets import TASKS
 from glassformer.config.resolve import SECTIONS
 
@@ -30,15 +29,9 @@ DATA = "a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), an embedd
 
 
 def run(argv: list[str]) -> int:
-    actions = {"list": listing, "describe": describe, "check": check, "show": show}
-    if argv and argv[0] in ("-h", "--help"):
-        print(HELP, end="")
-        return 0
-    if not argv or argv[0].startswith("-"):
+    if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = ["list", *argv]
-    if argv[0] not in actions:
-        raise Misuse(unknown("action", argv[0], actions))
-    return actions[argv[0]](argv[1:])
+    return run_action(argv, {"list": listing, "describe": describe, "check": check, "show": show}, HELP)
 
 
 def listing(argv: list[str]) -> int:

@@ -6,13 +6,13 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from glassformer.cli.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.names import nearest
+from glassformer.config.names import nearest, unknown
 from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key
 from glassformer.config.setting import Rule, kind_of, parse
@@ -64,6 +64,16 @@ class Parser(argparse.ArgumentParser):
             f"{word}={TRUE}" if word in alone and not _is_truth(after) else word
             for word, after in itertools.zip_longest(argv, argv[1:])
         ]
+
+
+def run_action(argv: list[str], actions: Mapping[str, Callable[[list[str]], int]], help: str) -> int:
+    """Of a verb with several actions, the one that comes first; `help` is what -h prints."""
+    if argv[0] in ("-h", "--help"):
+        print(help, end="")
+        return 0
+    if argv[0] not in actions:
+        raise Misuse(unknown("action", argv[0], actions))
+    return actions[argv[0]](argv[1:])
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glassformer.cli.options import Parser, add_settings, settings_of
+from glassformer.cli.options import Parser, add_settings, run_action, settings_of
 from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import DataSettings, TokenizerSettings
 
@@ -26,13 +25,7 @@ example:
 
 
 def run(argv: list[str]) -> int:
-    actions = {"train": train, "show": show, "compare": compare}
-    if not argv or argv[0] in ("-h", "--help"):
-        print(HELP, end="")
-        return 0
-    if argv[0] not in actions:
-        raise Misuse(unknown("action", argv[0], actions))
-    return actions[argv[0]](argv[1:])
+    return run_action(argv or ["--help"], {"train": train, "show": show, "compare": compare}, HELP)
 
 
 def _texts(data: str, settings: DataSettings) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
@@ -101,7 +101,7 @@ class EvaluateOptions:
         if not self.other_data:
             return config.data
         place = {"path": self.data, "source_file": None, "target_file": None}
-        settings = replace(config.data, **{**place, **self.reading})
+        settings = replace(config.data, **{**place, **with_new_names(self.reading)})
         if is_tmx(self.data or "") and not is_tmx(config.data.path or ""):  # no columns: languages
             return replace(settings, source=self.reading.get("source"), target=self.reading.get("target"))
         return settings
