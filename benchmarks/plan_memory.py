@@ -12,7 +12,7 @@ from profiled import most_of_training
 
 from glassformer.config.resolve import flatten
 from glassformer.planning.setup import from_data
-from glassformer.planning.step import Where, has_recurrent_layers, needs, needs_really
+from glassformer.planning.training_step import StepDevice, has_recurrent_layers, measure_step_memory, step_memory
 
 CPU = torch.device("cpu")
 WRITING, TEXTS, PAIRS = "docstrings", "opinions:rows=400", "dates:rows=400"
@@ -20,7 +20,7 @@ CASES = {
     **{f"writes-{name}": (WRITING, {"model": name}) for name in ("average", "window", "cnn", "rnn", "lstm", "gru")},
     "writes-transformer": (WRITING, {"model": "transformer"}),
     "writes-gpt2-dropout": (WRITING, {"model": "transformer:gpt2", "dropout": 0.1}),
-    "writes-in-4-pieces": (WRITING, {"model": "transformer", "training.accumulate": 4, "optimizer": "adamw"}),
+    "writes-in-4-pieces": (WRITING, {"model": "transformer", "training.accumulation_steps": 4, "optimizer": "adamw"}),
     **{f"reads-{name}": (TEXTS, {"model": name}) for name in ("bag", "average", "window", "cnn", "transformer")},
     **{f"reads-{name}": (TEXTS, {"model": name}) for name in ("rnn", "lstm", "gru", "bilstm")},
     **{f"translates-{name}": (PAIRS, {"model": name}) for name in ("transformer", "lstm", "gru")},
@@ -36,11 +36,11 @@ def main():
         planned = from_data(flatten({"data.path": data, **settings}), None, lambda text: None, gpus=None)
         task, training = planned.task, planned.config.training
         model = planned.model(lambda text: None)
-        find = needs_really if has_recurrent_layers(model) else needs
-        piece = planned.rows(-(-planned.batch // training.accumulate))
+        find = measure_step_memory if has_recurrent_layers(model) else step_memory
+        piece = planned.rows(-(-planned.batch // training.accumulation_steps))
         build = partial(planned.build, planned.config)
         began = time.perf_counter()
-        found = find(build, task, piece, training, Where(CPU, "fp32"), pieces=training.accumulate)
+        found = find(build, task, piece, training, StepDevice(CPU, "fp32"), pieces=training.accumulation_steps)
         seconds = time.perf_counter() - began
         batch = max((task.batch(step) for step in range(64)), key=lambda one: sum(t.numel() for t in one.tensors(CPU)))
         held = most_of_training(model, task, batch, training)

@@ -140,7 +140,13 @@ def test_as_many_tokens_as_there_are_positions(tmp_path: Path) -> None:
 
 
 def test_a_language_model_that_reads_the_future(tmp_path: Path) -> None:
-    settings = {"model": "transformer", "model.mask": False, "model.width": 16, "model.heads": 2, "model.context": 16}
+    settings = {
+        "model": "transformer",
+        "model.causal_mask": False,
+        "model.width": 16,
+        "model.heads": 2,
+        "model.context": 16,
+    }
     run = gf.train("copy", out=tmp_path / "run", draft=True, steps=1, **settings, **{"tokenizer.kind": "char"})
     row = found(gf.check(run, only="cached"))["cached"]
     assert row.passed is None

@@ -1,5 +1,6 @@
 """What people get wrong: one line that says what to change, the right exit code, no traceback, nothing lost."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -36,7 +37,7 @@ WRONG = {
     "both ways": (["train", "good.txt", "--model", "lstm", "--model.bidirectional", "true"], 2, ["future"]),
     "nothing held out": (["train", "good.txt", "--data.validation_fraction", "0"], 2, ["validation_fraction"]),
     "device": (["train", "good.txt", "--device", "tpu"], 2, ["tpu", "cuda"]),
-    "accumulate": (["train", "good.txt", "--training.accumulate", "5"], 2, ["accumulate 5", "16"]),
+    "accumulate": (["train", "good.txt", "--training.accumulation_steps", "5"], 2, ["accumulation_steps 5", "16"]),
     "task": (["train", "good.txt", "--task", "languagemodel"], 2, ["did you mean language-model"]),
     "no config": (["train", "--config", "nope.yaml"], 2, ["nope.yaml"]),
     "config": (["train", "good.txt", "--config", "bad.yaml"], 2, ["bad.yaml", "line"]),
@@ -245,3 +246,16 @@ def test_overwrite_loses_no_run_to_a_wrong_word(name: str, command: Command, fil
     assert got == code
     one_line(err)
     assert {path: path.read_bytes() for path in (files / "run").rglob("*") if path.is_file()} == before
+
+
+def test_an_old_name_of_a_setting_works_and_is_said_once(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_text("training: {clip: 0.5}\n")
+    code, _, err = command("train", "copy", *TINY, "--config", "old.yaml", "--training.accumulate", "2", "--out", "run")
+    assert code == 0
+    assert [line for line in err.splitlines() if "old name" in line] == [
+        "--training.accumulate is now called --training.accumulation_steps; the old name still works",
+        "training.clip is now called training.grad_clip; the old name still works",
+    ]
+    training = json.loads((tmp_path / "run/glassformer.json").read_text())["config"]["training"]
+    assert (training["accumulation_steps"], training["grad_clip"]) == (2, 0.5)
+    assert "--training.accumulate " not in command("train", "--help")[1]

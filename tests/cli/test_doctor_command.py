@@ -12,23 +12,23 @@ from helpers.running import TINY, Command, one_line
 @pytest.fixture
 def sick(command: Command) -> str:
     """A training with something to find."""
-    code, _, err = command("train", "copy", *TINY, "--model.mask", "false", "--out", "sick")
+    code, _, err = command("train", "copy", *TINY, "--model.causal_mask", "false", "--out", "sick")
     assert code == 0
     told = next(line for line in err.splitlines() if line.startswith("doctor: "))
-    assert told.startswith("doctor: model.mask is false")
-    assert told.endswith("Try: --model.mask true")
+    assert told.startswith("doctor: model.causal_mask is false")
+    assert told.endswith("Try: --model.causal_mask true")
     return "sick"
 
 
 def test_findings_are_printed_again(command: Command, sick: str, tmp_path: Path) -> None:
     code, out, err = command("doctor", sick, "--out", "found.html")
     assert code == 0
-    assert out.splitlines()[0].startswith("problem (step 1): model.mask is false")
-    assert out.splitlines()[1] == "  try: --model.mask true"
+    assert out.splitlines()[0].startswith("problem (step 1): model.causal_mask is false")
+    assert out.splitlines()[1] == "  try: --model.causal_mask true"
     assert out.splitlines()[-1].startswith("1 problem")
     assert "looked at: the first loss" in err
     assert "next: glassformer generate sick" in err
-    assert "model.mask is false" in (tmp_path / "found.html").read_text()
+    assert "model.causal_mask is false" in (tmp_path / "found.html").read_text()
 
 
 def test_as_json(command: Command, sick: str) -> None:

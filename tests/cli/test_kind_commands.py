@@ -31,7 +31,7 @@ def kind_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             patch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
         train(rows, out=folder / "table", model="linear", **QUICK)
         train(bars, out=folder / "image", model="cnn", **QUICK)
-        train(mixed, out=folder / "both", model="average", also="n", **QUICK)
+        train(mixed, out=folder / "both", model="average", extra_columns="n", **QUICK)
         train(write_table(folder / "texts.csv", texts), out=folder / "text", model="bag", **QUICK)
     return folder
 
@@ -63,9 +63,9 @@ TRAINING = {
     "torn": (["torn"], ["torn/lying/4.png cannot be read"]),
     "one class": (["one"], ["one are of one class, 'lying'"]),
     "no numbers of folders": (["bars", "--task", "regression"], ["bars holds pictures with a class each", "--image"]),
-    "word among numbers": (["word.csv"], ["word.csv, line 22, column 'height'", "'12 cm'", "--also"]),
+    "word among numbers": (["word.csv"], ["word.csv, line 22, column 'height'", "'12 cm'", "--extra-columns"]),
     "constant": (["constant.csv"], ["constant.csv has 30 rows, 1 of them different: too few", "equal rows"]),
-    "no such column": (["texts.csv", "--also", "hour"], ["texts.csv: no column 'hour'", "--also"]),
+    "no such column": (["texts.csv", "--extra-columns", "hour"], ["texts.csv: no column 'hour'", "--extra-columns"]),
     "no such image": (["files.csv", "--image", "file"], ["files.csv, line 2, column 'file': no image at", "no.png"]),
     "bag of rows": (["rows.csv", "--model", "bag"], ["bag does not read tables", "linear", "--model"]),
     "linear on texts": (["texts.csv", "--model", "linear"], ["linear does not read texts"]),
@@ -136,7 +136,7 @@ def test_one_line_about_a_run(name: str, command: Command, odd: Path, kind_runs:
 def test_a_table_from_training_to_predicting(model: str, columns: int, command: Command, odd: Path) -> None:
     code, out, err = command("train", "rows.csv", "--model", model, *FEW, "--json")
     assert code == 0, err
-    assert f"a table without text, {columns} columns read (--also), label column 'size', the last one" in err
+    assert f"a table without text, {columns} columns read (--extra-columns), label column 'size', the last one" in err
     assert "read: number columns: height, weight; category columns: city" in err
     assert "next: glassformer predict run --file rows.csv" in err
     trained = json.loads(out)

@@ -13,7 +13,19 @@ from glassformer.config.encoders import DECODERS, ENCODERS, SHARED_KEYS, encoder
 from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.config.names import nearest, unknown
 from glassformer.config.presets import LABELLING, SIZES, STYLES, TEXT, TRANSLATION, style_of
-from glassformer.config.resolve import ALIASES, SECTIONS, Config, flatten, keys, resolve, used_keys
+from glassformer.config.resolve import (
+    ALIASES,
+    RENAMED_SETTINGS,
+    SECTIONS,
+    Config,
+    first_name,
+    flatten,
+    full_key,
+    keys,
+    renamed,
+    resolve,
+    used_keys,
+)
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
 from glassformer.config.setting import Rule, check, kind_of, parse, setting
 
@@ -251,7 +263,7 @@ def test_a_key_that_the_encoder_does_not_use_is_refused(encoder: str, key: str) 
         ({"tokenizer.lowercase": True}, "tokenizer.lowercase is for char and word"),
         ({"steps": 5, "epochs": 2}, "training.steps and training.epochs: give one of them"),
         ({"epochs": 2, "minutes": 2}, "training.epochs and training.minutes: give one of them"),
-        ({"training.accumulate": 3}, "training.accumulate 3 does not divide training.batch_size 16"),
+        ({"training.accumulation_steps": 3}, "training.accumulation_steps 3 does not divide training.batch_size 16"),
     ],
     ids=str,
 )
@@ -271,7 +283,7 @@ def test_settings_that_contradict_each_other(flags: dict[str, Any], message: str
         {"tokenizer.kind": "char", "vocab_size": 30, "tokenizer.lowercase": True},
         {"model": "lstm", "model.embed": "onehot"},
         {"vocab_size": 260},
-        {"training.clip": "none"},
+        {"training.grad_clip": "none"},
     ],
     ids=str,
 )
@@ -410,7 +422,7 @@ CONFIGS: list[dict[str, Any]] = [
     *({"style": style} for style in STYLES),
     {"model": "lstm", "model.cells": 900, "model.embed": "onehot", "dropout": 0.3},
     {"model.scores": "bilinear", "model.heads": 3},
-    {"epochs": 1.5, "training.clip": "none", "lr": 0.25},
+    {"epochs": 1.5, "training.grad_clip": "none", "lr": 0.25},
     {"minutes": 3, "tokenizer.kind": "char", "data.path": "text.txt"},
     {"model.kv_heads": 2, "model.head_width": 6, "training.threads": 2},
 ]
@@ -493,7 +505,7 @@ def test_a_decoder_decides_how_it_is_trained_and_an_encoder_how_large_it_is(enco
 
 
 def test_batches_of_tokens_can_be_computed_in_any_number_of_pieces() -> None:
-    assert resolve({}, {"task": TRANSLATION, "training.accumulate": 3}).training.accumulate == 3
+    assert resolve({}, {"task": TRANSLATION, "training.accumulation_steps": 3}).training.accumulation_steps == 3
 
 
 def test_a_data_set_says_where_settings_start() -> None:
@@ -562,3 +574,13 @@ def test_swiglu_needs_a_gate(encoder: str) -> None:
 def test_a_setting_that_would_do_nothing_is_refused(flags: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingError, match=f"does nothing.*goes with {said}"):
         resolve({}, flags)
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED_SETTINGS.items())
+def test_old_names_of_settings_still_work(old: str, new: str) -> None:
+    value = {"training.accumulate": 2, "training.clip": 0.5, "model.mask": False}.get(old, "n")
+    assert flatten({old: value}) == flatten({new: value}) == {full_key(new): value}
+    section, _, key = old.rpartition(".")
+    if section:
+        assert flatten({section: {key: value}}) == {new: value}
+    assert renamed(first_name(f"--{new} (x)")) == f"--{new} (x)"

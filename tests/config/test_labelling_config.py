@@ -102,7 +102,7 @@ def test_what_the_data_says_is_below_what_a_person_says() -> None:
         ({"task": "regression", "training.label_smoothing": 0.1}, "training.label_smoothing does nothing"),
         ({"task": "classification", "training.samples": True}, "training.samples does nothing"),
         ({"task": "classification", "model.tied": True}, "model.tied does nothing while task is classification"),
-        ({"task": "classification", "model.mask": False}, "it goes with task language-model"),
+        ({"task": "classification", "model.causal_mask": False}, "it goes with task language-model"),
         ({"task": "classification", "model": "bag", "model.pool": "max"}, "model.pool is not used by bag"),
     ],
     ids=str,

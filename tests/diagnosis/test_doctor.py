@@ -118,10 +118,10 @@ def test_an_example_that_is_to_blame_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_model_that_reads_its_answer(tmp_path: Path) -> None:
-    run = gf.train(COPY, out=tmp_path / "run", **{**LETTERS, **SMALL, "steps": 3, "model.mask": False}).run
+    run = gf.train(COPY, out=tmp_path / "run", **{**LETTERS, **SMALL, "steps": 3, "model.causal_mask": False}).run
     (leak,) = [finding for finding in doctor(run).findings if finding.kind == "leak"]
     assert leak.severity == "problem"
-    assert leak.advice == "--model.mask true"
+    assert leak.advice == "--model.causal_mask true"
 
 
 def test_layers_without_residual_and_norm_learn_nothing(tmp_path: Path) -> None:

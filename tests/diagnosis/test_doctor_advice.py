@@ -39,9 +39,9 @@ RUNS: dict[str, dict[str, Any]] = {
         "model.residual": False,
         "model.norm": "none",
         "model.qk_norm": False,
-        "model.mask": False,
+        "model.causal_mask": False,
         "model.style": "classic",
-        "training.clip": None,
+        "training.grad_clip": None,
         "training.weight_decay": 0.0,
         "size": "small",
         "minutes": 3,
@@ -128,7 +128,7 @@ def test_steps_start_from_what_is_set() -> None:
     assert (full.dropout(), full.patience(), full.clip(), full.decay(), full.smaller()) == (None,) * 5
     assert advice_of("linear").dropout() is None  # it has none
     bare = advice_of("bare")
-    assert (bare.clip(), bare.decay()) == ("--training.clip 1", "--training.weight_decay 0.1")
+    assert (bare.clip(), bare.decay()) == ("--training.grad_clip 1", "--training.weight_decay 0.1")
     assert (bare.smaller(), bare.longer(), bare.shorter()) == ("--size tiny", "--minutes 6", "--minutes 1.5")
     assert "--training.patience 3" in advice_of("writer").by_heart()
 

@@ -58,7 +58,7 @@ MAKERS: dict[str, Make] = {
         write_rows(folder / "a.csv", rows_of(120)), out=out, draft=True, model="linear", **QUICK
     ),
     "columns": lambda folder, out: train(
-        write_rows(folder / "a.csv", rows_of(120)), out=out, draft=True, model="linear", also="city", **QUICK
+        write_rows(folder / "a.csv", rows_of(120)), out=out, draft=True, model="linear", extra_columns="city", **QUICK
     ),
     "numbers": lambda folder, out: train(
         write_table(folder / "a.csv", amounts(60), ("text", "rating")), out=out, draft=True, model="average", **QUICK

@@ -51,7 +51,9 @@ SLOW: dict[str, Any] = {
     "guesser": lambda: guesser(style="bert"),
     "projected": lambda: writer("lstm", cells=19, layers=2),
     "one-hot positions": lambda: writer("transformer", positions="onehot", norm="rms", qk_norm=True),
-    "unmasked": lambda: writer("transformer", mask=False, positions="learned", scores="bilinear", head_width=None),
+    "unmasked": lambda: writer(
+        "transformer", causal_mask=False, positions="learned", scores="bilinear", head_width=None
+    ),
     **{
         f"reads {name}": lambda name=name, pool=pool: reader(TEXT, name, pool=pool)
         for name, pool in (("transformer", "attention"), ("cnn", "max"), ("lstm", "mean"), ("average", "mean"))

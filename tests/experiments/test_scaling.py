@@ -11,9 +11,9 @@ import torch
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments import attention, beyond, parts, recall
-from glassformer.experiments.alike import STEP, alike, count, transformer_of
-from glassformer.experiments.plan import MODELS, PARTS, Plan, lengths_of, names_of
+from glassformer.experiments import associative_recall, attention, extrapolation, measurements
+from glassformer.experiments.models import STEP, count, same_size_models, transformer_of
+from glassformer.experiments.request import MODELS, PARTS, ScalingRequest, lengths_of, names_of
 from glassformer.verbs.scaling import scaling
 
 CPU = torch.device("cpu")
@@ -47,7 +47,7 @@ def test_names_and_numbers_with_commas() -> None:
 )
 def test_what_cannot_be_is_refused_in_one_line(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(Misuse) as error:
-        Plan(**wrong)
+        ScalingRequest(**wrong)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -64,14 +64,14 @@ def test_a_device_that_is_none() -> None:
 
 
 def test_trainings_go_with_the_minutes() -> None:
-    assert [Plan(minutes=minutes).updates(300) for minutes in (3, 6, 0.3, 1e-9)] == [300, 600, 30, 1]
+    assert [ScalingRequest(minutes=minutes).updates(300) for minutes in (3, 6, 0.3, 1e-9)] == [300, 600, 30, 1]
 
 
 # --- models of like size ---
 
 
 def test_others_have_about_as_many_weights() -> None:
-    found = alike(MODELS, width=32, layers=2, vocab=13, context=64)
+    found = same_size_models(MODELS, width=32, layers=2, vocab=13, context=64)
     assert list(found) == list(MODELS)
     wanted = count(transformer_of(32, 2, context=64), 13)
     assert count(found["transformer"], 13) == wanted
@@ -89,18 +89,18 @@ def _wide(settings: ModelSettings, width: int) -> ModelSettings:
 
 
 def test_every_part_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "DISTANCES", (1, 2))
-    monkeypatch.setattr(beyond, "DATA", "copy:rows=400")
+    monkeypatch.setattr(associative_recall, "DISTANCES", (1, 2))
+    monkeypatch.setattr(extrapolation, "DATA", "copy:rows=400")
     monkeypatch.setattr(attention, "ROWS", 80)
-    monkeypatch.setattr(parts, "FURTHEST", 32)
-    monkeypatch.setattr(parts, "LONGEST_STEP", math.inf)
+    monkeypatch.setattr(measurements, "FURTHEST", 32)
+    monkeypatch.setattr(measurements, "LONGEST_STEP", math.inf)
     found = scaling(models=["lstm", "transformer"], lengths=(4, 8), width=16, layers=1, minutes=0.03, seed=3)
     assert list(found.parts) == list(PARTS)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["settings"]["seed"] == 3
     assert plain["recall"]["updates"] == 3
     assert set(plain["recall"]["accuracy"]) == set(plain["gradient"]["gradient"]) == {"lstm", "transformer"}
-    assert set(plain["beyond"]["loss"]) == set(beyond.KINDS.values())
+    assert set(plain["beyond"]["loss"]) == set(extrapolation.KINDS.values())
     assert set(plain["attention"]["letters"]) == set(attention.KINDS.values())
     assert len(plain["findings"]) == 5
     view = found.view()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.experiments import clock, parts
-from glassformer.experiments.alike import alike
-from glassformer.experiments.gradient import gradient_by_distance
-from glassformer.experiments.plan import MODELS
+from glassformer.experiments import cost, measurements
+from glassformer.experiments.cost import gradient_by_distance
+from glassformer.experiments.models import same_size_models
+from glassformer.experiments.request import MODELS
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, state_numbers
 from glassformer.models.language_model import LanguageModel
@@ -33,13 +33,13 @@ def test_what_is_kept_for_the_gradients() -> None:
         hidden = torch.tanh(x @ model.head.weight.T[:7, :3])  # the tanh keeps its output, the product x
         return (hidden * hidden).sum()  # and so does this product, the same one twice
 
-    assert clock.kept_bytes(model, loss) == 4 * (5 * 7 + 5 * 3)
+    assert cost.kept_bytes(model, loss) == 4 * (5 * 7 + 5 * 3)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_measures_are_numbers_above_0(name: str) -> None:
     model = tiny(name)
-    short, long = (clock.measure(model, tokens, vocab=13, seed=0) for tokens in (5, 20))
+    short, long = (cost.measure(model, tokens, vocab=13, seed=0) for tokens in (5, 20))
     for found in (short, long):
         assert min(found.forward, found.step, found.token) > 0
     assert 0 < short.kept < long.kept
@@ -47,17 +47,17 @@ def test_measures_are_numbers_above_0(name: str) -> None:
 
 
 def test_time_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "LONGEST_STEP", math.inf)
+    monkeypatch.setattr(measurements, "LONGEST_STEP", math.inf)
     said: list[str] = []
     found = scaling(models="rnn,transformer", lengths=[4, 8, 16], parts="time", width=16, layers=1, say=said.append)
     numbers = found.to_dict()["time"]
-    settings = alike(["rnn", "transformer"], width=16, layers=1, vocab=parts.VOCAB, context=16)
+    settings = same_size_models(["rnn", "transformer"], width=16, layers=1, vocab=measurements.VOCAB, context=16)
     for name, one in settings.items():
         assert numbers["models"][name] == {"width": one.width, "layers": one.layers}
         for what in ("forward", "step", "token", "kept"):
             assert numbers[what][name]["x"] == [4, 8, 16]
             assert min(numbers[what][name]["y"]) > 0
-        counted = [multiplications(one, vocab=parts.VOCAB, tokens=tokens) / 1e6 for tokens in (4, 8, 16)]
+        counted = [multiplications(one, vocab=measurements.VOCAB, tokens=tokens) / 1e6 for tokens in (4, 8, 16)]
         assert numbers["multiplications"][name]["y"] == counted
         assert numbers["state"][name]["y"] == [4 * state_numbers(one, tokens) / 1e3 for tokens in (4, 8, 16)]
     assert any("transformer, T = 16" in line for line in said)
@@ -68,10 +68,10 @@ def test_time_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_step_that_takes_too_long_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(model: LanguageModel, tokens: int, **_: Any) -> clock.Measured:
-        return clock.Measured(1e-3, tokens / 4, 1e-3, 8)
+    def measured(model: LanguageModel, tokens: int, **_: Any) -> cost.Cost:
+        return cost.Cost(1e-3, tokens / 4, 1e-3, 8)
 
-    monkeypatch.setattr(parts, "measure", measured)
+    monkeypatch.setattr(measurements, "measure", measured)
     asked = {"models": ["rnn"], "lengths": [4, 8, 16, 32], "parts": ["time"], "width": 8}
     found = scaling(**asked, minutes=3.0)
     assert found.parts["time"].numbers["step"]["rnn"]["x"] == [4, 8, 16]
@@ -80,12 +80,12 @@ def test_a_step_that_takes_too_long_is_the_last(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(model: LanguageModel, tokens: int, **_: Any) -> clock.Measured:
+    def measured(model: LanguageModel, tokens: int, **_: Any) -> cost.Cost:
         if tokens > 8:
             raise torch.OutOfMemoryError
-        return clock.Measured(1e-3, 1e-3, 1e-3, 8)
+        return cost.Cost(1e-3, 1e-3, 1e-3, 8)
 
-    monkeypatch.setattr(parts, "measure", measured)
+    monkeypatch.setattr(measurements, "measure", measured)
     asked = {"models": ["rnn"], "parts": ["time"], "width": 8}
     found = scaling(**asked, lengths=[4, 8, 16, 32])
     assert "RNN: stopped after T = 8: the memory is too small for 16." in found.findings[0]
@@ -98,7 +98,7 @@ def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_by_distance(name: str) -> None:
-    settings = alike([name], width=16, layers=1, vocab=13, context=64)[name]
+    settings = same_size_models([name], width=16, layers=1, vocab=13, context=64)[name]
     sizes = gradient_by_distance(settings, vocab=13, tokens=23, seed=0, device=CPU, texts=3)
     assert sizes.shape == (23,)
     assert sizes[0] == 1
@@ -113,7 +113,7 @@ def test_gradients_by_distance(name: str) -> None:
 
 def test_gradients_by_hand() -> None:
     """Of one recurrent layer: the product of the steps' derivatives."""
-    settings = alike(["rnn"], width=16, layers=1, vocab=13, context=64)["rnn"]
+    settings = same_size_models(["rnn"], width=16, layers=1, vocab=13, context=64)["rnn"]
     sizes = gradient_by_distance(settings, vocab=13, tokens=3, seed=0, device=CPU, texts=1)
     model = build_language_model(settings, vocab=13, seed=0)
     draw = torch.Generator().manual_seed(0)

@@ -9,9 +9,8 @@ import torch
 
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.exact import recall_rows
-from glassformer.experiments import attention, beyond, recall
-from glassformer.experiments.alike import alike
-from glassformer.experiments.learn import brief, learn
+from glassformer.experiments import associative_recall, attention, extrapolation
+from glassformer.experiments.models import brief_training, same_size_models, train_briefly
 from glassformer.models.build import build_language_model
 from helpers.scaled import tiny
 
@@ -22,9 +21,9 @@ CPU = torch.device("cpu")
 
 
 def test_the_last_digit_is_asked_for() -> None:
-    task = recall.Recalling([1, 3], seed=5, rows=30, held_out=4, batch_size=6)
+    task = associative_recall.AssociativeRecall([1, 3], seed=5, rows=30, held_out=4, batch_size=6)
     rows = list(recall_rows(34, 5, 3))
-    written = ["".join(recall.SIGNS[sign] for sign in row) for row in task.asked[3].tolist()]
+    written = ["".join(associative_recall.SIGNS[sign] for sign in row) for row in task.asked[3].tolist()]
     assert written == rows[:4]
     assert len(task.learned[3]) == 30
     assert [task.batch(step).ids.shape for step in (0, 1, 2)] == [(6, 7), (6, 11), (6, 7)]
@@ -36,13 +35,13 @@ def test_the_last_digit_is_asked_for() -> None:
     assert (batch.size, batch.count, batch.tokens, batch.rows(1, 3).size) == (6, 6, 66, 2)
     inputs, answers = batch.tensors(CPU)
     assert torch.equal(torch.cat([inputs, answers[:, None]], 1), batch.ids)
-    assert all(recall.SIGNS[answer].isdigit() for answer in answers.tolist())
+    assert all(associative_recall.SIGNS[answer].isdigit() for answer in answers.tolist())
 
 
 def test_losses_and_accuracies_of_the_answer_alone() -> None:
-    task = recall.Recalling([1, 3], seed=5, rows=30, held_out=4, batch_size=6)
-    settings = alike(["rnn"], width=16, layers=1, vocab=len(recall.SIGNS), context=64)["rnn"]
-    model = build_language_model(settings, vocab=len(recall.SIGNS), seed=0)
+    task = associative_recall.AssociativeRecall([1, 3], seed=5, rows=30, held_out=4, batch_size=6)
+    settings = same_size_models(["rnn"], width=16, layers=1, vocab=len(associative_recall.SIGNS), context=64)["rnn"]
+    model = build_language_model(settings, vocab=len(associative_recall.SIGNS), seed=0)
     inputs, answers = task.batch(1).tensors(CPU)
     scores = model(inputs)[:, -1]
     wanted = -scores.log_softmax(-1)[torch.arange(6), answers].sum()
@@ -55,28 +54,32 @@ def test_losses_and_accuracies_of_the_answer_alone() -> None:
 
 
 def test_what_is_near_is_learned() -> None:
-    task = recall.Recalling([0], seed=0, rows=200, held_out=60)
-    vocab = len(recall.SIGNS)
+    task = associative_recall.AssociativeRecall([0], seed=0, rows=200, held_out=60)
+    vocab = len(associative_recall.SIGNS)
     model = build_language_model(
-        alike(["transformer"], width=16, layers=1, vocab=vocab, context=8)["transformer"], vocab=vocab, seed=0
+        same_size_models(["transformer"], width=16, layers=1, vocab=vocab, context=8)["transformer"],
+        vocab=vocab,
+        seed=0,
     )
-    learn(model, task, resolve({}, {**brief(80, 0), "lr": 0.01}).training, CPU)
+    train_briefly(model, task, resolve({}, {**brief_training(80, 0), "lr": 0.01}).training, CPU)
     assert not model.training
     assert task.accuracies(model)[0] > 0.8
 
 
 def test_ctrl_c_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = recall.Recalling([0], seed=0, rows=20, held_out=6)
-    model = build_language_model(alike(["rnn"], width=8, layers=1, vocab=37, context=8)["rnn"], vocab=37, seed=0)
+    task = associative_recall.AssociativeRecall([0], seed=0, rows=20, held_out=6)
+    model = build_language_model(
+        same_size_models(["rnn"], width=8, layers=1, vocab=37, context=8)["rnn"], vocab=37, seed=0
+    )
     batch = task.batch
 
-    def interrupted(step: int) -> recall.Questions:
+    def interrupted(step: int) -> associative_recall.Questions:
         os.kill(os.getpid(), signal.SIGINT)
         return batch(step)
 
     monkeypatch.setattr(task, "batch", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        learn(model, task, resolve({}, brief(50, 0)).training, CPU)
+        train_briefly(model, task, resolve({}, brief_training(50, 0)).training, CPU)
 
 
 # --- beyond the length of training ---
@@ -84,7 +87,7 @@ def test_ctrl_c_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_learned_positions_end() -> None:
     text = {"data": "copy:rows=300", "context": 8, "texts": 5, "kinds": ("learned", "rotary")}
-    found = beyond.losses_beyond(width=16, layers=1, heads=2, updates=2, seed=0, device=CPU, **text)
+    found = extrapolation.loss_beyond_context(width=16, layers=1, heads=2, updates=2, seed=0, device=CPU, **text)
     assert {kind: len(losses) for kind, losses in found.items()} == {"learned": 8, "rotary": 32}
     assert all(min(losses) > 0 for losses in found.values())
 
@@ -92,7 +95,7 @@ def test_learned_positions_end() -> None:
 def test_loss_by_position() -> None:
     model = tiny("transformer")
     ids = np.random.default_rng(0).integers(13, size=41).astype(np.uint16)
-    found = beyond.loss_by_position(model, ids, 6, 3)
+    found = extrapolation.loss_by_position(model, ids, 6, 3)
     rows = torch.from_numpy(np.stack([ids[first : first + 7] for first in (0, 17, 34)]).astype(np.int64))
     chances = model(rows[:, :-1]).log_softmax(-1)
     wanted = -chances.gather(-1, rows[:, 1:, None]).squeeze(-1).mean(0)
@@ -103,7 +106,7 @@ def test_that_a_text_starts_is_not_asked_for() -> None:
     model = tiny("transformer")
     ids = np.random.default_rng(1).integers(1, 13, size=41).astype(np.uint16)
     ids[[3, 20, 36]] = 0  # of the first stretch the third answer, of the second too, of the last the second
-    found = beyond.loss_by_position(model, ids, 6, 3, start=0)
+    found = extrapolation.loss_by_position(model, ids, 6, 3, start=0)
     rows = torch.from_numpy(np.stack([ids[first : first + 7] for first in (0, 17, 34)]).astype(np.int64))
     losses = -model(rows[:, :-1]).log_softmax(-1).gather(-1, rows[:, 1:, None]).squeeze(-1).detach().numpy()
     wanted = [losses[rows[:, at + 1] != 0, at].mean() for at in range(6)]

@@ -51,7 +51,7 @@ def data_of(kind: str, folder: Path) -> tuple[Path, dict[str, Any]]:
         return write_rows(folder / "a.csv", rows_of(60)), {}
     if kind == "image":
         return write_bars(folder / "bars", 60), {"data.shift": 1}
-    return write_rows(folder / "a.csv", mixed_rows(folder)), {"also": "n,city", "image": "file"}
+    return write_rows(folder / "a.csv", mixed_rows(folder)), {"extra_columns": "n,city", "image": "file"}
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ def test_resuming_is_bit_for_bit(encoder: str, corpus: str, tmp_path: Path) -> N
 
 def test_accumulation_is_the_same_update(corpus: str, tmp_path: Path) -> None:
     for pieces in (1, 4):
-        gf.train(corpus, out=tmp_path / str(pieces), steps=3, **{**WORDS, "training.accumulate": pieces})
+        gf.train(corpus, out=tmp_path / str(pieces), steps=3, **{**WORDS, "training.accumulation_steps": pieces})
     np.testing.assert_allclose(losses_of(tmp_path / "1"), losses_of(tmp_path / "4"), rtol=1e-5)
 
 
@@ -241,7 +241,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model.encoder": "linear"}, "linear does not read texts"),
     ({"model.encoder": "mlp"}, "mlp does not read texts"),
     ({"model.encoder": "lstm", "data.documents_apart": True}, "data.documents_apart does nothing"),
-    ({"model.mask": False}, "model.mask does nothing"),
+    ({"model.causal_mask": False}, "model.causal_mask does nothing"),
 ]
 
 

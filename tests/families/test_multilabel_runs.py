@@ -132,7 +132,7 @@ def test_tables_columns_and_mixtures(tmp_path: Path) -> None:
     lines = columns.read_text().splitlines()
     mixed = tmp_path / "x.csv"
     mixed.write_text("\n".join([f"{lines[0]},length", *(f"{line},{len(line)}" for line in lines[1:])]))
-    train(str(mixed), out=tmp_path / "x", label="food,money,sport", also="length", draft=True, **settings)
+    train(str(mixed), out=tmp_path / "x", label="food,money,sport", extra_columns="length", draft=True, **settings)
     assert evaluate(tmp_path / "x", str(mixed)).metrics["examples"] == 60
 
 

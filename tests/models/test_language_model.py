@@ -82,7 +82,7 @@ def test_the_answer_cannot_be_read(name: str) -> None:
 
 @pytest.mark.parametrize("flags", [{}, *({"style": style} for style in STYLES)], ids=str)
 def test_the_mask_can_be_taken_off_a_transformer(flags: dict[str, Any]) -> None:
-    model = ready(model_of("transformer", mask=False, **flags))
+    model = ready(model_of("transformer", causal_mask=False, **flags))
     assert not model.encoder.causal
     words = tokens(B, T, vocab=VOCAB)
     other = words.clone()

@@ -49,7 +49,7 @@ OTHER: dict[str, tuple[Any, ...]] = {
     "bias": (True, False),
     "scores": SCORES,
     "scale": (False,),
-    "mask": (False,),
+    "causal_mask": (False,),
     "output_projection": (False,),
     "qk_norm": (False,),
     "embed_scale": (True,),

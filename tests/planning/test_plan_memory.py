@@ -10,33 +10,33 @@ from torch import Tensor, nn
 from glassformer.config.encoders import ENCODERS, RECURRENT
 from glassformer.config.resolve import flatten
 from glassformer.models.build import parameter_count
-from glassformer.planning import step
-from glassformer.planning.memory import Held
-from glassformer.planning.setup import Planned, from_data
-from glassformer.planning.step import Needs, Where, needs, needs_really
+from glassformer.planning import training_step
+from glassformer.planning.memory_meter import TensorMeter
+from glassformer.planning.setup import PlannedTraining, from_data
+from glassformer.planning.training_step import StepDevice, StepMemory, measure_step_memory, step_memory
 from helpers.profiled import most_of_training
 from helpers.running import CAUSAL
 
 CPU = torch.device("cpu")
-HERE = Where(CPU, "fp32")
+HERE = StepDevice(CPU, "fp32")
 TEXTS, PAIRS, WRITING = "opinions:rows=80", "reverse-pairs:rows=200", "reverse:rows=300"
 
 
-def planned_of(data: str, **settings: Any) -> Planned:
+def planned_of(data: str, **settings: Any) -> PlannedTraining:
     flags = {key.replace("__", "."): value for key, value in settings.items()}
     return from_data(flatten({"data.path": data, **flags}), None, lambda text: None, gpus=None)
 
 
-def said(planned: Planned, where: Where = HERE, **more: Any) -> Needs:
+def said(planned: PlannedTraining, where: StepDevice = HERE, **more: Any) -> StepMemory:
     model, training = planned.config.model, planned.config.training
     recurrent = any(name in RECURRENT for name in (model.encoder, model.decoder))
-    rows = -(-planned.batch // training.accumulate)
-    find = needs_really if recurrent else needs
+    rows = -(-planned.batch // training.accumulation_steps)
+    find = measure_step_memory if recurrent else step_memory
     build = partial(planned.build, planned.config)
-    return find(build, planned.task, planned.rows(rows), training, where, pieces=training.accumulate, **more)
+    return find(build, planned.task, planned.rows(rows), training, where, pieces=training.accumulation_steps, **more)
 
 
-def agrees(planned: Planned, within: float = 0.2) -> None:
+def agrees(planned: PlannedTraining, within: float = 0.2) -> None:
     """Everything but the weights, which are there before."""
     found = said(planned)
     task, config = planned.task, planned.config
@@ -88,8 +88,8 @@ def test_images_and_tables(data: str, encoder: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"training__accumulate": 4},
-        {"optimizer": "adamw", "training__average": 10, "training__l2": 0.1, "training__clip": None},
+        {"training__accumulation_steps": 4},
+        {"optimizer": "adamw", "training__average": 10, "training__l2": 0.1, "training__grad_clip": None},
         {"optimizer": "sgd", "model__style": "gpt2", "dropout": 0.1},
         {"optimizer": "momentum", "training__precision": "bf16"},
         {"model__norm": "batch", "model__kv_heads": 2},
@@ -98,7 +98,7 @@ def test_images_and_tables(data: str, encoder: str) -> None:
 )
 def test_ways_to_train(settings: dict[str, Any]) -> None:
     planned = planned_of(WRITING, model__width=32, model__layers=1, model__context=64, batch_size=16, **settings)
-    found = said(planned, Where(CPU, "bf16") if "training__precision" in settings else HERE)
+    found = said(planned, StepDevice(CPU, "bf16") if "training__precision" in settings else HERE)
     batch = planned.task.batch(0)
     real = most_of_training(planned.model(lambda text: None), planned.task, batch, planned.config.training)
     assert found.peak - found.weights - found.average == pytest.approx(real, rel=0.2)
@@ -120,7 +120,7 @@ def test_what_each_optimiser_remembers(optimiser: str, numbers: int | None) -> N
 
 def test_twice_the_pieces_take_half_the_activations() -> None:
     whole, halves = (
-        said(planned_of(WRITING, model__width=32, model__layers=1, batch_size=16, training__accumulate=count))
+        said(planned_of(WRITING, model__width=32, model__layers=1, batch_size=16, training__accumulation_steps=count))
         for count in (1, 2)
     )
     assert halves.kept == pytest.approx(whole.kept / 2, rel=0.02)
@@ -131,7 +131,7 @@ def test_real_steps_on_some_examples_stand_for_all(monkeypatch: pytest.MonkeyPat
     """Proportion and measurement say the same."""
     planned = planned_of(WRITING, model="gru", model__width=32, model__context=32, batch_size=64)
     few = said(planned)
-    monkeypatch.setattr(step, "FEW", 32)
+    monkeypatch.setattr(training_step, "FEW", 32)
     whole = said(planned)
     assert whole.batch == few.batch
     assert few.peak == pytest.approx(whole.peak, rel=0.1)
@@ -142,7 +142,7 @@ def test_real_steps_on_some_examples_stand_for_all(monkeypatch: pytest.MonkeyPat
 
 def test_held_counts_shared_memory_once_and_notices_what_goes() -> None:
     there = torch.zeros(7, 5)
-    with Held([there]) as held:
+    with TensorMeter([there]) as held:
         assert held.now == 140
         view = there.T[:3]
         assert held.now == 140
@@ -176,6 +176,6 @@ def test_no_number_is_computed_and_no_random_number_drawn() -> None:
             return planned.task.loss(model.inner, *tensors) + model.more.sum()
 
     training = planned.config.training
-    found = needs(Large, Asking(), planned.rows(4), training, HERE)  # type: ignore[arg-type]
+    found = step_memory(Large, Asking(), planned.rows(4), training, HERE)  # type: ignore[arg-type]
     assert found.weights > 4 * 2**40
     assert torch.equal(state, torch.get_rng_state())

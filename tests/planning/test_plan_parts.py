@@ -13,17 +13,25 @@ from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import flatten, resolve
 from glassformer.config.units import count, duration, size
-from glassformer.experiments.alike import alike
-from glassformer.experiments.plan import MODELS
+from glassformer.experiments.models import same_size_models
+from glassformer.experiments.request import MODELS
 from glassformer.models.build import build_language_model, build_masked_model, learned_count, parameter_count
 from glassformer.models.counting import multiplications
 from glassformer.models.masked_model import MaskedLanguageModel
-from glassformer.planning import here
+from glassformer.planning import local
 from glassformer.planning import probe as probing
-from glassformer.planning.parts import parameters_by_part, tied
-from glassformer.planning.room import Room, _allowed, fit, room_of
+from glassformer.planning.available_memory import AvailableMemory, _allowed, available_memory, fit
+from glassformer.planning.parameters import parameters_by_part, tied
 from glassformer.planning.setup import BATCHES, from_data
-from glassformer.planning.step import BACKWARD, FORWARD, UPDATE, Needs, Where, pretending, products
+from glassformer.planning.training_step import (
+    BACKWARD,
+    FORWARD,
+    UPDATE,
+    StepDevice,
+    StepMemory,
+    count_products,
+    fake_tensors,
+)
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.verbs.plan import plan
 from helpers.running import move_clock
@@ -34,7 +42,7 @@ WRITING = "reverse:rows=300"
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "SECONDS", 0.0)
-    move_clock(monkeypatch, "training.loop", "verbs.plan.probe")
+    move_clock(monkeypatch, "training.loop", "planning.probe")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +58,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_parts_sum_up(data: str, encoder: str) -> None:
     planned = from_data(flatten({"data.path": data, "model": encoder}), None, lambda text: None, gpus=None)
-    with pretending(Where(torch.device("cpu"), "fp32")):
+    with fake_tensors(StepDevice(torch.device("cpu"), "fp32")):
         model = planned.build(planned.config)
         found = parameters_by_part(model)
         assert sum(found.values()) == parameter_count(model) > 0
@@ -105,10 +113,10 @@ def test_weights_that_are_not_learned_and_weights_of_nothing_known() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_multiplications_are_those_of_the_formulas(name: str) -> None:
     """Counted as a model goes through its steps, and from its sizes."""
-    settings = alike([name], width=16, layers=3, vocab=29, context=11)[name]
+    settings = same_size_models([name], width=16, layers=3, vocab=29, context=11)[name]
     task = LanguageModelling({}, context=11, start=None)
     ids = torch.zeros(5, 11, dtype=torch.long)
-    counted = products(partial(build_language_model, settings, vocab=29), task, (ids, ids))
+    counted = count_products(partial(build_language_model, settings, vocab=29), task, (ids, ids))
     assert counted == 5 * multiplications(settings, vocab=29, tokens=11)
 
 
@@ -121,7 +129,7 @@ def test_of_a_masked_model_only_guessed_places_are_scored() -> None:
     inputs, places, *_ = planned.piece
     vocab = model.head.out_features
     body = multiplications(planned.config.model, vocab=vocab, tokens=32) - 32 * width * vocab
-    counted = products(partial(planned.build, planned.config), planned.task, planned.piece)
+    counted = count_products(partial(planned.build, planned.config), planned.task, planned.piece)
     assert counted == len(inputs) * body + places.numel() * (width * width + width * vocab)
     assert places.numel() <= inputs.numel() / 2
     found = [planned.task.batch(step).tensors(torch.device("cpu"))[1].numel() for step in range(BATCHES)]
@@ -131,38 +139,38 @@ def test_of_a_masked_model_only_guessed_places_are_scored() -> None:
 # --- what fits ---
 
 
-def needs_of(rows: int, pieces: int) -> Needs:
+def needs_of(rows: int, pieces: int) -> StepMemory:
     """1000 whatever the batch, and 10 for each example."""
     held = 1000 + 10 * rows + (300 if pieces > 1 else 0)
-    return Needs(600, 300, 100, 0, 10 * rows, rows, {FORWARD: held, BACKWARD: held, UPDATE: 1100})
+    return StepMemory(600, 300, 100, 0, 10 * rows, rows, {FORWARD: held, BACKWARD: held, UPDATE: 1100})
 
 
 @pytest.mark.parametrize(
-    ("room", "accumulate", "rows"),
+    ("room", "accumulation_steps", "rows"),
     [(10_000, 1, 64), (1640, 1, 64), (1639, 2, 32), (1619, 4, 16), (1311, 64, 1), (1309, 0, 1)],
 )
-def test_the_fewest_pieces_that_fit(room: int, accumulate: int, rows: int) -> None:
+def test_the_fewest_pieces_that_fit(room: int, accumulation_steps: int, rows: int) -> None:
     pieces = [1, 2, 4, 8, 16, 32, 64]
-    there = Room(-(-room * 10 // 9), "somewhere")
+    there = AvailableMemory(-(-room * 10 // 9), "somewhere")
     found = fit(needs_of(64, 1), 64, 1, pieces, there, needs_of)
-    assert (found.accumulate, found.rows) == (accumulate, rows)
-    assert found.needs.peak <= there.usable or not accumulate
+    assert (found.accumulation_steps, found.rows) == (accumulation_steps, rows)
+    assert found.needs.peak <= there.usable or not accumulation_steps
 
 
 def test_an_update_that_does_not_fit_is_in_no_piece_smaller() -> None:
     asked, looked = replace(needs_of(64, 1), peaks={FORWARD: 800, BACKWARD: 900, UPDATE: 3000}), list[int]()
 
-    def at(rows: int, pieces: int) -> Needs:
+    def at(rows: int, pieces: int) -> StepMemory:
         looked.append(pieces)
         return replace(asked, batch=rows)
 
-    found = fit(asked, 64, 1, range(1, 65), Room(2000, "somewhere"), at)
-    assert (found.accumulate, looked) == (0, [2])  # one look, to say what one example takes
+    found = fit(asked, 64, 1, range(1, 65), AvailableMemory(2000, "somewhere"), at)
+    assert (found.accumulation_steps, looked) == (0, [2])  # one look, to say what one example takes
 
 
 def test_memory_that_is_given_or_there() -> None:
-    assert room_of(torch.device("cpu"), 1.5).bytes == 1.5 * 2**30
-    assert 2**20 < room_of(torch.device("cpu")).bytes < 2**50
+    assert available_memory(torch.device("cpu"), 1.5).bytes == 1.5 * 2**30
+    assert 2**20 < available_memory(torch.device("cpu")).bytes < 2**50
 
 
 def test_a_container_allows_less(tmp_path: Path) -> None:
@@ -183,10 +191,11 @@ def test_a_batch_that_does_not_fit_is_cut() -> None:
     assert found.fit is not None
     assert found.needs is not None
     assert found.needs.peak > 0.9 * 0.05 * 2**30 >= found.fit.needs.peak
-    assert found.advice == f"--training.accumulate {found.fit.accumulate}"
+    assert found.advice == f"--training.accumulation_steps {found.fit.accumulation_steps}"
     assert found.advice in " ".join(found.words)
     again = plan(WRITING, memory=0.05, batch_size=32, probe=False,
-                 **{"model.width": 64, "model.layers": 1, "training.accumulate": found.fit.accumulate})  # fmt: skip
+                 **{"model.width": 64, "model.layers": 1,
+                    "training.accumulation_steps": found.fit.accumulation_steps})  # fmt: skip
     assert again.advice is None
     assert again.needs == found.fit.needs
 
@@ -201,16 +210,16 @@ def test_that_a_compiled_step_holds_less_is_said_beside_the_memory(compile: str,
 
 def test_on_a_gpu_long_trainings_are_compiled_and_kernels_need_more() -> None:
     planned = from_data(flatten({"data.path": WRITING, "steps": 5000}), None, lambda text: None, gpus=None)
-    stepping = here._Stepping(planned, Where(torch.device("cuda"), "bf16"), really=False)
-    first, second = here._notes(stepping, stepping.where)
+    stepping = local._StepMemories(planned, StepDevice(torch.device("cuda"), "bf16"), really=False)
+    first, second = local._notes(stepping, stepping.where)
     assert "cuBLAS 8 to 32 MiB" in first
-    assert second == here.COMPILED
+    assert second == local.COMPILED
 
 
 def test_nothing_fits() -> None:
     found = plan(WRITING, memory=0.001)
     assert found.fit is not None
-    assert found.fit.accumulate == 0
+    assert found.fit.accumulation_steps == 0
     assert found.speed is None
     assert "weights, gradients and optimiser alone take" in " ".join(found.words)
 

@@ -21,8 +21,8 @@ from glassformer.families.prepare import prepare, tokenizers_of
 from glassformer.inspection.attention import attention_of
 from glassformer.rendering.panels import Gallery, Heads, Panel, Patches, Table, Tokens, Words
 from glassformer.rendering.view import View
-from glassformer.reporting.command import command_of
 from glassformer.reporting.report import leave_report, report
+from glassformer.reporting.sections import command_of
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted
 from glassformer.verbs.evaluate import evaluate
@@ -84,7 +84,7 @@ MAKERS: dict[str, Make] = {
         write_rows(folder / "a.csv", rows_of(60)), out=out, model="transformer", **{**QUICK, **SMALL}
     ),
     "mixed": lambda folder, out: train(
-        mixed(folder), out=out, model="transformer", also="n", image="file", **{**QUICK, **SMALL}
+        mixed(folder), out=out, model="transformer", extra_columns="n", image="file", **{**QUICK, **SMALL}
     ),
     "numbers": lambda folder, out: train(
         write_table(folder / "a.csv", amounts(60), ("text", "rating")), out=out, model="gru", **QUICK

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError, GlassformerError
 from glassformer.config.sections import TokenizerSettings
+from glassformer.text.comparison import compare_tokenizers
 from glassformer.text.merging import learned_merges
 from glassformer.text.pieces import BATCH, PIECE, few_distinct, pieces, sampled
 from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.tokenizer import compare, show
 
 STORY = (
     "It's a “small” story (about naïve foxes), isn't it?\n\n\tThe fox saw 17% of the hens; the hens saw the fox!\n"
@@ -86,7 +86,7 @@ def test_what_a_word_is() -> None:
     text = "Don’t rock'n'roll, snake_case 3.5%\n\nहिन्दी -x"
     tokenizer = trained("word", [text])
     words = ["Don’t", "rock'n'roll", ",", "snake_case", "3", ".", "5", "%", "\n", "\n", "हिन्दी", "-", "x"]
-    assert [piece.text for piece in show(tokenizer, text)] == words
+    assert [piece.text for piece in tokenizer.encode_with_offsets(text)] == words
 
 
 @every_kind
@@ -434,7 +434,7 @@ def test_replacement_characters_in_the_text_do_not_hold_a_stream_up() -> None:
 def test_comparing_measures_on_what_was_held_out(lines: bool) -> None:
     texts = [f"the fox saw {'cats' if number % 10 == 1 else 'dogs'}\n" for number in range(40)]
     given_texts = ["".join(texts)] if lines else texts
-    char, word, bpe = compare(lambda: given_texts, [TokenizerSettings(kind=kind) for kind in KINDS])
+    char, word, bpe = compare_tokenizers(lambda: given_texts, [TokenizerSettings(kind=kind) for kind in KINDS])
     assert (char.kind, word.kind, bpe.kind) == KINDS
     assert (char.tokens, word.tokens) == (4 * 17, 4 * 5)  # four texts are held out
     assert (char.tokens_per_word, word.tokens_per_word) == (17 / 4, 5 / 4)
@@ -447,7 +447,7 @@ def test_comparing_measures_on_what_was_held_out(lines: bool) -> None:
 def test_comparing_needs_more_than_one_line() -> None:
     for texts in ([], ["one line"], ["\n \n"]):
         with pytest.raises(DataError):
-            compare(lambda texts=texts: texts, [TokenizerSettings(kind="char")])  # type: ignore[misc]
+            compare_tokenizers(lambda texts=texts: texts, [TokenizerSettings(kind="char")])  # type: ignore[misc]
 
 
 # --- words, fast ---

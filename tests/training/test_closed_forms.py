@@ -19,7 +19,7 @@ from glassformer.tasks.regression import Regression
 from helpers.fitting import trained
 from helpers.kinds import config_of, part_of
 
-DESCENT = {"optimizer": "momentum", "weight_decay": 0.0, "clip": None, "validate_every": 10_000}
+DESCENT = {"optimizer": "momentum", "weight_decay": 0.0, "grad_clip": None, "validate_every": 10_000}
 
 
 def fitted(part: Labelled, answers: Answers, **how: Any) -> tuple[Inputs, torch.Tensor]:

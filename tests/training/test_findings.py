@@ -29,7 +29,7 @@ def test_sizes_of_gradients_weights_and_update_by_layer() -> None:
     model = nn.Sequential(linear(), nn.Linear(2, 2))
     twin = nn.Sequential(linear(), nn.Linear(2, 2))
     twin.load_state_dict(model.state_dict())
-    training = trained(model, Fit(), steps=1, lr=0.3, optimizer="sgd", weight_decay=0.0, clip=0.01)
+    training = trained(model, Fit(), steps=1, lr=0.3, optimizer="sgd", weight_decay=0.0, grad_clip=0.01)
     batch = Fit().batch(0)
     (Fit().loss(twin, batch.x, batch.y) / batch.count).backward()  # type: ignore[no-untyped-call]
     (event,) = training.told(Stepped)
@@ -170,7 +170,7 @@ def findings_in(run: Path) -> list[tuple[str, int]]:
 
 
 def test_a_run_that_goes_on_finds_the_same_once(tmp_path: Path) -> None:
-    settings = tiny(training__steps=12, model__mask=False, training__checkpoint_every=3)
+    settings = tiny(training__steps=12, model__causal_mask=False, training__checkpoint_every=3)
     train_here(tmp_path / "whole", settings)
     train_here(tmp_path / "parts", settings, listen=StopAfter(7))
     assert findings_in(tmp_path / "parts") == [("leak", 1)]

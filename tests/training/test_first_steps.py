@@ -47,7 +47,7 @@ def test_the_first_loss_is_that_of_guessing_evenly(tmp_path: Path, encoder: str)
 def test_a_batch_in_pieces_is_the_whole_batch(tmp_path: Path, encoder: str) -> None:
     settings = tiny(encoder, training__steps=3, training__batch_size=8, training__optimizer="sgd")
     for pieces in (1, 4):
-        train_here(tmp_path / str(pieces), settings, **{"training.accumulate": pieces})
+        train_here(tmp_path / str(pieces), settings, **{"training.accumulation_steps": pieces})
     whole, parts = tensors_of(tmp_path / "1"), tensors_of(tmp_path / "4")
     for name, value in whole.items():
         assert (value - parts[name]).abs().max() < 1e-5, name
@@ -129,7 +129,7 @@ def test_a_tokenizer_without_start_trains_too(tmp_path: Path) -> None:
 
 def test_samples_of_every_encoder(tmp_path: Path) -> None:
     """A sample never stops a training; not even one of a model that may read the future."""
-    for number, settings in enumerate([*({"encoder": name} for name in CAUSAL), {"model__mask": False}]):
+    for number, settings in enumerate([*({"encoder": name} for name in CAUSAL), {"model__causal_mask": False}]):
         out = tmp_path / str(number)
         train_here(out, tiny(**settings, training__samples=True, training__steps=1))
         events = [line["event"] for line in log_of(out) if line["event"] != "finding"]

@@ -45,7 +45,7 @@ def test_one_update_is_the_gradient_of_the_mean() -> None:
     wanted = gradient(model, task, 0)
     before = copy.deepcopy(model)
     batch = task.batch(0)
-    training = trained(model, task, steps=1, optimizer="sgd", lr=0.1, clip=None, weight_decay=0.0)
+    training = trained(model, task, steps=1, optimizer="sgd", lr=0.1, grad_clip=None, weight_decay=0.0)
     for name, weight in model.named_parameters():
         same(weight, before.get_parameter(name) - 0.1 * wanted[name], 1e-6)
     (event,) = training.told(Stepped)
@@ -54,16 +54,16 @@ def test_one_update_is_the_gradient_of_the_mean() -> None:
     assert event.tokens == 12
 
 
-@pytest.mark.parametrize("accumulate", [2, 3, 6, 12])
+@pytest.mark.parametrize("accumulation_steps", [2, 3, 6, 12])
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-def test_a_batch_in_pieces_is_the_whole_batch(optimizer: str, accumulate: int) -> None:
+def test_a_batch_in_pieces_is_the_whole_batch(optimizer: str, accumulation_steps: int) -> None:
     """Pieces hold different numbers of judged rows: a mean of their means would be another number."""
     task = Fit()
     counts = {task.batch(0).rows(first, first + 2).count for first in range(0, 12, 2)}
     assert len(counts) > 1
     settings: dict[str, Any] = {"steps": 4, "optimizer": optimizer, "lr": 0.05, "l2": 0.2}
     whole = trained(linear(), task, **settings)
-    pieces = trained(linear(), task, accumulate=accumulate, **settings)
+    pieces = trained(linear(), task, accumulation_steps=accumulation_steps, **settings)
     for name, weight in whole.model.named_parameters():
         same(pieces.model.get_parameter(name), weight, 1e-6)
     for one, other in zip(whole.told(Stepped), pieces.told(Stepped), strict=True):
@@ -72,8 +72,8 @@ def test_a_batch_in_pieces_is_the_whole_batch(optimizer: str, accumulate: int) -
 
 
 def test_pieces_must_divide_the_batch() -> None:
-    with pytest.raises(SettingError, match="accumulate 5 does not divide"):
-        Training(linear(), Fit(), accumulate=5)
+    with pytest.raises(SettingError, match="accumulation_steps 5 does not divide"):
+        Training(linear(), Fit(), accumulation_steps=5)
 
 
 def test_clipping_shortens_the_gradient_and_keeps_its_direction() -> None:
@@ -83,7 +83,7 @@ def test_clipping_shortens_the_gradient_and_keeps_its_direction() -> None:
     assert norm > 0.5
     for clip, factor in ((0.5, 0.5 / norm), (2 * norm, 1.0)):
         start = linear()
-        training = trained(linear(), task, steps=1, optimizer="sgd", lr=1.0, clip=clip, weight_decay=0.0)
+        training = trained(linear(), task, steps=1, optimizer="sgd", lr=1.0, grad_clip=clip, weight_decay=0.0)
         assert training.told(Stepped)[0].gradient_norm == pytest.approx(norm, rel=1e-5)
         for name, weight in training.model.named_parameters():
             same(weight, start.get_parameter(name) - factor * wanted[name], 1e-5)
@@ -386,10 +386,12 @@ class Explodes(Fit):
         return batch
 
 
-@pytest.mark.parametrize(("row", "accumulate"), [(1, 1), (11, 4)])
-def test_a_loss_that_is_not_finite_names_step_and_tensor(row: int, accumulate: int) -> None:
+@pytest.mark.parametrize(("row", "accumulation_steps"), [(1, 1), (11, 4)])
+def test_a_loss_that_is_not_finite_names_step_and_tensor(row: int, accumulation_steps: int) -> None:
     model = nn.Sequential(linear(), nn.Identity())
-    training = Training(model, Explodes(4, row), steps=9, lr=0.3, checkpoint_every=1, accumulate=accumulate)
+    training = Training(
+        model, Explodes(4, row), steps=9, lr=0.3, checkpoint_every=1, accumulation_steps=accumulation_steps
+    )
     with pytest.raises(TrainingFailed, match=r"at step 4 .*output of 0.*--resume --lr 0\.1$") as caught:
         training.run()
     assert "\n" not in str(caught.value)

@@ -204,7 +204,7 @@ def test_decay_is_decoupled_and_l2_is_not() -> None:
     for setting in ("weight_decay", "l2"):
         values = {"weight_decay": 0.0, "l2": 0.0, setting: strength}
         start = linear()
-        got = trained(copy.deepcopy(start), task, optimizer="momentum", lr=lr, clip=None, steps=6, **values).model
+        got = trained(copy.deepcopy(start), task, optimizer="momentum", lr=lr, grad_clip=None, steps=6, **values).model
         w, b = start.weight.detach().double(), start.bias.detach().double()
         memory_w, memory_b = torch.zeros_like(w), torch.zeros_like(b)
         for step in range(6):

@@ -51,7 +51,7 @@ def test_two_processes_are_one_and_stop_together(tmp_path: Path) -> None:
         "lstm",
         training__steps=100,
         training__batch_size=8,
-        training__accumulate=2,
+        training__accumulation_steps=2,
         training__optimizer="momentum",
         training__lr=0.2,
         training__l2=0.0001,
@@ -72,12 +72,12 @@ def test_two_processes_are_one_and_stop_together(tmp_path: Path) -> None:
     assert stopped == 13  # heard of after the step, told to the other one with the next
     assert json.loads((out / "glassformer.json").read_text())["status"] == "interrupted"
 
-    words = ["train", "--resume", "--out", str(out), "--training.accumulate", "1", "--json"]
+    words = ["train", "--resume", "--out", str(out), "--training.accumulation_steps", "1", "--json"]
     code, stdout, stderr = finish(begin(*words, world=2))
     assert code == 0, stderr
     assert f"going on after {stopped}" in stderr
     assert len(stdout.splitlines()) == 1  # only the first process speaks
-    one = train_here(tmp_path / "one", {**settings, "training.accumulate": 1})
+    one = train_here(tmp_path / "one", {**settings, "training.accumulation_steps": 1})
     close(out, tmp_path / "one", 1e-5)
     assert json.loads(stdout)["validation"]["loss"] == pytest.approx(one.validation["loss"], rel=1e-6)
     assert [line["step"] for line in log_of(out) if line["event"] == "step"] == list(range(1, 101))

@@ -47,15 +47,15 @@ TASKS: dict[str, tuple[Task, int]] = {
 }
 
 
-@pytest.mark.parametrize("accumulate", [2, 4, 8])
+@pytest.mark.parametrize("accumulation_steps", [2, 4, 8])
 @pytest.mark.parametrize("encoder", ["lstm", "transformer", "bag"])
 @pytest.mark.parametrize("name", TASKS)
-def test_in_pieces_is_the_whole(name: str, encoder: str, accumulate: int) -> None:
+def test_in_pieces_is_the_whole(name: str, encoder: str, accumulation_steps: int) -> None:
     task, outputs = TASKS[name]
     start = reader(encoder, outputs)
     settings: dict[str, Any] = {"optimizer": "momentum", "lr": 0.1, "l2": 0.01, "steps": 6, "batch_size": 8}
     whole = trained(copy.deepcopy(start), task, **settings)
-    pieces = trained(copy.deepcopy(start), task, accumulate=accumulate, **settings)
+    pieces = trained(copy.deepcopy(start), task, accumulation_steps=accumulation_steps, **settings)
     for name, weight in whole.model.named_parameters():
         same(pieces.model.get_parameter(name), weight, 2e-5)
     moved = [(weight - start.get_parameter(name)).abs().max() for name, weight in whole.model.named_parameters()]

@@ -41,7 +41,7 @@ def test_every_optimiser(tmp_path: Path, encoder: str, optimizer: str) -> None:
         training__optimizer=optimizer,
         training__steps=9,
         training__validate_every=3,
-        training__accumulate=2,
+        training__accumulation_steps=2,
         model__dropout=0.3,
     )
     train_here(tmp_path / "whole", settings)

@@ -131,8 +131,8 @@ def test_a_run_that_was_there_before(tmp_path: Path) -> None:
 
 
 def test_without_the_mask_the_row_says_so(tmp_path: Path) -> None:
-    settings = settings_of("copy:rows=60", tiny(), **HELD, **{"model.mask": False, "training.steps": 1})
-    outcome = done(Cell(name="transformer", settings=settings, varied={"model.mask": False}), tmp_path / "a")
+    settings = settings_of("copy:rows=60", tiny(), **HELD, **{"model.causal_mask": False, "training.steps": 1})
+    outcome = done(Cell(name="transformer", settings=settings, varied={"model.causal_mask": False}), tmp_path / "a")
     assert outcome.note == UNMASKED
 
 

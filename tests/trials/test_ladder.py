@@ -73,7 +73,7 @@ def test_a_language_model_is_taken_apart_whole() -> None:
 def test_what_a_model_does_not_have_is_not_taken_out(kind: str) -> None:
     config = resolve({}, {"task": CLASSIFICATION, "data.kind": kind})
     taken = [key for row in ablations(config) for key in row]
-    assert "model.mask" not in taken  # nothing to hide: it reads the whole text
+    assert "model.causal_mask" not in taken  # nothing to hide: it reads the whole text
     assert ("model.positions" in taken) == (kind != TABLE)  # columns have no order
     one_head = resolve({}, {"task": CLASSIFICATION, "data.kind": kind, "model.heads": 1, "model.qk_norm": False})
     taken_from_less = ablations(one_head)

@@ -128,7 +128,7 @@ def test_parts_left_out() -> None:
         outcomes_of("transformer", 0.851, varied={"model.heads": 1}),
         outcomes_of("transformer", 0.90, varied={"model.positions": "none"}),
         outcomes_of("transformer", 0.89, varied={"model.scale": False, "model.qk_norm": False}),
-        outcomes_of("transformer", 0.99, varied={"model.mask": False}),
+        outcomes_of("transformer", 0.99, varied={"model.causal_mask": False}),
         outcomes_of("majority class", 0.5, kind=FLOOR, seeds=1, seconds=0.0),
         failed("transformer", "no memory", varied={"model.scale": False}),
     )
@@ -146,7 +146,7 @@ def test_parts_left_out() -> None:
     drawn = panel(found, "What each part was worth")
     assert isinstance(drawn, Points)
     unscaled = "scale=false, qk_norm=false"
-    assert drawn.labels == ["residual=false", "norm=none", "heads=1", unscaled, "positions=none", "mask=false"]
+    assert drawn.labels == ["residual=false", "norm=none", "heads=1", unscaled, "positions=none", "causal_mask=false"]
     np.testing.assert_allclose(np.asarray(drawn.points)[:, 1], [0.25, 0.05, -0.001, -0.04, -0.05, -0.14], atol=1e-9)
     assert drawn.levels == [("the whole", 0.0)]
     behind = dict(zip([row.label for row in found.rows], found.behind, strict=True))

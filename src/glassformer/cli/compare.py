@@ -1,6 +1,6 @@
 """glassformer compare"""
 
-from glassformer.cli.options import Parser, add_settings, add_told, told
+from glassformer.cli.options import Parser, add_settings, add_training_options, training_settings
 
 EXAMPLE = (
     "glassformer compare opinions --models bag,lstm,transformer --minutes 1\n"
@@ -33,14 +33,14 @@ def parser() -> Parser:
     made.add_argument("--no-references", action="store_true", help="leave out scikit-learn's models")
     made.add_argument("--out", metavar="DIR", help="where all of it goes (default runs/compare-<data>-N)")
     made.add_argument("--overwrite", action="store_true", help="replace the comparison in --out")
-    add_told(made)
+    add_training_options(made)
     add_settings(made)
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
-    settings = told(options, "compare")
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
+    settings = training_settings(options, "compare")
 
     from glassformer.cli.board import Board
     from glassformer.cli.show import print_json, say

@@ -4,9 +4,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from glassformer.cli.inputs import PAIR_FILES
-from glassformer.cli.options import Parser, add_settings, settings_of
+from glassformer.cli.options import Parser, add_settings, run_action, settings_of
 from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
 from glassformer.config.presets import TASKS
 from glassformer.config.resolve import SECTIONS
 
@@ -29,22 +28,16 @@ MOST_ROWS = 40
 DATA = "a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), an embedded data set, or hf:NAME, one of the hub"
 
 
-def run(words: list[str]) -> int:
-    actions = {"list": listing, "describe": describe, "check": check, "show": show}
-    if words and words[0] in ("-h", "--help"):
-        print(HELP, end="")
-        return 0
-    if not words or words[0].startswith("-"):
-        words = ["list", *words]
-    if words[0] not in actions:
-        raise Misuse(unknown("action", words[0], actions))
-    return actions[words[0]](words[1:])
+def run(argv: list[str]) -> int:
+    if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
+        argv = ["list", *argv]
+    return run_action(argv, {"list": listing, "describe": describe, "check": check, "show": show}, HELP)
 
 
-def listing(words: list[str]) -> int:
+def listing(argv: list[str]) -> int:
     parser = Parser("data list", "", "The data sets that come along.", "glassformer data")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    options = parser.read(words)
+    options = parser.read(argv)
 
     from rich.text import Text
 
@@ -75,7 +68,7 @@ def _parser(action: str, summary: str, example: str, sections: tuple[str, ...]) 
     return parser
 
 
-def _settled(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | None]":
+def _infer(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | None]":
     from glassformer.cli.show import say
     from glassformer.families.infer import infer_config
 
@@ -85,45 +78,46 @@ def _settled(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | N
     return infer_config({}, {**settings, "data.path": options.data, "task": options.task}, say)
 
 
-def describe(words: list[str]) -> int:
+def describe(argv: list[str]) -> int:
     parser = _parser("describe", "How large data is, and how it would be divided.",
                      "glassformer data describe docstrings", ("data",))  # fmt: skip
-    options = parser.read(words)
+    options = parser.read(argv)
 
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, table
     from glassformer.verbs.data import describe as describe_data
 
-    described = describe_data(*_settled(options))
+    description = describe_data(*_infer(options))
     if options.json:
-        print_json(vars(described))
+        print_json(vars(description))
         return 0
-    results.print(Text(described.report))
-    shown = table("part", *next(iter(described.parts.values())))
-    for name, sizes in described.parts.items():
+    results.print(Text(description.report))
+    shown = table("part", *next(iter(description.parts.values())))
+    for name, sizes in description.parts.items():
         shown.add_row(name, *(f"{value:,}" for value in sizes.values()))
     results.print(shown)
-    results.print(Text(f"it begins: {described.beginning!r}"))
+    results.print(Text(f"it begins: {description.beginning!r}"))
     return 0
 
 
-def check(words: list[str]) -> int:
+def check(argv: list[str]) -> int:
     parser = _parser("check", "What is odd about labelled examples, and what a model would cut off.",
                      "glassformer data check opinions --model.context 64", ("data", "tokenizer", "model"))  # fmt: skip
-    options = parser.read(words)
+    options = parser.read(argv)
 
     from rich.text import Text
 
     from glassformer.cli.show import print_json, results, say, table
-    from glassformer.data.check.pairs import PairCheck
+    from glassformer.families.base import FAMILIES
     from glassformer.verbs.data import check as check_data
 
-    checked = check_data(*_settled(options), say)
+    config, rows = _infer(options)
+    checked = check_data(config, rows, say)
     if options.json:
         print_json(checked.to_dict())
         return 0
-    if isinstance(checked, PairCheck):
+    if FAMILIES[config.task].has_decoder:
         _show_pairs(checked)
         return 0
     if checked.words is None:
@@ -178,13 +172,13 @@ def _show_findings(findings: list[str]) -> None:
         results.print("nothing odd found")
 
 
-def show(words: list[str]) -> int:
+def show(argv: list[str]) -> int:
     parser = _parser("show", "A batch as the model will see it; for a language model, one sentence as training pairs.",
                      "glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32",
                      tuple(SECTIONS))  # fmt: skip
     parser.add_argument("--batch", type=int, default=0, metavar="K", help="which one (default 0)")
     parser.add_argument("--rows", type=int, default=4, metavar="N", help="rows to show (default 4)")
-    options = parser.read(words)
+    options = parser.read(argv)
     if options.rows < 1:
         raise Misuse(f"--rows is {options.rows}, but must be at least 1")
     if options.batch < 0:
@@ -195,7 +189,7 @@ def show(words: list[str]) -> int:
     from glassformer.cli.show import print_json, results, say, visible
     from glassformer.verbs.data import show_batch
 
-    config, table = _settled(options)
+    config, table = _infer(options)
     shown = show_batch(config, options.batch, say, table)
     few = shown.rows[: options.rows]
     if options.json:

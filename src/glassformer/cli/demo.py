@@ -44,13 +44,13 @@ class Stopped(Exception):
     """The person pressed Ctrl-C."""
 
 
-def run(words: list[str]) -> int:
+def run(argv: list[str]) -> int:
     parser = Parser("demo", "", "The main job on the embedded data: a short ladder of classifiers side by side, a "
                     "translator of dates, two language models, what each of them learned, and one report of it all.",
                     "glassformer demo --minutes 1 --out runs/demo")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=1.0, metavar="X", help="of training for each (default 1)")
     parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)")
-    options = parser.read(words)
+    options = parser.read(argv)
     if options.minutes <= 0:
         raise Misuse(f"--minutes is {options.minutes:g}, but must be above 0")
     if Path(options.out).exists() and not Path(options.out).is_dir():
@@ -100,8 +100,7 @@ def _compare(out: Path, minutes: float) -> "View":
     from glassformer.cli.show import results, say, table
     from glassformer.cli.show_view import show_view
     from glassformer.data.datasets.opinions import ORDER_PAIRS
-    from glassformer.families.labelling import LoadedPredictor
-    from glassformer.families.load import load
+    from glassformer.families.load import load_for
     from glassformer.trials.compare import compare
 
     say("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer side by side")
@@ -124,8 +123,7 @@ def _compare(out: Path, minutes: float) -> "View":
     sentences = [sentence for pair in ORDER_PAIRS for sentence, _ in pair]
     for row in found.rows:
         if row.is_trained and row.outcomes:
-            loaded = load(folder / str(row.outcomes[0].run))
-            assert isinstance(loaded, LoadedPredictor)
+            loaded = load_for("predict", folder / str(row.outcomes[0].run))
             answers[row.label] = [prediction.label for prediction in loaded.predict(sentences)]
     results.print(Text("The same words, and only their order tells which is which:", style="bold"))
     pairs = table("sentence", "is", *answers)

@@ -22,8 +22,8 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     check_out(options.out, ENDINGS)
 
     from glassformer.cli.show import print_json, printable, results, say, say_next

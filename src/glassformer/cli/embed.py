@@ -34,8 +34,8 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     if options.file is not None and options.texts:
         raise Misuse("give TEXT or --file, not both")
     check_out(options.out, (".npy", ".jsonl"))

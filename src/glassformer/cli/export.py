@@ -17,8 +17,8 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
 
     from glassformer.cli.show import print_json, say
     from glassformer.verbs.export import export

@@ -39,8 +39,8 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     if options.greedy and any(value is not None for value in (options.temperature, options.top_k, options.top_p)):
         raise Misuse("--greedy takes the likeliest token: --temperature, --top-k and --top-p do not go with it")
     if options.file is not None and options.prompt is not None:
@@ -56,7 +56,8 @@ def run(words: list[str]) -> int:
     loaded: Any = load_for("generate", options.run, options.device)
     if not loaded.model.encoder.causal:
         say(
-            "this model was trained without its mask (model.mask false): it learned to read the answer, not to guess it"
+            "this model was trained without its mask (model.causal_mask false): it learned to read the answer, not to "
+            "guess it"
         )
     if options.chat and loaded.chat_template is None:
         raise Misuse(

@@ -17,15 +17,15 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
 
     import shlex
 
     from glassformer.cli.show import print_json, say, say_next
     from glassformer.verbs.import_model import import_model
 
-    command = f"glassformer import {shlex.join(words)}"
+    command = f"glassformer import {shlex.join(argv)}"
     made = import_model(options.source, options.out, overwrite=options.overwrite, command=command, say=say)
     if options.json:
         card = made.card()

@@ -52,11 +52,11 @@ a first run:
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if words is None else words)
+def main(argv: Sequence[str] | None = None) -> int:
+    argv = list(sys.argv[1:] if argv is None else argv)
     try:
         load_plugins()
-        return _run(words)
+        return _run(argv)
     except GlassformerError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
             print(f"glassformer: {error}", file=sys.stderr)
@@ -72,7 +72,7 @@ def main(words: Sequence[str] | None = None) -> int:
             raise
         print(
             "glassformer: out of memory: lower --batch-size (for translation --batch-tokens), --model.context or "
-            "--size, or raise --training.accumulate",
+            "--size, or raise --training.accumulation_steps",
             file=sys.stderr,
         )
         return 1
@@ -82,20 +82,20 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
+def _run(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0
-    if words[0] in ("-V", "--version"):
+    if argv[0] in ("-V", "--version"):
         print(f"glassformer {VERSION}")
         return 0
-    verb = words[0]
+    verb = argv[0]
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
     module = "import_" if verb == "import" else verb  # which is a word of Python's own
     run: Callable[[list[str]], int | None] = importlib.import_module(f"glassformer.cli.{module}").run
     try:
-        return run(words[1:]) or 0
+        return run(argv[1:]) or 0
     except SystemExit as stop:  # argparse after --help
         return int(stop.code or 0)
 

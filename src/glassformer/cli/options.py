@@ -3,15 +3,18 @@
 import argparse
 import dataclasses
 import itertools
+import os
 import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from glassformer.cli.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.names import nearest
+from glassformer.config.names import nearest, unknown
 from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
-from glassformer.config.resolve import ALIASES, SECTIONS
+from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key
 from glassformer.config.setting import Rule, kind_of, parse
 
 TRUE = "true"
@@ -44,20 +47,33 @@ class Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             return f"'{word}' is one argument too many (see {self.prog} --help)"
         word = word.split("=")[0]
-        known = [option for action in self._actions for option in action.option_strings]
+        known = [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
         meant = nearest(word, known)
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
-    def read(self, words: list[str]) -> argparse.Namespace:
-        return self.parse_intermixed_args(self._with_truths(words))
+    def read(self, argv: list[str]) -> argparse.Namespace:
+        options = self.parse_intermixed_args(self._with_truths(argv))
+        flags = {name for action in self._actions for name in action.option_strings}
+        say_renamed(flag for word in argv if (flag := word.split("=")[0]) in flags)
+        return options
 
-    def _with_truths(self, words: list[str]) -> list[str]:
+    def _with_truths(self, argv: list[str]) -> list[str]:
         """A flag that may stand alone takes the word after it only if that is true or false: it may well be DATA."""
         alone = {name for action in self._actions if action.const == TRUE for name in action.option_strings}
         return [
             f"{word}={TRUE}" if word in alone and not _is_truth(after) else word
-            for word, after in itertools.zip_longest(words, words[1:])
+            for word, after in itertools.zip_longest(argv, argv[1:])
         ]
+
+
+def run_action(argv: list[str], actions: Mapping[str, Callable[[list[str]], int]], help: str) -> int:
+    """Of a verb with several actions, the one that comes first; `help` is what -h prints."""
+    if argv[0] in ("-h", "--help"):
+        print(help, end="")
+        return 0
+    if argv[0] not in actions:
+        raise Misuse(unknown("action", argv[0], actions))
+    return actions[argv[0]](argv[1:])
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -65,9 +81,24 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=34, width=110)
 
 
+def _flag(name: str) -> str:
+    return f"--{name}" if "." in name else f"--{name.replace('_', '-')}"
+
+
+def say_renamed(names: Iterable[str]) -> None:
+    """Once for each old name of a setting, what it is called now; of several processes, one speaks."""
+    for name in dict.fromkeys(names):
+        old = name.removeprefix("--")
+        if old in RENAMED_SETTINGS and os.environ.get("RANK", "0") == "0":
+            new = RENAMED_SETTINGS[old]
+            print(
+                f"{name} is now called {_flag(new) if name != old else new}; the old name still works", file=sys.stderr
+            )
+
+
 def add_settings(parser: argparse.ArgumentParser, sections: tuple[str, ...] = tuple(SECTIONS)) -> None:
     """Every setting of these sections as `--section.key`, with short names for what people type most."""
-    short = {key: f"--{name.replace('_', '-')}" for name, key in reversed(ALIASES.items())}  # of two, the first
+    short = {key: _flag(name) for name, key in reversed(ALIASES.items())}  # of two, the first
     for section in sections:
         group = parser.add_argument_group(f"{section} settings")
         for field in dataclasses.fields(SECTIONS[section]):
@@ -86,6 +117,9 @@ def add_settings(parser: argparse.ArgumentParser, sections: tuple[str, ...] = tu
                 help=_help(key, field, rule),
                 **alone,
             )
+            for old in RENAMED_SETTINGS:
+                if full_key(old) == key:
+                    group.add_argument(_flag(old), dest=key, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _is_truth(word: str | None) -> bool:
@@ -121,7 +155,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in vars(options).items() if "." in key}
 
 
-def add_told(
+def add_training_options(
     parser: argparse._ActionsContainer, *, config: str = "settings from a YAML file; flags win over it"
 ) -> None:
     """What every verb that trains, or would, can be told beside the settings."""
@@ -130,7 +164,9 @@ def add_told(
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
-def told(options: argparse.Namespace, verb: str, *, instead: str = "", given: bool = False) -> dict[str, Any]:
+def training_settings(
+    options: argparse.Namespace, verb: str, *, instead: str = "", given: bool = False
+) -> dict[str, Any]:
     """The settings that were given, the task among them; refuses to go on without data, unless something else stands
     for it (`given`), which `instead` names.
     """
@@ -139,4 +175,13 @@ def told(options: argparse.Namespace, verb: str, *, instead: str = "", given: bo
         settings["task"] = options.task
     if options.data is None and not (given or options.config or PAIR_FILES.intersection(settings)):
         raise Misuse(f"DATA is missing{instead} (see glassformer {verb} --help)")
+    if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's
+        from glassformer.families.settings import read_config
+
+        file = read_config(options.config)
+        say_renamed([*file, *(f"{name}.{key}" for name in SECTIONS for key in _section(file.get(name)))])
     return settings
+
+
+def _section(settings: Any) -> dict[str, Any]:
+    return settings if isinstance(settings, dict) else {}

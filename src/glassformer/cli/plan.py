@@ -3,7 +3,7 @@
 import shlex
 
 from glassformer.cli.inputs import check_out
-from glassformer.cli.options import Parser, add_settings, add_told, told
+from glassformer.cli.options import Parser, add_settings, add_training_options, training_settings
 from glassformer.config.views import ENDINGS
 
 EXAMPLE = "glassformer plan shakespeare.txt --size small --steps 5000"
@@ -13,7 +13,7 @@ def parser() -> Parser:
     made = Parser("plan", "DATA", "Before a training: parameters by part, memory, products, speed and time to the end. "
                   "With --gpus the same on paper, for models that no machine here holds.", EXAMPLE)  # fmt: skip
     made.add_argument("data", nargs="?", metavar="DATA", help="what `glassformer train` would be given")
-    add_told(made)
+    add_training_options(made)
     made.add_argument("--memory", type=float, metavar="GIB", help="memory to fit into (default: what is free here; "
                       "with --gpus 80 GiB each)")  # fmt: skip
     made.add_argument("--no-probe", action="store_true", help="try out no updates: nothing is said of the speed")
@@ -26,10 +26,10 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     given = options.tokens is not None
-    settings = told(options, "plan", instead=", or --tokens N instead of it", given=given)
+    settings = training_settings(options, "plan", instead=", or --tokens N instead of it", given=given)
     check_out(options.out, ENDINGS)
 
     from glassformer.cli.show import print_json, say
@@ -53,15 +53,15 @@ def run(words: list[str]) -> int:
         print_json(found.to_dict())
     else:
         show_view(found.view())
-    if options.data is not None and found.fit is not None and found.fit.accumulate:
-        say(f"next: glassformer train {_same(words)}{f' {found.advice}' if found.advice else ''}")
+    if options.data is not None and found.fit is not None and found.fit.accumulation_steps:
+        say(f"next: glassformer train {_same(argv)}{f' {found.advice}' if found.advice else ''}")
     return 0
 
 
-def _same(words: list[str]) -> str:
+def _same(argv: list[str]) -> str:
     """The words of a training: without those that only a plan has."""
     kept: list[str] = []
-    rest = iter(words)
+    rest = iter(argv)
     for word in rest:
         name = word.split("=")[0]
         if name in ("--memory", "--out"):

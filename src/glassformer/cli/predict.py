@@ -9,7 +9,6 @@ from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
     from glassformer.families.base import Loaded
-    from glassformer.families.language import LoadedLanguageModel
 
 EXAMPLE = 'glassformer predict last "the food was good, not bad at all"'
 MOST_SHOWN = 5
@@ -36,8 +35,8 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     if options.file is not None and options.texts:
         raise Misuse("give TEXT or --file, not both")
     for name in ("text", "out", "probabilities"):
@@ -48,21 +47,16 @@ def run(words: list[str]) -> int:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
     from glassformer.cli.show import print_json, say
-    from glassformer.families.embedding import LoadedEmbedder
-    from glassformer.families.language import LoadedLanguageModel
     from glassformer.families.load import load
-    from glassformer.families.masked import LoadedMasked
-    from glassformer.families.translation import LoadedTranslator
+    from glassformer.verbs.answer import AnswerOptions, answer_function
 
     loaded = load(options.run, options.device)
-    if isinstance(loaded, LoadedEmbedder):
-        raise Misuse(
-            f"{loaded.run.path} gives a vector for each text and predicts nothing: glassformer embed {options.run} TEXT"
-        )
-    if options.top is not None and not isinstance(loaded, LoadedMasked):
+    top = MOST_SHOWN if options.top is None else options.top
+    answer = answer_function(loaded.family, loaded, AnswerOptions(options.run, top, say))
+    if options.top is not None and not loaded.family.hides_tokens:
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     texts = texts_of(options.texts)
-    if options.file is not None and not isinstance(loaded, LoadedMasked):
+    if options.file is not None and not loaded.family.hides_tokens:
         return _file(options, loaded)
     if options.file is not None:
         if options.text or options.out or options.probabilities:
@@ -72,24 +66,11 @@ def run(words: list[str]) -> int:
         if not text.strip():  # a blank line has no answer, and stays one
             print('{"text": ""}' if options.json else "", flush=True)
             continue
-        if isinstance(loaded, LoadedLanguageModel):
-            found = _next_token(loaded, text)
-        elif isinstance(loaded, LoadedMasked):
-            found = loaded.fill(text, most=MOST_SHOWN if options.top is None else options.top, say=say).to_dict()
-        elif isinstance(loaded, LoadedTranslator):
-            found = {"text": text, "translation": loaded.translate(text, say=say).text}
-        else:
-            found = loaded.predict(text, say=say).to_dict()
         if options.json:
-            print_json(found)
+            print_json(answer(text))
         else:
-            print(_line(found), flush=True)
+            print(_line(answer(text)), flush=True)
     return 0
-
-
-def _next_token(loaded: "LoadedLanguageModel", text: str) -> dict[str, Any]:
-    expected = loaded.probabilities(text)[-1].expected
-    return {"text": text, "label": expected[0][0], "probability": expected[0][1], "probabilities": dict(expected)}
 
 
 def _line(found: dict[str, Any]) -> str:
@@ -122,15 +103,14 @@ def _likely(probabilities: dict[str, float], most: int = MOST_SHOWN) -> str:
 
 def _file(options: Any, loaded: "Loaded") -> int:
     from glassformer.cli.show import say
-    from glassformer.families.labelling import LoadedPredictor
     from glassformer.verbs.predict_file import predict_file
 
-    if not isinstance(loaded, LoadedPredictor):
+    if not loaded.family.labels_examples:
         raise Misuse(
             "--file is for runs that learned labels or numbers; a language model or a translator takes TEXT or stdin"
         )
     count = predict_file(
-        loaded,
+        loaded,  # type: ignore[arg-type]
         options.file,
         options.out or sys.stdout,
         text=options.text,

@@ -3,7 +3,7 @@
 from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
 from glassformer.config.views import ENDINGS
-from glassformer.experiments.plan import CHOSEN, LAYERS, LENGTHS, MINUTES, MODELS, PARTS, WIDTH
+from glassformer.experiments.request import CHOSEN, LAYERS, LENGTHS, MINUTES, MODELS, PARTS, WIDTH
 
 EXAMPLE = "glassformer scaling --models lstm,transformer --parts time,recall --out growth.html"
 
@@ -28,8 +28,8 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     out = options.out or (None if options.json else "growth.html")
     check_out(out, ENDINGS)
 

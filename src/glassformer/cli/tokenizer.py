@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glassformer.cli.options import Parser, add_settings, settings_of
+from glassformer.cli.options import Parser, add_settings, run_action, settings_of
 from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import DataSettings, TokenizerSettings
 
@@ -25,14 +24,8 @@ example:
 """
 
 
-def run(words: list[str]) -> int:
-    actions = {"train": train, "show": show, "compare": compare}
-    if not words or words[0] in ("-h", "--help"):
-        print(HELP, end="")
-        return 0
-    if words[0] not in actions:
-        raise Misuse(unknown("action", words[0], actions))
-    return actions[words[0]](words[1:])
+def run(argv: list[str]) -> int:
+    return run_action(argv or ["--help"], {"train": train, "show": show, "compare": compare}, HELP)
 
 
 def _texts(data: str, settings: DataSettings) -> Iterator[str]:
@@ -41,7 +34,7 @@ def _texts(data: str, settings: DataSettings) -> Iterator[str]:
     return (chunk.text for chunk in open_source(data, settings).chunks())
 
 
-def train(words: list[str]) -> int:
+def train(argv: list[str]) -> int:
     parser = Parser(
         "tokenizer train",
         "DATA",
@@ -54,7 +47,7 @@ def train(words: list[str]) -> int:
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser, ("tokenizer", "data"))
-    options = parser.read(words)
+    options = parser.read(argv)
     config = resolve({}, settings_of(options))
     if Path(options.out).exists() and not options.overwrite:
         raise Misuse(f"{options.out} is already there: replace it with --overwrite, or name another --out")
@@ -79,7 +72,7 @@ def train(words: list[str]) -> int:
     return 0
 
 
-def show(words: list[str]) -> int:
+def show(argv: list[str]) -> int:
     parser = Parser(
         "tokenizer show",
         "WHERE [TEXT]",
@@ -91,7 +84,7 @@ def show(words: list[str]) -> int:
     parser.add_argument("--merges", action="store_true", help="BPE's merges one by one; without a text, those learned")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser, ("tokenizer", "data"))
-    options = parser.read(words)
+    options = parser.read(argv)
     if options.text is None and not options.merges:
         raise Misuse("TEXT is missing (or --merges, for the merges learned)")
 
@@ -99,7 +92,6 @@ def show(words: list[str]) -> int:
 
     from glassformer.cli.show import print_json, results, table, visible
     from glassformer.text.merging import learned_merges, merges_of
-    from glassformer.verbs.tokenizer import show as pieces_of
 
     tokenizer = _find(options.where, settings_of(options))
     if options.text is None:
@@ -108,7 +100,7 @@ def show(words: list[str]) -> int:
         for rank, (left, right) in enumerate(learned_merges(tokenizer), 1):
             results.print(Text(f"{rank:6}  {left!r} + {right!r} → {left + right!r}"))
         return 0
-    pieces = pieces_of(tokenizer, options.text)
+    pieces = tokenizer.encode_with_offsets(options.text)
     steps = merges_of(tokenizer, options.text) if options.merges else []
     if options.json:
         print_json({"tokens": [piece._asdict() for piece in pieces], **(
@@ -152,7 +144,7 @@ def _find(where: str, settings: dict[str, object]) -> "Tokenizer":
     return Tokenizer.train(_texts(where, config.data), config.tokenizer, say)
 
 
-def compare(words: list[str]) -> int:
+def compare(argv: list[str]) -> int:
     parser = Parser(
         "tokenizer compare",
         "DATA",
@@ -165,14 +157,14 @@ def compare(words: list[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_settings(parser, ("data",))
-    options = parser.read(words)
+    options = parser.read(argv)
     config = resolve({}, settings_of(options))
     kinds = [_kind(word) for word in options.kinds.split(",")]
 
     from glassformer.cli.show import print_json, results, table
-    from glassformer.verbs.tokenizer import compare as compare_kinds
+    from glassformer.text.comparison import compare_tokenizers
 
-    rows = compare_kinds(lambda: _texts(options.data, config.data), kinds)
+    rows = compare_tokenizers(lambda: _texts(options.data, config.data), kinds)
     if options.json:
         print_json({"tokenizers": [row._asdict() for row in rows]})
         return 0

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from glassformer.cli.options import Parser, add_settings, add_told, told
+from glassformer.cli.options import Parser, add_settings, add_training_options, training_settings
 from glassformer.config.errors import Misuse
 
 EXAMPLE = "glassformer train shakespeare.txt --tokenizer.kind char --model lstm --minutes 5"
@@ -19,7 +19,7 @@ def parser() -> Parser:
                       ".parquet), images (a folder of class folders, or .npz), the name of an embedded data set "
                       "(`glassformer data` lists them), or hf:NAME, a data set of the Hugging Face hub")  # fmt: skip
     made.add_argument("--out", metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)")
-    add_told(made)
+    add_training_options(made)
     made.add_argument("--folds", type=int, metavar="K", help="cross-validation: K trainings, each validated on another "
                       "part of the rows; the runs are RUN/fold-1 …")  # fmt: skip
     made.add_argument("--refit", action="store_true", help="then train on all rows but the test, for as long as the "
@@ -30,14 +30,14 @@ def parser() -> Parser:
     return made
 
 
-def run(words: list[str]) -> int:
-    options = parser().read(words)
+def run(argv: list[str]) -> int:
+    options = parser().read(argv)
     if options.resume and options.overwrite:
         raise Misuse("--resume goes on with a run, --overwrite replaces it: give one of them")
-    settings = told(options, "train", given=options.resume)
+    settings = training_settings(options, "train", given=options.resume)
 
     if options.folds is not None or (options.resume and options.out and (Path(options.out) / "folds.json").exists()):
-        return _folds(options, settings, words)
+        return _folds(options, settings, argv)
 
     from glassformer.cli.show import Watcher, print_json, results, say, say_next
     from glassformer.models.build import sized
@@ -54,7 +54,7 @@ def run(words: list[str]) -> int:
             overwrite=options.overwrite,
             refit=options.refit,
             listen=watcher,
-            command=shlex.join(["glassformer", "train", *words]),
+            command=shlex.join(["glassformer", "train", *argv]),
             **settings,
         )
     finally:
@@ -80,7 +80,7 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def _folds(options: argparse.Namespace, settings: dict[str, Any], words: list[str]) -> int:
+def _folds(options: argparse.Namespace, settings: dict[str, Any], argv: list[str]) -> int:
     """Cross-validation."""
     if any(key in settings for key in ("data.folds", "data.fold")):
         raise Misuse("--folds trains on every fold, --data.folds and --data.fold on one: give one of them")
@@ -100,7 +100,7 @@ def _folds(options: argparse.Namespace, settings: dict[str, Any], words: list[st
             resume=options.resume,
             overwrite=options.overwrite,
             listen=watcher,
-            command=shlex.join(["glassformer", "train", *words]),
+            command=shlex.join(["glassformer", "train", *argv]),
             **settings,
         )
     finally:

@@ -2,7 +2,7 @@
 
 import shlex
 
-from glassformer.cli.options import Parser, add_settings, add_told, told
+from glassformer.cli.options import Parser, add_settings, add_training_options, training_settings
 
 EXAMPLE = "glassformer tune reviews.csv --model bag,cnn --trials 40 --data.test_fraction 0.1"
 
@@ -45,13 +45,13 @@ def parser() -> Parser:
     own.add_argument("--no-final", action="store_true", help="do not train the best once more: the test part is then "
                       "never looked at")  # fmt: skip
     own.add_argument("--out", metavar="DIR", help="(default runs/tune-<data>-<model>-N)")
-    add_told(own, config="settings that are not searched, from a YAML file")
+    add_training_options(own, config="settings that are not searched, from a YAML file")
     return made
 
 
 def run(words: list[str]) -> int:
     options = parser().read(words)
-    settings = told(options, "tune")
+    settings = training_settings(options, "tune")
     models = options.models or settings.pop("model.encoder", None)
     if options.show_space:
         return _show_space(options.data, models, options.config, settings)

@@ -47,7 +47,7 @@ class DataSettings:
         None, "what parts several labels in one cell; unset: ; or |, whichever there is"
     )
     kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
-    also: str | None = setting(
+    extra_columns: str | None = setting(
         None, "number and category columns to read beside the text, as price,country; of a table without text: these"
     )
     image: str | None = setting(None, "column that names an image file, to read beside the others")
@@ -95,5 +95,5 @@ class DataSettings:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """The columns that `also` names."""
-        return tuple(name.strip() for name in (self.also or "").split(",") if name.strip())
+        """The columns that `extra_columns` names."""
+        return tuple(name.strip() for name in (self.extra_columns or "").split(",") if name.strip())

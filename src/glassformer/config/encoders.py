@@ -162,7 +162,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         (
             "style", "layers", "heads", "head_width", "kv_heads", "hidden", "activation", "feed_layers", "feed_forward",
             "positions", "rotary_base", "rotary_scaling", "norm", "norm_order", "norm_eps", "embed_norm", "residual",
-            "bias", "attention_bias", "feed_bias", "scores", "scale", "mask", "output_projection", "qk_norm",
+            "bias", "attention_bias", "feed_bias", "scores", "scale", "causal_mask", "output_projection", "qk_norm",
             "embed_scale", "initialisation", "patch",
         ),
         memory=True,

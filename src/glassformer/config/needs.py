@@ -40,7 +40,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "data.label": {"task": LABELLING},
     "data.split_by": {"task": (*LABELLING, TRANSLATION)},
     "data.kind": {"task": LABELLING},
-    "data.also": {"data.kind": (TABLE, MIXED)},
+    "data.extra_columns": {"data.kind": (TABLE, MIXED)},
     "data.image": {"data.kind": (MIXED,)},
     **{f"data.{key}": {"data.kind": PICTURES} for key in ("image_size", "shift", "flip")},
     **{
@@ -48,7 +48,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
         for key in ("source", "target", "source_file", "target_file", "too_long")
     },
     "model.tied": {"task": (LANGUAGE_MODEL, MASKED, TRANSLATION)},
-    "model.mask": {"task": (LANGUAGE_MODEL,)},
+    "model.causal_mask": {"task": (LANGUAGE_MODEL,)},
     "model.embed": {"data.kind": WORDS},
     "model.context": {"data.kind": WORDS},
     **{f"model.{key}": {"task": LABELLING} for key in HEAD_KEYS},

@@ -9,6 +9,10 @@ LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification",
 MULTILABEL, TRANSLATION, MASKED, VECTORS = "multilabel", "translation", "masked-language-model", "vectors"
 TASKS = (LANGUAGE_MODEL, MASKED, CLASSIFICATION, MULTILABEL, REGRESSION, TRANSLATION, VECTORS)
 """`vectors` is not learned here: it is what a model does that was made elsewhere to give a vector for each text."""
+DEFAULT_TASK = LANGUAGE_MODEL
+"""The task where neither a person nor the data names one."""
+DECODER_TASK = TRANSLATION
+"""The task of ours in which a decoder writes."""
 PACKED = (LANGUAGE_MODEL, MASKED)
 """The tasks that read a corpus as one long row of tokens."""
 LABELLING = (CLASSIFICATION, MULTILABEL, REGRESSION)
@@ -38,6 +42,34 @@ def settings_task(name: str) -> str:
     if name not in (*TASKS, *OWN_TASKS):
         raise SettingError(unknown("task", name, (*TASKS, *OWN_TASKS)))
     return OWN_TASKS.get(name, name)
+
+
+def reads_stream(task: str) -> bool:
+    """Whether a task, ours or one like it, reads a corpus as one long row of tokens."""
+    return settings_task(task) in PACKED
+
+
+def predicts_next_token(task: str) -> bool:
+    return settings_task(task) == LANGUAGE_MODEL
+
+
+def predicts_hidden_tokens(task: str) -> bool:
+    return settings_task(task) == MASKED
+
+
+def labels_examples(task: str) -> bool:
+    """Whether it says something of a whole example."""
+    return settings_task(task) in LABELLING
+
+
+def pools_tokens(task: str) -> bool:
+    """Whether its models pool the vectors of a text's tokens."""
+    return settings_task(task) in (*LABELLING, VECTORS)
+
+
+def has_decoder(task: str) -> bool:
+    """Whether a second model writes what the first has read."""
+    return settings_task(task) == TRANSLATION
 
 
 TEXT, TABLE, IMAGE, MIXED = "text", "table", "image", "mixed"

@@ -1,6 +1,7 @@
 """From what a person said to a whole configuration: defaults < task < size < style < data < file < flag."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -56,7 +57,7 @@ ALIASES: dict[str, str] = {
     "keep_checkpoints": "training.keep_checkpoints",
     "text": "data.text",
     "label": "data.label",
-    "also": "data.also",
+    "extra_columns": "data.extra_columns",
     "image": "data.image",
     "source": "data.source",
     "target": "data.target",
@@ -66,6 +67,16 @@ ALIASES: dict[str, str] = {
     "test": "data.test",
 }
 """Short names that people type; each stands for one key."""
+
+RENAMED_SETTINGS: dict[str, str] = {
+    "training.accumulate": "training.accumulation_steps",
+    "training.clip": "training.grad_clip",
+    "model.mask": "model.causal_mask",
+    "data.also": "data.extra_columns",
+    "also": "extra_columns",
+}
+"""What settings were called before, and their names now: flags, files and runs with the old names work as they did."""
+FIRST_NAMES = {new: old for old, new in RENAMED_SETTINGS.items()}
 
 KINDS_IN_WORDS = {TEXT: "texts", TABLE: "tables", IMAGE: "images", MIXED: "texts with other columns"}
 
@@ -99,7 +110,7 @@ class Config:
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
         if key == "data.fold" and self.data.folds is None:
             return "data.fold does nothing without data.folds"
-        if key in ("training.last_blocks", "training.layer_decay") and not self.begun:
+        if key in ("training.last_blocks", "training.layer_decay") and not self.is_finetuned:
             return f"{key} does nothing without --from: what is new has to be trained"
         if key == "training.layer_decay" and self.get("task") in LABELLING and self.training.last_blocks == 0:
             return f"{key} does nothing while training.last_blocks is 0: no block is trained"
@@ -112,7 +123,7 @@ class Config:
         return None
 
     @property
-    def begun(self) -> bool:
+    def is_finetuned(self) -> bool:
         """It starts from what another run has learned."""
         return self.model.from_run is not None or self.model.decoder_from is not None
 
@@ -141,6 +152,26 @@ def keys() -> list[str]:
     return [f"{name}.{field.name}" for name, section in SECTIONS.items() for field in dataclasses.fields(section)]
 
 
+def renamed(text: str) -> str:
+    """A key, or a text with keys in it, with the names that settings have now."""
+    return re.sub(r"[\w.]+", lambda key: RENAMED_SETTINGS.get(key[0], key[0]), text)
+
+
+def first_name(text: str) -> str:
+    """The other way: what is stored under a setting's name stays under the first it had, so that it is found again."""
+    return re.sub(r"[\w.]+", lambda key: FIRST_NAMES.get(key[0], key[0]), text)
+
+
+def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {renamed(key): value for key, value in settings.items()}
+
+
+def full_key(name: str) -> str:
+    """The dotted key that a name stands for, be it short or of before."""
+    key = renamed(name)
+    return ALIASES.get(key, key)
+
+
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Nested sections, dotted keys and short names, all to dotted keys; unknown ones are refused."""
     flat: dict[str, Any] = {}
@@ -151,9 +182,9 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
             flat["task"] = None if value is None else str(value)
         elif name in SECTIONS and (isinstance(value, Mapping) or value is None):
             for inner_key, inner in (value or {}).items():
-                _put(flat, f"{name}.{inner_key}", inner, known)
+                _put(flat, renamed(f"{name}.{inner_key}"), inner, known)
         else:
-            _put(flat, ALIASES.get(name, name), value, known)
+            _put(flat, full_key(name), value, known)
     if "model.encoder" in flat:
         encoder, variant = model_name(flat["model.encoder"])
         flat = {**of_model(variant), **flat, "model.encoder": encoder}

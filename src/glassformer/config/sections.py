@@ -86,7 +86,9 @@ class ModelSettings:
     feed_bias: bool | None = setting(None, "those of the feed-forward part; unset: like bias")
     scores: str = setting("query-key", "how attention scores are made", choices=SCORES)
     scale: bool = setting(True, "divide attention scores by √(head width)")
-    mask: bool = setting(True, "hide the future in a language model; false lets it read the answer")
+    causal_mask: bool = setting(
+        True, "hide the future in a language model (causal attention); false lets it read the answer"
+    )
     output_projection: bool = setting(True, "attention ends with W^O")
     qk_norm: bool = setting(True, "normalise queries and keys of each head")
     embed_scale: bool = setting(False, "multiply word vectors by √width, as in 2017")
@@ -210,7 +212,9 @@ class TrainingSettings:
     layer_decay: float = setting(
         1.0, "with --from: the rate of each block is this part of that of the block above it", least=TINY, most=1.0
     )
-    accumulate: int = setting(1, "pieces each batch is computed in: less memory, the same update", least=1)
+    accumulation_steps: int = setting(
+        1, "gradient accumulation: pieces each batch is computed in; less memory, the same update", least=1
+    )
     optimizer: str = setting("muon", "update rule", choices=("muon", "adamw", "momentum", "sgd"))
     lr: float | None = setting(None, "learning rate; unset: the optimiser's usual one", least=0.0)
     momentum: float = setting(0.9, "of `momentum`; Muon has its own, 0.95", least=0.0, most=0.99999)
@@ -223,7 +227,9 @@ class TrainingSettings:
     )
     class_weights: str | None = setting(None, "balanced, or a weight by class: spam=5,ham=1; unset: all weigh alike")
     label_smoothing: float = setting(0.0, "probability shared among all tokens or classes", least=0.0, most=0.99)
-    clip: float | None = setting(1.0, "largest norm of the gradient; none: no clipping", least=1e-9)
+    grad_clip: float | None = setting(
+        1.0, "gradient clipping: largest norm of the gradient; none: no clipping", least=1e-9
+    )
     schedule: str = setting("cosine", "of the learning rate", choices=("cosine", "inverse-sqrt", "constant"))
     schedule_steps: int | None = setting(
         None, "updates that the rate's way is laid out for; unset: as many as the run makes", least=1
@@ -262,7 +268,8 @@ class TrainingSettings:
             object.__setattr__(self, "lr", {"muon": 3e-3, "adamw": 1e-3, "momentum": 0.1, "sgd": 0.5}[self.optimizer])
         if self.keep == "last" and self.patience is not None:
             raise SettingError("training.patience waits for a better validation, and training.keep last for none")
-        if self.batch_tokens is None and self.batch_size % self.accumulate:
+        if self.batch_tokens is None and self.batch_size % self.accumulation_steps:
             raise SettingError(
-                f"training.accumulate {self.accumulate} does not divide training.batch_size {self.batch_size}"
+                f"training.accumulation_steps {self.accumulation_steps} does not divide training.batch_size "
+                f"{self.batch_size}"
             )

@@ -7,8 +7,8 @@ from typing import Any
 from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
 from glassformer.families.base import FAMILIES
-from glassformer.finetuning.body import FREE
-from glassformer.finetuning.starts import FURTHER, begun_rate
+from glassformer.finetuning.finetune import FURTHER, finetuning_rate
+from glassformer.finetuning.model_settings import FREE
 from glassformer.training.finding import lower_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
@@ -34,16 +34,16 @@ def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
     begins from another run has beside what was taken.
     """
     family = FAMILIES[config.task]
-    if config.begun and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
+    if config.is_finetuned and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
         whole = not family.has_decoder or not new
-        return begun_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
+        return finetuning_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
     said = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
     said = {key: value for key, value in said.items() if value is not None and config.idle(key) is None}
     usual = resolve(said, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
     if usual.optimizer != config.training.optimizer:
         usual = replace(config.training, lr=None)
     assert usual.lr is not None
-    return FURTHER * usual.lr if config.begun else usual.lr
+    return FURTHER * usual.lr if config.is_finetuned else usual.lr
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Advice:
     def put(self, key: str, value: Any) -> str | None:
         """A setting that should have a value, and has another. A body that was taken from another run stays."""
         section, name = key.split(".")
-        body = self.config.begun and section == "model" and name not in FREE
+        body = self.config.is_finetuned and section == "model" and name not in FREE
         if body or self.config.idle(key) is not None or self.config.get(key) == value:
             return None
         return f"--{key} {str(value).lower() if isinstance(value, bool) else value}"
@@ -94,8 +94,8 @@ class Advice:
         return f"--training.warmup {longer}" if longer > settings.warmup else None
 
     def clip(self) -> str | None:
-        limit = self.config.training.clip
-        return f"--training.clip {CLIP:g}" if limit is None or limit > CLIP else None
+        limit = self.config.training.grad_clip
+        return f"--training.grad_clip {CLIP:g}" if limit is None or limit > CLIP else None
 
     # --- less by heart ---
 
@@ -113,7 +113,7 @@ class Advice:
     def smaller(self) -> str | None:
         """A size below the one that was named; else half the width."""
         config, model = self.config, self.config.model
-        if config.begun:  # its body is what it is
+        if config.is_finetuned:  # its body is what it is
             return None
         names = list(SIZES)
         if model.size is not None and config.idle("model.size") is None:

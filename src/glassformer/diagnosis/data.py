@@ -11,7 +11,7 @@ from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import StreamFamily
 from glassformer.families.predict import texts_in
 from glassformer.families.translation import TranslationFamily
-from glassformer.finetuning.body import bound_positions
+from glassformer.finetuning.model_settings import bound_positions
 from glassformer.training.finding import NOTE, WARNING, Finding
 from glassformer.training.schedule import total_steps
 
@@ -95,7 +95,7 @@ def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False)
     if not of or cut / of < CUT:
         return None
     config, context = advise.config, advise.config.model.context
-    bound = config.begun and bound_positions(config)  # no more can be read
+    bound = config.is_finetuned and bound_positions(config)  # no more can be read
     what = "left out" if dropped else "cut there: their ends are never read"
     words = f"{cut:,} of {of:,} texts ({cut / of:.0%}) are longer than {context:,} tokens and {what}."
     severe = WARNING if cut / of >= MUCH_CUT else NOTE

@@ -96,7 +96,7 @@ class Doctor:
     def _after_validation(self) -> Iterator[Finding | None]:
         log, facts, advise, family = self.log, self.facts, self.facts.advise, self.facts.family
         yield learning_rate_too_high(log.losses, advise, log.step)
-        yield clipped_gradients(log.norms, advise.config.training.clip, advise, log.step)
+        yield clipped_gradients(log.norms, advise.config.training.grad_clip, advise, log.step)
         yield overfitting(
             log.validations,
             family.primary,

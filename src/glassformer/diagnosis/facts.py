@@ -25,7 +25,7 @@ class TrainingFacts:
     def causal(self) -> bool:
         """No token sees the one that it is to predict."""
         config = self.advise.config
-        return config.model.mask or config.idle("model.mask") is not None
+        return config.model.causal_mask or config.idle("model.causal_mask") is not None
 
     @property
     def judges_first(self) -> bool:
@@ -33,7 +33,7 @@ class TrainingFacts:
         did not start from what another run has learned.
         """
         config = self.advise.config
-        return self.guessing is not None and config.training.class_weights is None and not config.begun
+        return self.guessing is not None and config.training.class_weights is None and not config.is_finetuned
 
 
 def training_facts(config: Config, card: Mapping[str, Any]) -> TrainingFacts:

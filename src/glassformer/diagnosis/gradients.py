@@ -87,7 +87,7 @@ def _norm(advise: Advice) -> str | None:
 
 
 def _gated(advise: Advice) -> str | None:
-    return "--model lstm" if advise.config.model.encoder == "rnn" and not advise.config.begun else None
+    return "--model lstm" if advise.config.model.encoder == "rnn" and not advise.config.is_finetuned else None
 
 
 def stacks(layers: Layers) -> list[list[str]]:

@@ -56,7 +56,7 @@ def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, squa
             "first update the model already knows, so its answer may stand in what it reads."
         )
         advice = joined(
-            "look for a column that repeats the label, for text that holds it", advise.put("model.mask", True)
+            "look for a column that repeats the label, for text that holds it", advise.put("model.causal_mask", True)
         )
         return Finding("first-loss", 1, WARNING, words, advice, numbers)
     return None
@@ -70,8 +70,10 @@ TOO_GOOD = 0.1
 
 def missing_causal_mask(step: int) -> Finding:
     """A language model without its mask."""
-    words = "model.mask is false: every token sees the one it is to predict, so loss and perplexity mean nothing."
-    return Finding("leak", step, PROBLEM, words, "--model.mask true", {"mask": False})
+    words = (
+        "model.causal_mask is false: every token sees the one it is to predict, so loss and perplexity mean nothing."
+    )
+    return Finding("leak", step, PROBLEM, words, "--model.causal_mask true", {"mask": False})
 
 
 def too_good_loss(bits: float, advise: Advice, step: int) -> Finding | None:
@@ -81,7 +83,7 @@ def too_good_loss(bits: float, advise: Advice, step: int) -> Finding | None:
         f"{bits:.3f} bits per byte on validation text are too few to be true (large models need 0.6 and more): the "
         "model reads its answer, or has seen this text in training."
     )
-    advice = joined(advise.put("model.mask", True), "look for repeated documents with glassformer data check")
+    advice = joined(advise.put("model.causal_mask", True), "look for repeated documents with glassformer data check")
     return Finding("leak", step, WARNING, words, advice, {"bits_per_byte": bits})
 
 

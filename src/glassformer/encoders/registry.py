@@ -194,7 +194,7 @@ def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
         rotary=rotary,
         embed_norm=_norm(settings) if settings.embed_norm else NoNorm(),
         norm=_norm(settings) if pre else NoNorm(),
-        causal=place.causal and settings.mask,
+        causal=place.causal and settings.causal_mask,
         limit=settings.context,
         dropout=settings.dropout,
     )
@@ -251,7 +251,7 @@ def _block(settings: ModelSettings, place: Place) -> Block:
         bias=bool(settings.feed_bias),
     )
     return Block(
-        attend=attention(causal=place.causal and settings.mask),
+        attend=attention(causal=place.causal and settings.causal_mask),
         around_attend=around(),
         feed=feed if settings.feed_forward else None,
         around_feed=around() if settings.feed_forward else None,

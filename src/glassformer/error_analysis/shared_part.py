@@ -84,7 +84,7 @@ def _refuse_unknown(second: Any, part: Labelled, labels: Iterable[Iterable[str]]
 def _read_alike(first: Loaded, second: Loaded, part: Labelled) -> bool:
     """Whether what the first run reads of a row is all that the second needs."""
     mine, theirs = first.config.data, second.config.data
-    same = (mine.kind, mine.text, mine.also, mine.image) == (theirs.kind, theirs.text, theirs.also, theirs.image)
+    same = all(getattr(mine, name) == getattr(theirs, name) for name in ("kind", "text", "extra_columns", "image"))
     return same and (part.pixels is None or _image_size(first) == _image_size(second))
 
 

@@ -9,11 +9,10 @@ import torch
 
 from glassformer.config.say import Say, silent
 from glassformer.experiments.growth import Curve
-from glassformer.experiments.learn import brief, learn
+from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.families.build import build_model
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
-from glassformer.tasks.translation import Translating
 
 KINDS = {"additive": "with attention", "none": "without"}
 UPDATES, ROWS = 300, 8000
@@ -40,18 +39,17 @@ def scores_by_length(
         "model.width": width,
         "model.dropout": 0.0,
         "training.label_smoothing": 0.0,
-        **brief(updates, seed),
+        **brief_training(updates, seed),
     }
     config, table = infer_config({}, chosen, silent)
     prepared = prepare(config, silent, rows=table)
     task = prepared.task
-    assert isinstance(task, Translating)
     letters, exact = {}, {}
     for kind, words in KINDS.items():
         say(f"an LSTM that writes letters backwards, {words}: {updates:,} updates")
         settings = replace(config, model=replace(config.model, attention=kind))
         built = build_model(settings, prepared)
-        learn(built, task, config.training, device)
+        train_briefly(built, task, config.training, device)
         records = task.evaluate(built, "validation").records
         letters[words], exact[words] = by_length([(record["target"], record["output"]) for record in records])
     return letters, exact

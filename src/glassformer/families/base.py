@@ -183,6 +183,8 @@ class Family(ABC):
     """It says one class of each example, with a probability."""
     has_decoder: bool = False
     """A second model writes what the first has read."""
+    hides_tokens: bool = False
+    """Some tokens are hidden, so that the tokenizer needs one that stands for them."""
     text_loss: bool = True
     """A text alone has a loss; where tokens are hidden, only a part of the data has."""
     predicts_next: bool = False

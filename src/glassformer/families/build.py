@@ -39,7 +39,7 @@ def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: S
         ids, vectors = read_vectors(config.model.vectors, words)
         put_vectors(model, ids, vectors)
         say(f"vectors: {len(ids):,} of {len(words):,} words found in {config.model.vectors}")
-    return take_from_runs(model, config, prepared.answers, say) if config.begun else None
+    return take_from_runs(model, config, prepared.answers, say) if config.is_finetuned else None
 
 
 def try_out(model: nn.Module, prepared: Prepared) -> None:

@@ -121,7 +121,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
         "data.text": columns.text,
         "data.label": columns.label,
         "data.kind": columns.kind,
-        "data.also": ",".join(columns.also) or None,
+        "data.extra_columns": ",".join(columns.also) or None,
         "data.label_separator": columns.separator,
     }
     if request.finetuning is not None and columns.label_kind is None:
@@ -354,7 +354,7 @@ class LabellingFamily(ExampleFamily):
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
         """Where only the head learns, what the rest of a model makes of each example is computed once."""
-        return FrozenFeaturesTask(task, model) if config.begun and head_learns_alone(model) else task  # type: ignore[arg-type]
+        return FrozenFeaturesTask(task, model) if config.is_finetuned and head_learns_alone(model) else task  # type: ignore[arg-type]
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()

@@ -53,8 +53,6 @@ class StreamFamily(Family):
     noun = "window"
     primary, lower_is_better = "loss", True
     reads_stream = True
-    hides_tokens = False
-    """Some tokens are hidden, so that the tokenizer needs one that stands for them."""
 
     def recognise(self, request: ConfigRequest) -> Recognition:
         return recognise_text(request)

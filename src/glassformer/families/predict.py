@@ -129,7 +129,7 @@ def needed(features: Features, config: Config, table: Table) -> Columns:
 
 def as_learned(features: Features, settings: DataSettings) -> DataSettings:
     """How to read data for a run: the columns that it reads, images of the size that it reads."""
-    changes: dict[str, Any] = {"also": ",".join(read_columns(features)) or None}
+    changes: dict[str, Any] = {"extra_columns": ",".join(read_columns(features)) or None}
     if isinstance(features, MixedFeatures) and features.image is not None:
         changes["image_size"] = "x".join(map(str, features.image.size))
     return replace(settings, **changes)

@@ -7,7 +7,7 @@ from glassformer.config.errors import DataError, SettingError
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES, DataParts, Prepared, Processor
-from glassformer.finetuning.begin import tokens_of
+from glassformer.finetuning.finetune import source_tokenizers
 from glassformer.runs.run import Run
 from glassformer.text.tokenizer import Tokenizer
 
@@ -21,8 +21,8 @@ def split_data(config: Config, rows: Any = None) -> DataParts:
 
 def prepare(config: Config, say: Say, known: Processor = UNKNOWN_PROCESSOR, rows: Any = None) -> Prepared:
     """`known`: tokenizers to use, instead of training some. `rows`: where the data has been read already."""
-    if known.tokenizer is None and config.begun:
-        tokenizer, target_tokenizer = tokens_of(config)
+    if known.tokenizer is None and config.is_finetuned:
+        tokenizer, target_tokenizer = source_tokenizers(config)
         known = Processor(tokenizer=tokenizer, target_tokenizer=target_tokenizer)
     corpus = split_data(config, rows)
     say(f"data: {corpus.report()}")

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx
 from glassformer.data.io.place import find
-from glassformer.finetuning.begin import Beginning
+from glassformer.finetuning.finetune import Finetuning
 
 NO_DATA = "no data: name a text file, a folder, a table, or an embedded data set (`glassformer data` lists them)"
 
@@ -51,9 +51,9 @@ class ConfigRequest:
         return DataSettings(**{key.removeprefix("data."): value for key, value in reading.items()})
 
     @cached_property
-    def finetuning(self) -> Beginning | None:
+    def finetuning(self) -> Finetuning | None:
         """The runs that it starts from."""
-        return Beginning.of(self.settings)
+        return Finetuning.of(self.settings)
 
     @property
     def has_budget(self) -> bool:
@@ -70,8 +70,8 @@ class ConfigRequest:
         """The whole configuration. `found`: what the data says."""
         if self.finetuning is None:
             return resolve(self.file, self.flags, found, starts=starts)
-        more = self.finetuning.found(self.task or found["task"], rows)
-        return self.finetuning.settled(resolve(self.file, self.flags, {**found, **more}, starts=starts))
+        more = self.finetuning.settings(self.task or found["task"], rows)
+        return self.finetuning.finish(resolve(self.file, self.flags, {**found, **more}, starts=starts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class EvaluateOptions:
         if not self.other_data:
             return config.data
         place = {"path": self.data, "source_file": None, "target_file": None}
-        settings = replace(config.data, **{**place, **self.reading})
+        settings = replace(config.data, **{**place, **with_new_names(self.reading)})
         if is_tmx(self.data or "") and not is_tmx(config.data.path or ""):  # no columns: languages
             return replace(settings, source=self.reading.get("source"), target=self.reading.get("target"))
         return settings

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import RunError
-from glassformer.config.presets import LABELLING, TRANSLATION
+from glassformer.config.presets import has_decoder, labels_examples
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
-from glassformer.finetuning.source import Source, Sources
+from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
 from glassformer.models.weights import current_name, take_weights
 from glassformer.runs.files import read_tensors
 from glassformer.tasks.answers import Answers
@@ -19,7 +19,7 @@ from glassformer.training.frozen import refuse_too_many, starred
 
 def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, say: Say) -> dict[str, Any]:
     """Weights of other runs into a new model; gives what its card says of them."""
-    sources = Sources.of(config.model.from_run, config.model.decoder_from)
+    sources = FinetuneSources.of(config.model.from_run, config.model.decoder_from)
     assert sources is not None
     refuse_too_many(model, config.training.last_blocks)
     names = _first_names(model)
@@ -36,7 +36,7 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
                 there = current_name(there)
             if there in names:
                 taken[names[there]] = _fitting(weight, wanted[names[there]], name, source)
-        if keeps_head and config.task in LABELLING:
+        if keeps_head and labels_examples(config.task):
             say(f"from {source.run.path}: the same classes, so its head is kept")
     _refuse_lacking(wanted, taken, sources, config)
     with torch.no_grad():
@@ -57,13 +57,13 @@ def _first_names(model: nn.Module) -> dict[str, str]:
     return {name: first.setdefault(id(value), name) for name, value in held.items()}
 
 
-def _renamed(name: str, source: Source, config: Config, whole: bool, *, keeps_head: bool) -> str | None:
+def _renamed(name: str, source: FinetuneSource, config: Config, whole: bool, *, keeps_head: bool) -> str | None:
     """Where a weight of another run belongs; None: it is left behind."""
     part, rest = name.split(".", 1)
-    if whole and config.task == TRANSLATION:
+    if whole and has_decoder(config.task):
         return name
     if part in ("embed", "embed_source"):
-        side = "" if config.task != TRANSLATION else "_target" if source.flag == "--decoder-from" else "_source"
+        side = "" if not has_decoder(config.task) else "_target" if source.flag == "--decoder-from" else "_source"
         return f"embed{side}.{rest}"
     if part == "encoder":
         return f"decoder.{rest}" if source.flag == "--decoder-from" else name
@@ -71,17 +71,21 @@ def _renamed(name: str, source: Source, config: Config, whole: bool, *, keeps_he
         return name  # its head
     if part in ("head", "transform"):
         return name if keeps_head else None
-    same_pool = part == "pool" and config.task in LABELLING and source.config.model.pool == config.model.pool
+    same_pool = part == "pool" and labels_examples(config.task) and source.config.model.pool == config.model.pool
     return name if same_pool else None
 
 
 def _keeps_head(
-    source: Source, config: Config, answers: Answers | None, held: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
+    source: FinetuneSource,
+    config: Config,
+    answers: Answers | None,
+    held: Mapping[str, Tensor],
+    wanted: Mapping[str, Tensor],
 ) -> bool:
     """Whether the head goes on: with the same task, and of labels the very same ones."""
-    if source.task != config.task or config.task == TRANSLATION:
+    if source.task != config.task or has_decoder(config.task):
         return False
-    if config.task not in LABELLING:
+    if not labels_examples(config.task):
         return True
     if answers is None or source.card.get("labels") != answers.to_json():
         return False
@@ -96,7 +100,7 @@ def _shapes_of_head(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in weights.items() if name.startswith("head.")}
 
 
-def _fitting(weight: Tensor, wanted: Tensor, name: str, source: Source) -> Tensor:
+def _fitting(weight: Tensor, wanted: Tensor, name: str, source: FinetuneSource) -> Tensor:
     """As it is; of learned positions as many as are read."""
     if name.endswith("positions.table.weight") and len(weight) > len(wanted) and weight.shape[1:] == wanted.shape[1:]:
         weight = weight[: len(wanted)]
@@ -107,11 +111,11 @@ def _fitting(weight: Tensor, wanted: Tensor, name: str, source: Source) -> Tenso
 
 
 def _refuse_lacking(
-    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], sources: Sources, config: Config
+    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], sources: FinetuneSources, config: Config
 ) -> None:
     """A body that is not whole in the run's file."""
     parts: tuple[str, ...] = ("embed.", "encoder.")
-    if config.task == TRANSLATION:
+    if has_decoder(config.task):
         parts = () if sources.body is None else ("embed_source.", "encoder.")
         parts = ("embed_", "encoder.", "decoder.", "head.") if sources.whole else parts
     lacking = sorted(name for name in wanted if name.startswith(parts) and name not in taken) if parts else []
@@ -134,7 +138,7 @@ def _summed_up(wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor]) -> lis
 
 
 def _say_taken(
-    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], new: Sequence[str], sources: Sources, say: Say
+    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], new: Sequence[str], sources: FinetuneSources, say: Say
 ) -> None:
     runs = " and ".join(str(source.run.path) for source in (sources.body, sources.decoder) if source is not None)
     numbers = [sum(weights[name].numel() for name in weights) for weights in (taken, wanted)]

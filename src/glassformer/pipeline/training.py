@@ -21,7 +21,7 @@ from glassformer.families.card import run_card
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
 from glassformer.families.settings import read_config, resumed_config, where_it_stands, whole_path, with_vectors
-from glassformer.finetuning.along import bring_along, refuse_same
+from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.pipeline.doctor import TrainingDoctor
 from glassformer.pipeline.recorder import Recorder
@@ -227,7 +227,7 @@ class Training:
             Run.create(self.run.path, overwrite=self.request.overwrite)
         first_files(self.run, card, self.prepared, self.snapshot, total)
         if self.snapshot is None:
-            bring_along(self.config, self.run)
+            copy_extras(self.config, self.run)
 
     # --- report ---
 

@@ -4,19 +4,20 @@ import contextlib
 import statistics
 import time
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from itertools import pairwise
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.config.sections import TrainingSettings
-from glassformer.tasks.base import Evaluation, Task
-from glassformer.tasks.labelling import Labelling
-from glassformer.tasks.translation import Translating
-from glassformer.tasks.windows import WindowTask
+from glassformer.families.base import Family
+from glassformer.families.language import StreamFamily
+from glassformer.families.translation import TranslationFamily
+from glassformer.tasks.base import Task
+from glassformer.training.checkpointer import NoCheckpoints
 from glassformer.training.events import Ended, Event, Stepped
 from glassformer.training.loop import Trainer
-from glassformer.training.snapshot import Snapshot
 
 WARM = 2
 """Updates that are not counted."""
@@ -44,19 +45,6 @@ class Speed:
     """On what, and how precisely."""
 
 
-class Nowhere:
-    """Keeps nothing."""
-
-    def checkpoint(self, snapshot: Snapshot) -> str:
-        return ""
-
-    def forget(self, step: int) -> None: ...
-
-    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
-
-    def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None: ...
-
-
 class _Enough(Exception):
     """Enough was seen of a training."""
 
@@ -81,7 +69,7 @@ class _Clock:
             raise _Enough
 
 
-def probe(model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> Speed:
+def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> Speed:
     """Real updates of the real loop; the caller's random numbers are left as they were."""
     clock = _Clock()
     trainer = Trainer(
@@ -95,7 +83,7 @@ def probe(model: nn.Module, task: Task, settings: TrainingSettings, device: torc
             compile="on" if settings.compile == "tuned" else settings.compile,
         ),
         device=device,
-        checkpointer=Nowhere(),
+        checkpointer=NoCheckpoints(),
         listen=clock,
     )
     with contextlib.suppress(_Enough):
@@ -108,7 +96,7 @@ def probe(model: nn.Module, task: Task, settings: TrainingSettings, device: torc
     each = statistics.median(seconds / max(1, tokens) for seconds, tokens in counted)
     update = each * statistics.mean(tokens for _, tokens in counted)
     notes = (f"on {device}, matrix products in {trainer.precision.name}", *_threads(trainer), *_compiled(trainer))
-    return Speed(update, 1 / each, len(counted), _validation(trainer, each), notes)
+    return Speed(update, 1 / each, len(counted), validation_seconds(family, trainer, each), notes)
 
 
 def _threads(trainer: Trainer) -> tuple[str, ...]:
@@ -120,12 +108,17 @@ def _compiled(trainer: Trainer) -> tuple[str, ...]:
     return ("compiled",) if trainer.loss.how != "off" else ()
 
 
-def _validation(trainer: Trainer, each: float) -> float:
-    """Seconds for each token: of examples with labels, a forward pass is a third of a step; others are tried out."""
+@singledispatch
+def validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
+    """Seconds that a validation takes for each token; `each`: seconds of a step, of which a forward pass is a third."""
+    return each / 3
+
+
+@validation_seconds.register(StreamFamily)
+@validation_seconds.register(TranslationFamily)
+def _(family: Family, trainer: Trainer, each: float) -> float:
+    """Tried out."""
     task = trainer.task
-    if isinstance(task, Labelling):
-        return each / 3
-    assert isinstance(task, WindowTask | Translating)
     part = next((name for name in HELD_OUT if name in task.parts), None)
     if part is None:
         return 0.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,18 @@ from torch import Tensor, nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, TRANSLATION
+from glassformer.config.presets import DEFAULT_TASK
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import TrainingSettings
-from glassformer.families.base import Prepared
+from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.build import build_model, learn_from_data
 from glassformer.families.infer import infer_config
+from glassformer.families.language import LanguageFamily
 from glassformer.families.prepare import prepare
 from glassformer.families.settings import read_config, whole_path, with_vectors
 from glassformer.models.build import build_language_model
-from glassformer.planning.step import Piece
+from glassformer.planning.training_step import Piece
 from glassformer.tasks.base import Batch, Task
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.frozen import freeze
@@ -32,7 +34,7 @@ CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedTraining:
     """A training that is not begun."""
 
     config: Config
@@ -49,6 +51,10 @@ class Planned:
     """Of each part."""
     per_update: float
     prepared: Prepared | None = None
+
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.config.task]
 
     @property
     def updates(self) -> int | None:
@@ -71,9 +77,10 @@ class Planned:
         if self.config.training.last_blocks is not None:  # some are trained, some are not
             return None
         model = self.config.model
-        sides = {model.layers, model.decoder_layers} if self.config.task == TRANSLATION else {model.layers}
-        writers = {model.encoder, model.decoder} if self.config.task == TRANSLATION else {model.encoder}
-        return model.layers if len(sides) == 1 and writers == {"transformer"} else None
+        stacks: set[tuple[str | None, int | None]] = {(model.encoder, model.layers)}
+        if self.family.has_decoder:
+            stacks.add((model.decoder, model.decoder_layers))
+        return model.layers if stacks == {("transformer", model.layers)} else None
 
     def with_blocks(self, count: int) -> Config:
         """The same model with so many."""
@@ -98,13 +105,14 @@ def flags_of(data: str | Path | None, settings: dict[str, Any]) -> dict[str, Any
     return {key: whole_path(key, value) for key, value in flags.items()}
 
 
-def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpus: int | None) -> Planned:
+def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpus: int | None) -> PlannedTraining:
     """As a training would read it."""
     file = {key: whole_path(key, value) for key, value in flatten(read_config(config) if config else {}).items()}
     resolved, table = infer_config(file, with_vectors({**file, **flags}, flags), say)
     if resolved.model.encoder == OWN:
         raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
-    if resolved.task in LABELLING and resolved.training.last_blocks == 0:
+    family = FAMILIES[resolved.task]
+    if family.labels_examples and resolved.training.last_blocks == 0:
         raise SettingError("training.last_blocks 0 trains a head on features computed once, which no plan is made of")
     if gpus is not None and "training.batch_size" not in {**file, **flags}:
         resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
@@ -117,9 +125,9 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
         return build_model(config, prepared)
 
     new: Sequence[str] = ()
-    if resolved.task == TRANSLATION and resolved.training.last_blocks is not None:  # what is new is trained as well
-        begun = learn_from_data(whole(resolved), prepared, resolved, silent)
-        new = () if begun is None else begun["new"]
+    if family.has_decoder and resolved.training.last_blocks is not None:  # what is new is trained as well
+        taken = learn_from_data(whole(resolved), prepared, resolved, silent)
+        new = () if taken is None else taken["new"]
 
     def build(config: Config) -> nn.Module:
         made = whole(config)
@@ -128,12 +136,14 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
 
     per_update = float(batch.tokens) if task.steady else prepared.tokens["train"] / task.steps_per_epoch
     piece = batch.tensors(CPU)
-    return Planned(resolved, task, build, batch.size, batch.tokens, piece, prepared.tokens, per_update, prepared)
+    return PlannedTraining(
+        resolved, task, build, batch.size, batch.tokens, piece, prepared.tokens, per_update, prepared
+    )
 
 
 def _shared_by(gpus: int, training: TrainingSettings) -> TrainingSettings:
     """The usual batch, or where it cannot be shared evenly, an example for each GPU."""
-    parts = gpus * training.accumulate
+    parts = gpus * training.accumulation_steps
     return training if training.batch_size % parts == 0 else replace(training, batch_size=parts)
 
 
@@ -141,12 +151,11 @@ def _numbers(batch: Batch) -> int:
     return sum(one.numel() for one in batch.tensors(CPU))
 
 
-def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *, gpus: int) -> Planned:
-    """A language model on so many tokens that nobody has read."""
+def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *, gpus: int) -> PlannedTraining:
+    """A training on so many tokens that nobody has read."""
     file = flatten(read_config(config) if config else {})
     said = {**file, **flags}
-    if said.get("task", LANGUAGE_MODEL) != LANGUAGE_MODEL:
-        raise SettingError(f"--tokens is for language models: a plan for {said['task']} needs DATA")
+    plan_on_tokens = tokens_planner(FAMILIES[said.get("task") or DEFAULT_TASK])
     if said.get("model.from_run") is not None:
         raise SettingError("--tokens is for models that begin anew: a plan with --from needs DATA")
     if all(said.get(budget) is None for budget in BUDGETS):
@@ -154,6 +163,21 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
     resolved = resolve(file, flags)
     if "training.batch_size" not in said:
         resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
+    return plan_on_tokens(resolved, tokens)
+
+
+@singledispatch
+def tokens_planner(family: Family) -> Callable[[Config, int], PlannedTraining]:
+    """What plans a training on so many tokens, where it needs to know no more of the data."""
+    raise SettingError(f"--tokens is for language models: a plan for {family.task} needs DATA")
+
+
+@tokens_planner.register
+def _(family: LanguageFamily) -> Callable[[Config, int], PlannedTraining]:
+    return _language_model_on_tokens
+
+
+def _language_model_on_tokens(resolved: Config, tokens: int) -> PlannedTraining:
     vocab = resolved.tokenizer.vocab_size or (4096 if resolved.tokenizer.kind == "bpe" else None)
     if vocab is None:
         raise SettingError(
@@ -168,4 +192,6 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
         return build_language_model(config.model, vocab=vocab, seed=config.training.seed)
 
     piece: tuple[Tensor, ...] = (ids, ids)
-    return Planned(resolved, task, build, batch, batch * context, piece, {"train": tokens}, float(batch * context))
+    return PlannedTraining(
+        resolved, task, build, batch, batch * context, piece, {"train": tokens}, float(batch * context)
+    )

@@ -9,9 +9,9 @@ from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.families.base import Prepared
-from glassformer.families.card import model_card
 from glassformer.rendering.confusion import draw_confusion
 from glassformer.rendering.curves import draw_curves
+from glassformer.reporting.readme import model_card
 from glassformer.reporting.report import leave_report
 from glassformer.runs import history
 from glassformer.runs.files import write_text

@@ -4,6 +4,7 @@ import datetime
 import math
 import os
 from collections.abc import Iterator, Mapping
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,14 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.presets import MULTILABEL
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
-from glassformer.data.split.labelled import LabelledCorpus
-from glassformer.data.split.pairs import PairCorpus
-from glassformer.data.split.part import Part
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
-from glassformer.families.base import FAMILIES, AnyRun, Loaded, OwnModel, Prepared
-from glassformer.families.card import BEFORE, learned_of, size_in_words
+from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
+from glassformer.families.card import BEFORE, label_names, learned_of, size_in_words
 from glassformer.families.examples import held_out_examples
+from glassformer.families.language import StreamFamily
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again
 from glassformer.inspection.attention import sizes_of
@@ -32,12 +30,10 @@ from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import curves
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.view import View
-from glassformer.reporting.command import command_of
-from glassformer.reporting.sections import by_class, samples, scores
+from glassformer.reporting.sections import by_class, command_of, samples, scores
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.labelling import Labelling
 from glassformer.text.display import cut
 
 REPORT = "report.html"
@@ -167,10 +163,8 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
         rows.insert(3, ["tokens", f"{tokens['kind']}, vocabulary of {tokens['vocab_size']:,}"])
     if (source := card.get("from")) is not None:
         rows.insert(3, ["began from", f"{Path(source['run']).name} ({source['task']})"])
-    if isinstance(card["labels"], list):
-        rows.insert(3, ["classes", cut(", ".join(card["labels"]))])
-    elif config.task == MULTILABEL:
-        rows.insert(3, ["labels", cut(", ".join(card["labels"]["labels"]))])
+    if (labels := label_names(card)) is not None:
+        rows.insert(3, [labels[0], cut(", ".join(labels[1]))])
     if (learned := learned_of(card)) < card["parameters"]:
         rows.insert(3, ["learned", f"{learned:,} of these"])
     return Table(title="What was trained", columns=["setting", "value"], rows=rows)
@@ -184,14 +178,7 @@ def _said(value: Any) -> str:
 
 def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     """The parts with their sizes."""
-    corpus = prepared.corpus
-    noun = "documents"
-    if isinstance(corpus, PairCorpus):
-        noun = "pairs"
-    elif isinstance(corpus, LabelledCorpus):
-        assert isinstance(prepared.task, Labelling)
-        noun = f"{prepared.task.noun}s"
-    sizes = {name: part.documents if isinstance(part, Part) else len(part) for name, part in corpus.parts.items()}
+    noun, sizes = part_sizes(FAMILIES[config.task], prepared)
     rows: Rows = [[name, size, prepared.tokens[name]] for name, size in sizes.items()]
     data = card["data"]
     held = "validation and test" if prepared.task.validates else "the test"
@@ -202,6 +189,18 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
         rows=rows,
         note=f"{data['report']}. No weights are learned from {held}{chooses}.",
     )
+
+
+@singledispatch
+def part_sizes(family: Family, prepared: Prepared) -> tuple[str, dict[str, int]]:
+    """What the parts of the data hold, and how much of it each."""
+    noun = getattr(prepared.task, "noun", family.noun)  # of labelled data: texts, images, rows
+    return f"{noun}s", {name: len(part) for name, part in prepared.corpus.parts.items()}
+
+
+@part_sizes.register
+def _(family: StreamFamily, prepared: Prepared) -> tuple[str, dict[str, int]]:
+    return "documents", {name: part.documents for name, part in prepared.corpus.parts.items()}
 
 
 # --- how good it is ---

@@ -70,3 +70,16 @@ def restore(
         return Snapshot(weights, optimiser, Progress(**state), average)  # type: ignore[arg-type]
     except TypeError:
         raise RunError(f"a checkpoint's state is of another version: it has {', '.join(state)}") from None
+
+
+class NoCheckpoints:
+    """Keeps nothing: for a training that takes seconds, and of which the model alone is wanted."""
+
+    def checkpoint(self, snapshot: Snapshot) -> str:
+        return ""
+
+    def forget(self, step: int) -> None: ...
+
+    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
+
+    def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None: ...

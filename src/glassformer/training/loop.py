@@ -147,7 +147,7 @@ class Trainer:
         factor = rate_factor(settings, progress.step, self.done, self.total)
         # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
         share = self.processes.world / max(1, batch.count)
-        pieces = share_of(batch, settings.accumulate, self.processes)
+        pieces = share_of(batch, settings.accumulation_steps, self.processes)
         if not pieces:  # a small batch, and none of it for this process: it takes part all the same, with no weight
             pieces, share = [batch.rows(0, 1)], 0.0
         for number, piece in enumerate(pieces):
@@ -187,11 +187,11 @@ class Trainer:
             torch._foreach_mul_(gradients, 1 / self.progress.loss_scale)
         if self.layer_stats is not None:
             self.layer_stats.before(self.progress.step + 1)
-        if self.settings.clip is not None or self.scaled:
+        if self.settings.grad_clip is not None or self.scaled:
             norm = nn.utils.get_total_norm(gradients)
         if norm is None or not self.scaled or self.progress.scale_held(math.isfinite(norm)):
-            if norm is not None and self.settings.clip is not None:
-                nn.utils.clip_grads_with_norm_(self.model.parameters(), self.settings.clip, norm)
+            if norm is not None and self.settings.grad_clip is not None:
+                nn.utils.clip_grads_with_norm_(self.model.parameters(), self.settings.grad_clip, norm)
             if norm is not None and norm.device.type == "cpu" and not math.isfinite(norm):
                 self._fail(f"a gradient is not finite at step {self.progress.step + 1}")
             self.optimiser.step(factor)
@@ -207,7 +207,7 @@ class Trainer:
         step, lr = self.progress.step, lower_rate(self.optimiser.lr, self.usual)
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         batch = self.task.batch(step)
-        pieces = share_of(batch, self.settings.accumulate, self.processes)
+        pieces = share_of(batch, self.settings.accumulation_steps, self.processes)
         found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in pieces)
         culprit = next(filter(None, found), "none when computed again")
         rows = rows_not_finite(self.model, batch.size, lambda row: self._plain_loss(batch.rows(row, row + 1)))

@@ -18,18 +18,18 @@ def check_shares(settings: TrainingSettings, processes: Processes) -> None:
     """Refuse a batch that cannot be shared evenly."""
     if settings.batch_tokens is not None:  # batches are of any number of rows anyway
         return
-    if settings.batch_size % (processes.world * settings.accumulate):
+    if settings.batch_size % (processes.world * settings.accumulation_steps):
         raise SettingError(
             f"training.batch_size {settings.batch_size} cannot be shared evenly by "
-            f"{processes.world} processes with training.accumulate {settings.accumulate}"
+            f"{processes.world} processes with training.accumulation_steps {settings.accumulation_steps}"
         )
 
 
-def share_of(batch: Batch, accumulate: int, processes: Processes) -> list[Batch]:
+def share_of(batch: Batch, accumulation_steps: int, processes: Processes) -> list[Batch]:
     """This process's share of the batch, in as many pieces as asked for; none of them empty."""
-    parts = processes.world * accumulate
+    parts = processes.world * accumulation_steps
     borders = [batch.size * part // parts for part in range(parts + 1)]
-    mine = list(pairwise(borders))[processes.rank * accumulate :][:accumulate]
+    mine = list(pairwise(borders))[processes.rank * accumulation_steps :][:accumulation_steps]
     return [batch.rows(first, last) for first, last in mine if first < last]
 
 

@@ -13,7 +13,7 @@ import torch
 from glassformer.config.errors import Misuse, SettingError, TrainingFailed
 from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES
-from glassformer.finetuning.along import refuse_same
+from glassformer.finetuning.sources import refuse_same
 from glassformer.runs.run import Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise

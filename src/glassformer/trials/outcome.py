@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from glassformer.config.resolve import with_new_names
 from glassformer.runs.files import read_json, write_json
 
 TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
@@ -30,6 +31,11 @@ class Cell:
     """Which of the seeds or folds."""
     begins: str = ""
     """A digest of the weights that it begins from, where these are another run's."""
+
+    def __post_init__(self) -> None:
+        """A cell that was written before has the names that settings have now."""
+        object.__setattr__(self, "settings", with_new_names(self.settings))
+        object.__setattr__(self, "varied", with_new_names(self.varied))
 
     @property
     def row(self) -> str:

@@ -1,16 +1,20 @@
 """What can be asked of data before anything is learned from it."""
 
 from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
 
 from torch import Tensor
 
-from glassformer.config.presets import TEXT, TRANSLATION, label_kind_of
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
 from glassformer.data.check.tables import TableCheck, check_table
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.datasets.embedded import DATASETS
+from glassformer.data.features.build import TextFeatures
 from glassformer.data.io.pictures import Pictures
 from glassformer.data.io.table import Table, read_table
 from glassformer.data.packing.masking import NOTHING
@@ -19,10 +23,13 @@ from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
 from glassformer.data.split.part import Part
 from glassformer.data.split.pictures import as_table
-from glassformer.families.base import Prepared
+from glassformer.families.base import FAMILIES, Family, Prepared
+from glassformer.families.labelling import LabellingFamily
+from glassformer.families.language import LanguageFamily, StreamFamily
+from glassformer.families.masked import MaskedFamily
 from glassformer.families.prepare import prepare, split_data
-from glassformer.families.translation import pairs_of
-from glassformer.finetuning.begin import tokens_of
+from glassformer.families.translation import TranslationFamily, pairs_of
+from glassformer.finetuning.finetune import source_tokenizers
 from glassformer.tasks.labelling import LabelledBatch
 from glassformer.tasks.language_model import WindowBatch
 from glassformer.tasks.masked_language_model import MaskedBatch
@@ -31,64 +38,92 @@ from glassformer.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Listed:
+class DataSet:
     name: str
     summary: str
     parameters: dict[str, int]
 
 
-def list_data() -> list[Listed]:
+def list_data() -> list[DataSet]:
     """The data sets that come along."""
-    return [Listed(name, info.summary, dict(info.parameters)) for name, info in DATASETS.items()]
+    return [DataSet(name, info.summary, dict(info.parameters)) for name, info in DATASETS.items()]
 
 
 @dataclass(frozen=True)
-class Described:
+class Description:
     report: str
     fingerprint: str
     parts: dict[str, dict[str, int]]
     beginning: str
 
 
-def describe(config: Config, table: Table | Pictures | None = None) -> Described:
+def describe(config: Config, table: Table | Pictures | None = None) -> Description:
     """How data would be divided, and how it begins."""
-    corpus = split_data(config, table)
-    train = corpus.parts["train"]
-    if isinstance(train, Pairs):
-        first = f"{train.sources[0]} → {train.targets[0]}"
-    else:
-        first = train.texts[0] if isinstance(train, Labelled) else next(iter(train.chunks())).text
-    parts = {name: _sizes(part) for name, part in corpus.parts.items()}
-    return Described(corpus.report(), corpus.fingerprint, parts, first[:300])
+    family, corpus = FAMILIES[config.task], split_data(config, table)
+    parts = {name: part_sizes(family, part) for name, part in corpus.parts.items()}
+    beginning = first_example(family, corpus.parts["train"])
+    return Description(corpus.report(), corpus.fingerprint, parts, beginning[:300])
 
 
-def _sizes(part: Part | Labelled | Pairs) -> dict[str, int]:
-    if isinstance(part, Pairs):
-        sides = {"source": part.sources, "target": part.targets}
-        return {"pairs": len(part)} | {f"{name} characters": sum(map(len, texts)) for name, texts in sides.items()}
-    if isinstance(part, Part):
-        return {"documents": part.documents, "characters": part.characters, "bytes": part.bytes}
+@singledispatch
+def first_example(family: Family, part: Any) -> str:
+    """The first example of a part, or the beginning of its text."""
+    return str(part.texts[0])
+
+
+@first_example.register
+def _(family: StreamFamily, part: Part) -> str:
+    return next(iter(part.chunks())).text
+
+
+@first_example.register
+def _(family: TranslationFamily, part: Pairs) -> str:
+    return f"{part.sources[0]} → {part.targets[0]}"
+
+
+@singledispatch
+def part_sizes(family: Family, part: Any) -> dict[str, int]:
+    """How large a part is, by what is counted."""
+    return {"examples": len(part)}
+
+
+@part_sizes.register
+def _(family: LabellingFamily, part: Labelled) -> dict[str, int]:
     if part.columns or part.pixels is not None:
         return {"examples": len(part)}
     sizes = {"texts": len(part.texts), "characters": sum(map(len, part.texts))}
     return sizes | {"bytes": sum(len(text.encode()) for text in part.texts)}
 
 
-def check(config: Config, table: Table | Pictures | None, say: Say) -> TableCheck | PairCheck:
+@part_sizes.register
+def _(family: StreamFamily, part: Part) -> dict[str, int]:
+    return {"documents": part.documents, "characters": part.characters, "bytes": part.bytes}
+
+
+@part_sizes.register
+def _(family: TranslationFamily, part: Pairs) -> dict[str, int]:
+    sides = {"source": part.sources, "target": part.targets}
+    return {"pairs": len(part)} | {f"{name} characters": sum(map(len, texts)) for name, texts in sides.items()}
+
+
+def check(config: Config, table: Table | Pictures | None, say: Say) -> Any:
     """What is odd about labelled texts or pairs, and what a model of this context would cut off."""
-    assert config.data.path is not None or config.task == TRANSLATION
+    return check_data(FAMILIES[config.task], config, table, say)
+
+
+@singledispatch
+def check_data(family: Family, config: Config, table: Table | Pictures | None, say: Say) -> TableCheck | PairCheck:
+    """What is odd about data with labels."""
     if isinstance(table, Pictures):
         return check_table(*as_table(table))
-    if config.task == TRANSLATION:
-        return _check_pairs(config, table, say)
     assert config.data.path is not None
     table = table or read_table(config.data.path, config.data)
     columns = choose_columns(table, config.data, label_kind_of(config.task))
     if columns.text is None:
         return check_table(table, columns)
     texts = [text for text in table.columns[columns.text] if text.strip()]
-    if config.begun:
-        tokenizer, _ = tokens_of(config)
+    if config.is_finetuned:
+        tokenizer, _ = source_tokenizers(config)
     else:
         tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
     frame = len([*tokenizer.roles.opening, *tokenizer.roles.closing]) if config.framed else 0
@@ -99,12 +134,13 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> TableChec
     return check_table(table, columns, lengths, config.model.context)
 
 
-def _check_pairs(config: Config, read: Table | None, say: Say) -> PairCheck:
+@check_data.register
+def _(family: TranslationFamily, config: Config, read: Table | None, say: Say) -> PairCheck:
     pairs = pairs_of(config.data, read)
     table, source, target = pairs.table, pairs.source, pairs.target
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
-    if config.begun:
-        of_source, of_target = tokens_of(config)
+    if config.is_finetuned:
+        of_source, of_target = source_tokenizers(config)
         counts = [_lengths(of_source), _lengths(of_target or of_source)]
     elif config.tokenizer.shared:
         counts = [_lengths(Tokenizer.train([*sources, *targets], config.tokenizer, say))] * 2
@@ -118,7 +154,7 @@ def _lengths(tokenizer: Tokenizer) -> Lengths:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownBatch:
     """A batch as the model will see it."""
 
     step: int
@@ -140,49 +176,58 @@ FEW_NUMBERS = 20
 
 def show_batch(
     config: Config, step: int, say: Say, table: Table | Pictures | None = None, *, most_pairs: int = 12
-) -> Shown:
+) -> ShownBatch:
     """Batch `step` of a training with these settings; of a language model, one sentence of it as training pairs."""
     prepared = prepare(config, say, rows=table)
-    batch = prepared.task.batch(step)
-    if isinstance(batch, PairBatch):
-        return _shown_pairs(step, batch, prepared)
-    if isinstance(batch, MaskedBatch):
-        return _shown_hidden(step, batch, prepared)
-    assert isinstance(batch, WindowBatch | LabelledBatch)
-    if isinstance(batch, LabelledBatch) and config.data.kind != TEXT:
-        return _shown_examples(step, batch, prepared)
-    assert prepared.tokenizer is not None
-    ids = (batch.ids if isinstance(batch, WindowBatch) else batch.inputs[0]).tolist()
-    rows = [[prepared.tokenizer.shown(id) for id in row] for row in ids]
-    if isinstance(batch, WindowBatch):
-        between = " " if prepared.tokenizer.kind == "word" else ""
-        return Shown(step, rows, ids, None, training_pairs(rows[0][: most_pairs + 1], between))
-    assert prepared.answers is not None
-    return Shown(step, rows, ids, prepared.answers.words(batch.answers), [])
+    shown = batch_rows(FAMILIES[config.task], prepared.task.batch(step), prepared, step)
+    if shown.answers is not None:
+        return shown
+    between = " " if prepared.tokenizer is not None and prepared.tokenizer.kind == "word" else ""
+    return replace(shown, pairs=training_pairs(shown.rows[0][: most_pairs + 1], between))
 
 
-def _shown_hidden(step: int, batch: MaskedBatch, prepared: Prepared) -> Shown:
+@singledispatch
+def batch_rows(family: Family, batch: Any, prepared: Prepared, step: int) -> ShownBatch:
+    """A batch as its rows, and their answers."""
+    raise SettingError(f"a batch of {family.task} cannot be shown")
+
+
+@batch_rows.register
+def _(family: LanguageFamily, batch: WindowBatch, prepared: Prepared, step: int) -> ShownBatch:
+    return ShownBatch(step, _names(prepared.tokenizer, batch.ids), batch.ids.tolist(), None, [])
+
+
+def _names(tokenizer: Tokenizer | None, ids: Tensor) -> list[list[str]]:
+    assert tokenizer is not None
+    return [[tokenizer.shown(id) for id in row] for row in ids.tolist()]
+
+
+@batch_rows.register
+def _(family: MaskedFamily, batch: MaskedBatch, prepared: Prepared, step: int) -> ShownBatch:
     """Windows as they are read; the answers are the tokens to guess, by their places."""
     tokenizer = prepared.tokenizer
     assert tokenizer is not None
-    ids = batch.inputs.tolist()
-    rows = [[tokenizer.shown(id) for id in row] for row in ids]
     answers = [
         "|".join(f"{place}: {tokenizer.shown(id)}" for place, id in zip(places, asked, strict=True) if id != NOTHING)
         for places, asked in zip(batch.places.tolist(), batch.answers.tolist(), strict=True)
     ]
-    return Shown(step, rows, ids, answers, [], hidden=True)
+    rows = _names(tokenizer, batch.inputs)
+    return ShownBatch(step, rows, batch.inputs.tolist(), answers, [], hidden=True)
 
 
-def _shown_examples(step: int, batch: LabelledBatch, prepared: Prepared) -> Shown:
-    """Examples that are more than texts: the numbers that the model is called with, by their shapes."""
+@batch_rows.register
+def _(family: LabellingFamily, batch: LabelledBatch, prepared: Prepared, step: int) -> ShownBatch:
+    """Texts as tokens; of examples that are more, the numbers that the model is called with, by their shapes."""
     assert prepared.answers is not None
+    answers = prepared.answers.words(batch.answers)
+    if isinstance(prepared.features, TextFeatures):
+        return ShownBatch(step, _names(prepared.tokenizer, batch.inputs[0]), batch.inputs[0].tolist(), answers, [])
     tensors = [tensor for tensor in batch.inputs if tensor.numel()]
     rows = [
         [batch.known[row], *(f"{' × '.join(map(str, one.shape[1:]))}: {_span(one[row])}" for one in tensors)]
         for row in range(batch.size)
     ]
-    return Shown(step, rows, [], prepared.answers.words(batch.answers), [])
+    return ShownBatch(step, rows, [], answers, [])
 
 
 def _span(tensor: Tensor) -> str:
@@ -193,14 +238,13 @@ def _span(tensor: Tensor) -> str:
     return ", ".join(f"{value:.3g}" for value in values)
 
 
-def _shown_pairs(step: int, batch: PairBatch, prepared: Prepared) -> Shown:
+@batch_rows.register
+def _(family: TranslationFamily, batch: PairBatch, prepared: Prepared, step: int) -> ShownBatch:
     """Sources as rows, targets as answers; a target is read from START on and answered up to END."""
     assert prepared.tokenizer is not None
     tokenizer = prepared.target_tokenizer or prepared.tokenizer
-    ids = batch.source.tolist()
-    rows = [[prepared.tokenizer.shown(id) for id in row] for row in ids]
     targets = [
         "|".join(tokenizer.shown(id) for id in row[:length])
         for row, length in zip(batch.target.tolist(), batch.target_mask.sum(1).tolist(), strict=True)
     ]
-    return Shown(step, rows, ids, targets, [])
+    return ShownBatch(step, _names(prepared.tokenizer, batch.source), batch.source.tolist(), targets, [])

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse
-from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.config.version import VERSION
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.exchange.source import find
-from glassformer.families.base import FAMILIES
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
+from glassformer.reporting.readme import imported_card
 from glassformer.runs.files import write_text, writing
 from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, RUNS, Run, environment, tokenizer_card
 
@@ -49,7 +48,7 @@ def import_model(
     if tokens.chat_template is not None:
         write_text(run.path / CHAT_TEMPLATE, tokens.chat_template)
     card = _card(external, imported, command)
-    write_text(run.path / "README.md", _readme(run.path, imported.config, card))
+    write_text(run.path / "README.md", imported_card(run.path, imported.config, card))
     run.write_card(card)  # last: what has a card is whole
     say(f"{run.path}: {card['parameters']:,} parameters, {imported.config.task}")
     return run
@@ -86,29 +85,3 @@ def _card(external: ExternalModel, imported: ImportedModel, command: str | None)
         "environment": environment(),
         "config": imported.config.to_dict(),
     }
-
-
-def _readme(run: Path, config: Config, card: dict[str, Any]) -> str:
-    came = card["imported"]
-    model, tokens = config.model, card["tokenizer"]
-    lines = [
-        f"# {run.name}",
-        "",
-        f"{came['architecture']} ({config.task}; {card['parameters']:,} parameters), imported with glassformer "
-        f"{card['glassformer']} from {came['from']}.",
-        "",
-        "| | |",
-        "|---|---|",
-        f"| body | {model.layers} blocks, width {model.width}, {model.heads} heads, {model.context} tokens at once |",
-        f"| tokens | vocabulary of {tokens['vocab_size']:,} |",
-        f"| weights | {came['format']}, {came['dtype']}; here in single precision |",
-        *([f"| classes | {', '.join(card['labels'])} |"] if isinstance(card["labels"], list) else []),
-        "",
-        "Whoever made the model decides how it may be used: its licence is where it came from.",
-        "",
-        "```sh",
-        FAMILIES[config.task].command(run, config),
-        "```",
-        "",
-    ]
-    return "\n".join(lines)

@@ -7,8 +7,8 @@ from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.say import Say, silent
-from glassformer.planning.here import here
-from glassformer.planning.on_paper import on_paper
+from glassformer.planning.cluster import cluster_plan
+from glassformer.planning.local import local_plan
 from glassformer.planning.plan import Plan
 from glassformer.planning.setup import flags_of, from_data, from_tokens
 
@@ -43,8 +43,8 @@ def plan(
     else:
         planned = from_data(flags, config, say, gpus=gpus)
     if gpus is not None or tokens is not None:
-        return on_paper(planned, gpus or 1, memory or GPU_MEMORY, flops or GPU_SPEED)
-    return here(planned, memory, probe, say)
+        return cluster_plan(planned, gpus or 1, memory or GPU_MEMORY, flops or GPU_SPEED)
+    return local_plan(planned, memory, probe, say)
 
 
 def _check(

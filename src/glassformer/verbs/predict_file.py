@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import singledispatch
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,11 +16,10 @@ from glassformer.data.io.place import find
 from glassformer.data.io.reading import check_encoding, numbered_lines, text_blocks
 from glassformer.data.io.rows import is_table, kind_of
 from glassformer.data.io.table import Table, read_table
-from glassformer.families.base import Loaded
-from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.base import Family, Loaded
+from glassformer.families.labelling import ClassificationFamily, LoadedPredictor
 from glassformer.families.predict import Prediction, needed, rows_of
 from glassformer.runs.files import aside
-from glassformer.tasks.answers import Classes, Labels
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -122,18 +122,25 @@ def _rows(path: Path, table: Table, encoding: str | None) -> list[dict[str, Any]
 
 def _free_names(loaded: LoadedPredictor, table: Table, probabilities: bool) -> dict[str, str]:
     """What comes after a row's own columns, and the name that is still free for it."""
-    names = ["predicted"]
-    if isinstance(loaded.answers, Classes):
-        names.append("probability")
-    if isinstance(loaded.answers, Classes | Labels):
-        names += [f"p_{label}" for label in loaded.answers.names if probabilities]
+    labels = [f"p_{label}" for label in getattr(loaded.answers, "names", ()) if probabilities]
     free: dict[str, str] = {}
-    for name in names:
+    for name in ("predicted", *certainty_columns(loaded.family), *labels):
         found = name
         while found in table.columns or found in free.values():
             found += "_by_model"
         free[name] = found
     return free
+
+
+@singledispatch
+def certainty_columns(family: Family) -> tuple[str, ...]:
+    """The columns that say how sure a prediction is."""
+    return ()
+
+
+@certainty_columns.register
+def _(family: ClassificationFamily) -> tuple[str, ...]:
+    return ("probability",)
 
 
 def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> dict[str, Any]:

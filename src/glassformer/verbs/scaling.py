@@ -9,24 +9,31 @@ from typing import Any
 import torch
 
 from glassformer.config.say import Say, silent
-from glassformer.experiments.clock import REPEATS
+from glassformer.experiments.cost import REPEATS
 from glassformer.experiments.growth import growth_view
-from glassformer.experiments.parts import Found, attention_part, beyond_part, gradient_part, recall_part, time_part
-from glassformer.experiments.plan import (
+from glassformer.experiments.measurements import (
+    Measurement,
+    attention_part,
+    beyond_part,
+    gradient_part,
+    recall_part,
+    time_part,
+)
+from glassformer.experiments.request import (
     CHOSEN,
     LAYERS,
     LENGTHS,
     MINUTES,
     PARTS,
     WIDTH,
-    Plan,
+    ScalingRequest,
     lengths_of,
     names_of,
 )
 from glassformer.rendering.view import View
 from glassformer.training.device import choose_device
 
-MEASURES: dict[str, Callable[[Plan, torch.device, Say], Found]] = {
+MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Measurement]] = {
     "time": time_part,
     "gradient": gradient_part,
     "recall": recall_part,
@@ -39,10 +46,10 @@ MEASURES: dict[str, Callable[[Plan, torch.device, Say], Found]] = {
 class Growth:
     """What was found, part by part. In a notebook it shows itself."""
 
-    plan: Plan
+    plan: ScalingRequest
     device: str
     threads: int
-    parts: dict[str, Found]
+    parts: dict[str, Measurement]
 
     @property
     def findings(self) -> list[str]:
@@ -109,7 +116,7 @@ def scaling(
     `width` and `layers` are the Transformer's. `minutes`: about so long for all parts on two cores; trainings are as
     much longer or shorter.
     """
-    plan = Plan(
+    plan = ScalingRequest(
         models=names_of(models),
         lengths=lengths_of(lengths),
         parts=names_of(parts),

@@ -32,7 +32,8 @@ def test_a_table_without_text() -> None:
     assert (found.kind, found.text, found.also, found.label) == ("table", None, ("a", "b"), "kind")
     assert found.label_kind == "class"
     assert found.why == (
-        "a table without text, 2 columns read (--also), label column 'kind', the last one, with 3 classes (--label); "
+        "a table without text, 2 columns read (--extra-columns), label column 'kind', the last one, with 3 classes "
+        "(--label); "
         "task: classification (--task)"
     )
 
@@ -61,7 +62,7 @@ def test_what_is_read_and_what_not() -> None:
     found = chosen(n=counted, user_id=LABELS, day=days, a=AMOUNTS, whole=WHOLE, b=LABELS, price=AMOUNTS)
     assert found.also == ("a", "whole", "b")
     assert found.why.endswith("; not read: n, user_id, day")
-    named = chosen(DataSettings(also="b, a"), n=counted, a=AMOUNTS, b=LABELS, price=AMOUNTS)
+    named = chosen(DataSettings(extra_columns="b, a"), n=counted, a=AMOUNTS, b=LABELS, price=AMOUNTS)
     assert (named.also, named.kind, named.label) == (("b", "a"), "table", "price")
     by = chosen(DataSettings(split_by="b"), a=AMOUNTS, b=LABELS, price=AMOUNTS)
     assert by.also == ("a",)
@@ -77,20 +78,23 @@ def test_numbers_with_gaps_and_slips_are_no_text() -> None:
 def test_a_text_makes_it_no_table() -> None:
     found = chosen(text=PROSE, hour=WHOLE, fame=AMOUNTS, user_id=WHOLE, always=["x"] * 60, label=LABELS)
     assert (found.kind, found.also) == ("text", ())
-    assert found.why.endswith("; not read: hour, fame (--also)")
+    assert found.why.endswith("; not read: hour, fame (--extra-columns)")
     table = chosen(DataSettings(kind="table"), name=NAMES, hour=WHOLE, label=LABELS)
     assert (table.kind, table.text, table.also) == ("table", None, ("hour",))
     assert table.why.endswith("; not read: name")
 
 
 def test_columns_beside_a_text() -> None:
-    found = chosen(DataSettings(also="hour,kind"), text=PROSE, hour=WHOLE, kind=LABELS, fame=AMOUNTS, label=LABELS)
+    found = chosen(
+        DataSettings(extra_columns="hour,kind"), text=PROSE, hour=WHOLE, kind=LABELS, fame=AMOUNTS, label=LABELS
+    )
     assert (found.kind, found.text, found.also, found.label) == ("mixed", "text", ("hour", "kind"), "label")
     assert found.why == (
-        "text column 'text', beside it hour, kind (--also), label column 'label' with 3 classes (--text, --label); "
-        "task: classification (--task); not read: fame (--also)"
+        "text column 'text', beside it hour, kind (--extra-columns), label column 'label' with 3 classes (--text, "
+        "--label); "
+        "task: classification (--task); not read: fame (--extra-columns)"
     )
-    left = chosen(DataSettings(also="hour"), text=PROSE, hour=LABELS, kind=LABELS)
+    left = chosen(DataSettings(extra_columns="hour"), text=PROSE, hour=LABELS, kind=LABELS)
     assert left.label == "kind"  # what is read is not what is learned
 
 
@@ -98,24 +102,29 @@ def test_images_in_a_column() -> None:
     files = [f"{number}.png" for number in range(60)]
     with_text = chosen(DataSettings(image="file"), text=PROSE, file=files, label=LABELS)
     assert (with_text.kind, with_text.text, with_text.image) == ("mixed", "text", "file")
-    without = chosen(DataSettings(image="file", also="a"), file=files, a=AMOUNTS, label=LABELS)
+    without = chosen(DataSettings(image="file", extra_columns="a"), file=files, a=AMOUNTS, label=LABELS)
     assert (without.kind, without.text, without.image, without.also) == ("mixed", None, "file", ("a",))
-    assert without.why.startswith("images named in column 'file' (--image), 1 column read (--also), label column")
+    assert without.why.startswith(
+        "images named in column 'file' (--image), 1 column read (--extra-columns), label column"
+    )
 
 
 def test_what_cannot_be_read() -> None:
-    assert "no column 'hours'; did you mean hour?" in refused(DataSettings(also="hours"), text=PROSE, hour=WHOLE)
-    assert "name one with --also" in refused(DataSettings(also="hours"), text=PROSE, hour=WHOLE)
-    assert "name one with --image" in refused(DataSettings(image="file"), text=PROSE, label=LABELS)
-    assert refused(DataSettings(also="label", label="label"), text=PROSE, label=LABELS) == (
-        "a.csv: column 'label' is the label (--label) and cannot be read beside it: see --also"
+    assert "no column 'hours'; did you mean hour?" in refused(
+        DataSettings(extra_columns="hours"), text=PROSE, hour=WHOLE
     )
-    assert refused(DataSettings(also="name"), text=PROSE, name=NAMES, label=LABELS) == (
+    assert "name one with --extra-columns" in refused(DataSettings(extra_columns="hours"), text=PROSE, hour=WHOLE)
+    assert "name one with --image" in refused(DataSettings(image="file"), text=PROSE, label=LABELS)
+    assert refused(DataSettings(extra_columns="label", label="label"), text=PROSE, label=LABELS) == (
+        "a.csv: column 'label' is the label (--label) and cannot be read beside it: see --extra-columns"
+    )
+    assert refused(DataSettings(extra_columns="name"), text=PROSE, name=NAMES, label=LABELS) == (
         "a.csv: column 'name' has 60 different values in 60 rows, a text or a name and no category: leave it out of "
-        "--also, or read it with --text"
+        "--extra-columns, or read it with --text"
     )
     assert refused(user_id=WHOLE, label=LABELS) == (
-        "a.csv: there is no number or category column to learn from (columns: user_id, label): name some with --also"
+        "a.csv: there is no number or category column to learn from (columns: user_id, label): name some "
+        "with --extra-columns"
     )
     assert "has a comma in its name" in refused(**{"a,b": AMOUNTS, "label": LABELS})
     assert "no column looks like text" in refused(a=AMOUNTS)

@@ -94,14 +94,15 @@ def test_a_constant_column_is_left_out_and_said() -> None:
         "column 'd' is empty in every row of training: left out",
     )
     assert refused(a=["1", "1"], b=["x", "x"]) == (
-        "a.csv: no column says anything (a, b: each the same in every row of training): name others with --also"
+        "a.csv: no column says anything (a, b: each the same in every row of training): name others with "
+        "--extra-columns"
     )
 
 
 def test_text_in_a_number_column() -> None:
     assert refused(a=["1", "2", "3", " 4 kg ", "5"]) == (
         "a.csv, line 5, column 'a': text where a number is wanted: '4 kg' (write a number or nothing there, or leave "
-        "the column out: --also)"
+        "the column out: --extra-columns)"
     )
     assert TableFeatures.learn(part_of(a=["1", "x", "y"])).categories[0].values == ("1", "x", "y")
     assert "too large" in refused(a=["1e308", "-1e308"])

@@ -145,7 +145,7 @@ def test_columns_and_images_beside_a_text(tmp_path: Path) -> None:
         for kind in [("lying", "standing")[n % 2]]
     ]
     path = write_rows(tmp_path / "a.csv", rows)
-    settings = DataSettings(also="n", image="file", validation_fraction=0.25)
+    settings = DataSettings(extra_columns="n", image="file", validation_fraction=0.25)
     table = read_table(str(path), settings)
     columns = choose_columns(table, settings)
     corpus = split_table(table, columns, settings)

@@ -124,7 +124,7 @@ def choose_columns(table: Table, settings: DataSettings, label_kind: str | None 
     label_kind = label_kind_in(table, text, label) if label_kind == ANY_LABEL else label_kind
     read = [f"text column '{text}'"]
     if also:
-        read.append(f"beside it {', '.join(also)} (--also)")
+        read.append(f"beside it {', '.join(also)} (--extra-columns)")
     if image is not None:
         read.append(f"images named in column '{image}' (--image)")
     separator = separator_of(table, text, label, label_kind, settings)
@@ -134,7 +134,7 @@ def choose_columns(table: Table, settings: DataSettings, label_kind: str | None 
     taken = label_columns(table.name, label, table.columns)
     not_read = readable_beside(table, {text, *taken, image, settings.split_by, *also})
     if not_read:
-        why += f"; not read: {listed(not_read)} (--also)"
+        why += f"; not read: {listed(not_read)} (--extra-columns)"
     return Columns(text, label, label_kind, why, MIXED if also or image else TEXT, also, image, separator)
 
 
@@ -158,7 +158,7 @@ def _without_text(
     label_kind = label_kind_in(table, None, label) if label_kind == ANY_LABEL else label_kind
     separator = separator_of(table, None, label, label_kind, settings)
     what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
-    columns = f"{counted(len(also), 'column')} read (--also)"
+    columns = f"{counted(len(also), 'column')} read (--extra-columns)"
     why = (
         f"{what}, {columns}, {label_in_words(label)}{', the last one,' if last else ''} with "
         f"{kinds_in_words(table, None, label, label_kind, separator)} "

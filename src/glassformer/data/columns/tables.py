@@ -25,16 +25,18 @@ MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quali
 
 
 def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
-    """The columns that --also names."""
+    """The columns that --extra-columns names."""
     for name in settings.beside:
-        require_column(table.name, name, table.columns, "--also")
+        require_column(table.name, name, table.columns, "--extra-columns")
         taken = {settings.text: "the text (--text)", settings.label: "the label (--label)"}.get(name)
         if taken is not None:
-            raise DataError(f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --also")
+            raise DataError(
+                f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --extra-columns"
+            )
         if (different := _like_names(table.columns[name])) is not None:
             raise DataError(
                 f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, a text or a "
-                "name and no category: leave it out of --also, or read it with --text"
+                "name and no category: leave it out of --extra-columns, or read it with --text"
             )
     return tuple(dict.fromkeys(settings.beside))
 
@@ -61,10 +63,12 @@ def readable(table: Table, taken: Collection[str | None]) -> tuple[tuple[str, ..
     if not read:
         raise DataError(
             f"{table.name}: there is no number or category column to learn from (columns: {listed(table.columns)}): "
-            "name some with --also"
+            "name some with --extra-columns"
         )
     if odd := next((name for name in read if "," in name), None):
-        raise DataError(f"{table.name}: column '{odd}' has a comma in its name: rename it, or name others with --also")
+        raise DataError(
+            f"{table.name}: column '{odd}' has a comma in its name: rename it, or name others with --extra-columns"
+        )
     return read, left_out
 
 

@@ -84,7 +84,7 @@ class TableFeatures(Features):
         if not numbers and not categories:
             raise DataError(
                 f"{part.origin}: no column says anything ({listed(part.columns)}: each the same in every row of "
-                "training): name others with --also"
+                "training): name others with --extra-columns"
             )
         return TableFeatures(tuple(numbers), tuple(categories), tuple(remarks))
 
@@ -166,7 +166,7 @@ def _numbers(part: Labelled, name: str) -> NDArray[np.float64]:
         if number is None:
             raise DataError(
                 f"{part.origin}, line {part.lines[row]:,}, column '{name}': text where a number is wanted: "
-                f"'{value.strip()[:40]}' (write a number or nothing there, or leave the column out: --also)"
+                f"'{value.strip()[:40]}' (write a number or nothing there, or leave the column out: --extra-columns)"
             )
         found[row] = number
     return found

@@ -166,10 +166,9 @@ def rows_as_part(
     labels: list[str] | None = None,
 ) -> Labelled:
     """These rows of a table as a part; without labels, for a model to say something of."""
-    values = {
-        column: [table.columns[require_column(table.name, column, table.columns, "--also")][row] for row in rows]
-        for column in columns.also
-    }
+    for column in columns.also:
+        require_column(table.name, column, table.columns, "--extra-columns")
+    values = {column: [table.columns[column][row] for row in rows] for column in columns.also}
     if columns.text is not None:
         texts = [table.columns[columns.text][row] for row in rows]
     else:

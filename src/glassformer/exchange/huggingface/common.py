@@ -43,7 +43,7 @@ CAUSAL: Choices = {
     "model.feed_layers": (2,),
     "model.scores": ("query-key",),
     "model.scale": (True,),
-    "model.mask": (True,),
+    "model.causal_mask": (True,),
     "model.output_projection": (True,),
 }
 """Settings of ours that those have which read a text from left to right (GPT-2, Llama, Qwen3)."""

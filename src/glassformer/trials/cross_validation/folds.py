@@ -15,7 +15,7 @@ from glassformer.config.version import VERSION
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.families.infer import infer_config
 from glassformer.families.settings import with_vectors
-from glassformer.finetuning.along import refuse_same
+from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import DONE, refitted
 from glassformer.pipeline.result import Trained
 from glassformer.pipeline.training import TrainRequest

@@ -25,7 +25,7 @@ PARTS = {
     "model.norm": "the norm",
     "model.qk_norm": "the norm of queries and keys",
     "model.scale": "the scaling of the scores",
-    "model.mask": "the mask",
+    "model.causal_mask": "the mask",
     "model.positions": "positions",
     "model.feed_forward": "the feed-forward layers",
     "model.output_projection": "the output projection",

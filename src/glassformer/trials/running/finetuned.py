@@ -9,8 +9,8 @@ from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT
 from glassformer.config.say import Say
 from glassformer.families.base import FAMILIES
-from glassformer.finetuning.body import fixed_settings
-from glassformer.finetuning.source import Sources, weights_digest
+from glassformer.finetuning.model_settings import fixed_settings
+from glassformer.finetuning.sources import FinetuneSources, weights_digest
 from glassformer.trials.running.shared_settings import SharedSettings, settings_for
 
 TUNED, FROZEN = "fine-tuned", "frozen"
@@ -41,7 +41,7 @@ def finetuned_rows(runs: Sequence[str], shared: SharedSettings, say: Say) -> lis
         raise Misuse("--from: these examples are more than texts, and only what reads texts alone can be begun from")
     rows = []
     for run, name in zip(runs, short_names(runs), strict=True):
-        sources = Sources.of(run, None)
+        sources = FinetuneSources.of(run, None)
         assert sources is not None
         fixed = fixed_settings(sources, task)
         own = {"model.encoder": sources.first.config.model.encoder, "model.from_run": run}

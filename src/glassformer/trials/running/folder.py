@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError
+from glassformer.config.resolve import first_name, with_new_names
 from glassformer.config.say import Say
 from glassformer.runs.files import read_json, write_json, writing
 from glassformer.runs.run import RUNS, Run
@@ -24,13 +25,15 @@ PATIENCE = 90.0
 
 
 def id_of(cell: Cell) -> str:
-    """A name for a cell's folder: readable, and never that of another."""
-    varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in cell.varied.items()]
+    """A name for a cell's folder: readable, and never that of another; with the first names that settings had."""
+    settings = {first_name(key): value for key, value in cell.varied.items()}
+    varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in settings.items()]
     begins = [cell.begins[:8]] if cell.begins else []  # other weights, another training
     words = "-".join([cell.name.replace(":", "-").replace(" ", "-"), *varied, *begins])
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", words).strip("-.")
     if varied or plain != words:
-        plain = f"{plain[-60:].strip('-.')}-{hashlib.sha256(f'{cell.kind} {cell.row}'.encode()).hexdigest()[:6]}"
+        row = json.dumps([cell.name, settings], sort_keys=True)
+        plain = f"{plain[-60:].strip('-.')}-{hashlib.sha256(f'{cell.kind} {row}'.encode()).hexdigest()[:6]}"
     return f"{plain}-{cell.repeat}"
 
 
@@ -87,7 +90,10 @@ class Folder:
         write_json(self.path / QUESTION, {**read_json(self.path / QUESTION), "finished": True})
 
     def _question(self) -> dict[str, Any] | None:
-        return read_json(self.path / QUESTION) if (self.path / QUESTION).is_file() else None
+        if not (self.path / QUESTION).is_file():
+            return None
+        there = read_json(self.path / QUESTION)
+        return {**there, "same": _with_new_names(there.get("same", {}))}
 
     # --- its cells ---
 
@@ -101,7 +107,7 @@ class Folder:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / OUTCOME).unlink(missing_ok=True)
         there = folder / CELL
-        if there.is_file() and read_json(there).get("cell") != _as_read(asdict(cell)):
+        if there.is_file() and _with_new_names(read_json(there).get("cell", {})) != _as_read(asdict(cell)):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
         write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
         return folder
@@ -196,6 +202,11 @@ def _is_alive(pid: str) -> bool:
 def _as_read(value: Any) -> Any:
     """A value as it comes back from a file."""
     return json.loads(json.dumps(value))
+
+
+def _with_new_names(stored: dict[str, Any]) -> dict[str, Any]:
+    """A question or a cell from a file that may have been written before settings were renamed."""
+    return {key: with_new_names(value) if key in ("settings", "varied") else value for key, value in stored.items()}
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from glassformer.config.errors import Misuse
-from glassformer.config.resolve import ALIASES, Config, check_ranges, flatten
+from glassformer.config.resolve import Config, check_ranges, flatten, full_key
 
 Varied = Mapping[str, Sequence[Any]]
 INSTEAD = {
@@ -32,7 +32,7 @@ def parse_varied(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[
             key, equals, values = str(word).partition("=")
             if not equals or not values:
                 raise Misuse(f"--vary wants a setting and its values, as model.heads=1,2,4, not '{word}'")
-            if ALIASES.get(key, key) in {ALIASES.get(other, other) for other in wanted}:
+            if full_key(key) in {full_key(other) for other in wanted}:
                 raise Misuse(f"--vary {key} is given twice: put its values together, with commas between them")
             wanted[key] = values.split(",")
     return dict(_parse_values(key, values) for key, values in wanted.items())
@@ -40,7 +40,7 @@ def parse_varied(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[
 
 def _parse_values(key: str, values: Any) -> tuple[str, list[Any]]:
     """A setting's dotted key and its values, each brought to the setting's type and within its range."""
-    key = ALIASES.get(key.strip(), key.strip())
+    key = full_key(key.strip())
     if key in INSTEAD:
         raise Misuse(f"--vary {key}: that is what {INSTEAD[key]} is for")
     if isinstance(values, str) or not isinstance(values, Iterable):
@@ -75,7 +75,7 @@ PARTS: tuple[dict[str, Any], ...] = (
     {"model.norm": "none"},
     {"model.qk_norm": False},
     {"model.scale": False, "model.qk_norm": False},
-    {"model.mask": False},
+    {"model.causal_mask": False},
     {"model.positions": "none"},
     {"model.feed_forward": False},
     {"model.output_projection": False},
@@ -86,7 +86,7 @@ the scores whatever the weights, and the claim is about scores that grow with th
 is worth is the row before it. Without residual connections no branch starts at zero
 (`models/initialise.py`): such a model could not learn at all, which is not what is claimed of it."""
 
-MASK = "model.mask"
+MASK = "model.causal_mask"
 UNMASKED = "without the mask it reads the token it is to predict: its loss is no honest one"
 
 

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import PACKED, REGRESSION
-from glassformer.config.resolve import ALIASES, BUDGETS, Config, flatten, keys
+from glassformer.config.resolve import BUDGETS, Config, first_name, flatten, full_key, keys, with_new_names
 from glassformer.config.say import Say, silent
 from glassformer.families.infer import infer_config
 from glassformer.families.settings import PATHS, RUNS, read_config, with_vectors
-from glassformer.finetuning.begin import Beginning
-from glassformer.finetuning.source import weights_digest
+from glassformer.finetuning.finetune import Finetuning
+from glassformer.finetuning.sources import weights_digest
 from glassformer.runs.run import Run
 from glassformer.trials.settings import read_settings, refuse_reserved
 from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
@@ -60,8 +60,9 @@ class Search:
         return [{"training.seed": first + number} for number in range(self.seeds)]
 
     def name_of(self, model: str, dimension: Dimension) -> str:
-        """A dimension's name among all; models may share a setting, but not its range."""
-        return dimension.name if len(self.spaces) == 1 else f"{model}: {dimension.name}"
+        """A dimension's name in the store, the first it had; models may share a setting, but not its range."""
+        name = first_name(dimension.name)
+        return name if len(self.spaces) == 1 else f"{model}: {name}"
 
     def start_of(self, model: str) -> dict[str, Any] | None:
         """What the dimensions are in a training of the model with nothing searched; None where one does not hold it."""
@@ -103,7 +104,7 @@ class Search:
         def text(value: Any) -> str:
             return "not given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
-        now = self.identity()
+        before, now = with_new_names(before), self.identity()
         for name in {**before, **now}:
             if now.get(name) != before.get(name):
                 return f"{name} was {text(before.get(name))}, and now is {text(now.get(name))}"
@@ -122,7 +123,7 @@ def plan_search(
     """A search as a person asked for it; looks at the data, to learn what it is for."""
     fixed = {key: value for key, value in read_settings(data, config, settings).items() if value is not None}
     refuse_reserved(fixed, "tune")
-    source = Beginning.of(fixed)
+    source = Finetuning.of(fixed)
     encoder = fixed.pop("model.encoder", "transformer" if source is None else source.encoder)
     configs: dict[str, Config] = {}
     for model in models or [encoder]:
@@ -153,7 +154,7 @@ def _spaces(
         out[model] = _usable(dimensions, config, fixed_of[model], where, alone=len(configs) == 1)
     searched = {dimension.key for usable in out.values() for dimension in usable}
     for key in dotted(whole) if len(configs) > 1 else ():
-        if ALIASES.get(key, key) not in searched:
+        if full_key(key) not in searched:
             raise SettingError(f"{where}: {key} is given, or used by none of {', '.join(configs)}")
     return out
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError
 from glassformer.config.names import unknown
-from glassformer.config.resolve import ALIASES, BUDGETS, SECTIONS, keys
+from glassformer.config.resolve import ALIASES, BUDGETS, SECTIONS, full_key, keys
 from glassformer.config.setting import Rule, kind_of, parse
 
 Plain = str | int | float | bool | None
@@ -90,7 +90,7 @@ def read_space(spec: Mapping[str, Any], where: str) -> list[Dimension]:
     out: list[Dimension] = []
     for key, value in dotted(spec).items():
         label = f"{where}: {key}"
-        key = ALIASES.get(key, key)
+        key = full_key(key)
         if key not in keys():
             raise SettingError(f"{where}: {unknown('setting', key, [*keys(), *ALIASES])}")
         if key in UNSEARCHABLE:
@@ -158,7 +158,7 @@ def _conditions(spec: Any, label: str) -> dict[str, tuple[Plain, ...]]:
         raise SettingError(f"{label}: when wants a setting and its values, as in when: {{model.head_layers: [1, 2]}}")
     out = {}
     for key, values in spec.items():
-        whole = ALIASES.get(key, key)
+        whole = full_key(key)
         if whole not in keys():
             raise SettingError(f"{label}: when: {unknown('setting', str(key), keys())}")
         out[whole] = _choices(whole, values if isinstance(values, list) else [values], f"{label}: when: {key}")

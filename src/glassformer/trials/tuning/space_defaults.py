@@ -28,7 +28,7 @@ HEAD = {"model.head_layers": (1, 2)}
 def default_space(config: Config, fixed: Collection[str]) -> list[Dimension]:
     """For a model on this data, as `config` would train it; what is `fixed` is not searched."""
     fixed = {*fixed, *SIZED} if "model.size" in fixed else fixed
-    every = _finetuned(config, fixed) if config.begun else _from_scratch(config, fixed)
+    every = _finetuned(config, fixed) if config.is_finetuned else _from_scratch(config, fixed)
     usable = [_with_start(dimension, config) for dimension in every if _is_open(dimension, config, fixed)]
     if not usable:
         raise SettingError(f"every setting of {config.model.encoder} that could be searched is given: leave one open")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.config.resolve import renamed, with_new_names
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import MODEL, Search
 from glassformer.trials.tuning.space import to_word
@@ -39,7 +40,7 @@ class TrialRecord:
 
 def record_of(trial: "optuna.trial.FrozenTrial", search: Search) -> TrialRecord:
     last = None if trial.last_step is None else trial.intermediate_values[trial.last_step]
-    settings, outcome = trial.user_attrs.get("settings", {}), trial.user_attrs.get(OUTCOME, {})
+    settings, outcome = with_new_names(trial.user_attrs.get("settings", {})), trial.user_attrs.get(OUTCOME, {})
     return TrialRecord(
         number=trial.number,
         state={State.COMPLETE: "complete", State.PRUNED: "pruned"}.get(trial.state, "failed"),
@@ -116,4 +117,4 @@ def importance(study: "optuna.Study", search: Search) -> dict[str, float]:
         warnings.filterwarnings("ignore", message="Target and region quantiles")  # many equal scores
         evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=BEST_SHARE)
         shares = optuna.importance.get_param_importances(copy, evaluator=evaluator)
-    return {name.split(": ")[-1]: float(share) for name, share in shares.items()}
+    return {renamed(name.split(": ")[-1]): float(share) for name, share in shares.items()}

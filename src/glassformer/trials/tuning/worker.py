@@ -16,6 +16,7 @@ import numpy as np
 
 from glassformer.config.errors import GlassformerError, RunError
 from glassformer.config.plugins import load_plugins
+from glassformer.config.resolve import with_new_names
 from glassformer.config.say import Say, silent
 from glassformer.runs.files import read_json, write_json
 from glassformer.trials.tuning.heartbeat import GAVE_UP, PROCESS, counted, give_up, retry_lost, this_process
@@ -92,7 +93,9 @@ class Worker:
         settings = settings_of(trial, self.search)
         trial.set_user_attr("settings", settings)
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
-            if other.user_attrs.get("settings") == settings:  # trained with the same seed, it would come to the same
+            if (
+                with_new_names(other.user_attrs.get("settings", {})) == settings
+            ):  # trained with the same seed, it would come to the same
                 same = {**other.user_attrs[OUTCOME], "seconds": 0.0, "why": f"as trial {other.number}"}
                 return Verdict(State.COMPLETE, other.value, same)
         folder = self.folder / str(trial.number)

@@ -6,15 +6,23 @@ from typing import Any
 
 from glassformer.config.encoders import DECODERS, RECURRENT
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, MASKED, PACKED, TRANSLATION
+from glassformer.config.presets import (
+    has_decoder,
+    labels_examples,
+    pools_tokens,
+    predicts_hidden_tokens,
+    predicts_next_token,
+    reads_stream,
+    settings_task,
+)
 from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
-from glassformer.finetuning.source import READERS, Source, Sources
+from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
 
 FREE = (
     "from_run", "decoder_from", "context", "dropout", "word_dropout", "pool", "head_layers", "head_hidden",
-    "head_activation", "head_bias", "head_transform", "causal", "unit", "vectors", "vectors_frozen", "tied", "mask",
-    "decoder", "decoder_layers", "attention", "input_feeding", "shared",
+    "head_activation", "head_bias", "head_transform", "causal", "unit", "vectors", "vectors_frozen", "tied",
+    "causal_mask", "decoder", "decoder_layers", "attention", "input_feeding", "shared",
 )  # fmt: skip
 """Settings that are not of the body, or are treated apart."""
 SIDES = ("model.encoder", "model.layers", "model.bidirectional", "model.initial", "model.size", "model.style",
@@ -25,10 +33,10 @@ FIXED_POSITIONS = ("learned", "onehot")
 """Those that a model has only so many of."""
 
 
-def fixed_settings(sources: Sources, task: str) -> dict[str, Any]:
+def fixed_settings(sources: FinetuneSources, task: str) -> dict[str, Any]:
     """By dotted key, what the weights that are taken leave no choice of."""
     refuse_pair(sources, task)
-    if task != TRANSLATION:
+    if not has_decoder(task):
         return {**_body(sources.first), **_head(sources.first, task)}
     if sources.whole:
         shared = {"model.shared": sources.first.config.model.shared}  # does nothing there with two tokenizers
@@ -41,29 +49,29 @@ def fixed_settings(sources: Sources, task: str) -> dict[str, Any]:
     return fixed
 
 
-def _body(source: Source) -> dict[str, Any]:
+def _body(source: FinetuneSource) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(ModelSettings) if field.name not in FREE]
     body = _used(source, names)
     return {**body, **{f"model.{name}": getattr(source.config.model, name) for name in ("size", "style", "vocab")}}
 
 
-def _used(source: Source, names: "tuple[str, ...] | list[str]") -> dict[str, Any]:
+def _used(source: FinetuneSource, names: "tuple[str, ...] | list[str]") -> dict[str, Any]:
     """Those of these settings that do something there."""
     keys = [f"model.{name}" for name in names]
     return {key: source.config.get(key) for key in keys if source.config.idle(key) is None}
 
 
-def _head(source: Source, task: str) -> dict[str, Any]:
+def _head(source: FinetuneSource, task: str) -> dict[str, Any]:
     """Which way the body reads; where a head that scores tokens goes on as one, all of it stays."""
-    if source.task == task and task in PACKED:
-        return _used(source, ("tied", "head_bias", "head_transform", "mask"))
-    if task in LABELLING:
+    if source.task == task and reads_stream(task):
+        return _used(source, ("tied", "head_bias", "head_transform", "causal_mask"))
+    if labels_examples(task):
         model = source.config.model
-        return {"model.causal": model.mask if source.task == LANGUAGE_MODEL else model.causal}
+        return {"model.causal": model.causal_mask if predicts_next_token(source.task) else model.causal}
     return {}
 
 
-def _decoder(sources: Sources, decoder: Source) -> dict[str, Any]:
+def _decoder(sources: FinetuneSources, decoder: FinetuneSource) -> dict[str, Any]:
     """What a language model that writes the translation decides."""
     own = _body(decoder)
     both = [key for key in own if key not in SIDES]
@@ -84,7 +92,7 @@ def _decoder(sources: Sources, decoder: Source) -> dict[str, Any]:
     return fixed
 
 
-def _rows(sources: Sources, decoder: Source) -> int | None:
+def _rows(sources: FinetuneSources, decoder: FinetuneSource) -> int | None:
     """`model.vocab` for both tables of word vectors."""
     if sources.body is None:
         return decoder.config.model.vocab
@@ -99,23 +107,24 @@ def _rows(sources: Sources, decoder: Source) -> int | None:
     return decoder.rows
 
 
-def refuse_pair(sources: Sources, task: str) -> None:
+def refuse_pair(sources: FinetuneSources, task: str) -> None:
     """What cannot become what."""
     source, decoder = sources.first, sources.decoder
-    if decoder is not None and task != TRANSLATION:
+    if decoder is not None and not has_decoder(task):
         raise SettingError(f"{decoder} becomes the decoder of a translation, and the task is {task}: give --from")
-    if task == LANGUAGE_MODEL and source.task != LANGUAGE_MODEL:
-        other = "" if source.tokenizer.mask is None else f", or another --task ({MASKED})"
+    if predicts_next_token(task) and not predicts_next_token(source.task):
+        other = "" if source.tokenizer.mask is None else ", or another --task (masked-language-model)"
         raise SettingError(
             f"{source} learned {source.task}, and a language model begins from a language model: give labelled data"
             f"{other}"
         )
-    if task == MASKED and source.tokenizer.mask is None:
+    if predicts_hidden_tokens(task) and source.tokenizer.mask is None:
         raise SettingError(
-            f"{source} has a tokenizer without MASK, which {MASKED} needs: train one with --task {MASKED}"
+            f"{source} has a tokenizer without MASK, which {settings_task(task)} needs: train one with --task "
+            f"{settings_task(task)}"
         )
     width = source.config.model.embed_width
-    if task not in LABELLING and source.task in READERS and width not in (None, source.config.model.width):
+    if not labels_examples(task) and pools_tokens(source.task) and width not in (None, source.config.model.width):
         raise SettingError(
             f"{source} has word vectors of width {width} (model.embed_width), which only labels can have"
         )
@@ -124,27 +133,27 @@ def refuse_pair(sources: Sources, task: str) -> None:
         raise SettingError(f"{decoder} is a {name}: what writes a translation is one of {', '.join(DECODERS)}")
 
 
-def first_settings(sources: Sources, task: str, said: Mapping[str, Any]) -> dict[str, Any]:
+def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any]) -> dict[str, Any]:
     """By dotted key, where settings of the model start that may be said otherwise."""
     source = sources.first
     model = source.config.model
     starts: dict[str, Any] = {"model.context": _context(sources, said), "model.dropout": 0.1}
-    if task == TRANSLATION and not sources.whole and sources.body is None:
+    if has_decoder(task) and not sources.whole and sources.body is None:
         starts |= {"model.encoder": model.encoder, "model.layers": model.layers}
-    if task == TRANSLATION and not sources.whole and sources.decoder is None and model.encoder in RECURRENT:
+    if has_decoder(task) and not sources.whole and sources.decoder is None and model.encoder in RECURRENT:
         starts["model.tied"] = False
-    if task not in LABELLING:
+    if not labels_examples(task):
         return starts
     starts |= {"model.word_dropout": 0.0, "model.pool": "mean", "model.head_layers": 0}
-    if source.task == LANGUAGE_MODEL:
+    if predicts_next_token(source.task):
         starts |= {"model.pool": "last", "model.head_bias": False}
-    elif source.task in READERS:
+    elif pools_tokens(source.task):
         kept = ("pool", "head_layers", "head_hidden", "head_activation", "head_bias")
         starts |= _used(source, kept)
     return starts
 
 
-def _context(sources: Sources, said: Mapping[str, Any]) -> int:
+def _context(sources: FinetuneSources, said: Mapping[str, Any]) -> int:
     """As many tokens as the run reads; fewer, if that is said, and more where positions allow it."""
     both = [source for source in (sources.body, sources.decoder) if source is not None]
     wanted = said.get("model.context")
@@ -164,7 +173,7 @@ def bound_positions(config: Config) -> bool:
     return config.idle("model.positions") is None and config.model.positions in FIXED_POSITIONS
 
 
-def refuse_others(sources: Sources, fixed: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapping[str, Any]) -> None:
     """What was said and is not as the run has it."""
     for key, value in said.items():
         if key == "model.vectors" and value is not None:

@@ -291,7 +291,9 @@ def test_runs_that_nothing_begins_from(runs: dict[str, Path], data: dict[str, st
     assert "model.width 16" in line and "24" in line  # noqa: PT018
     mixed = tmp_path / "mixed.csv"
     mixed.write_text("text,price,label\n" + "".join(f"a good day {n},{n}.5,{'yn'[n % 2]}\n" for n in range(40)))
-    assert "--data.kind text" in refused(str(mixed), **{"from": str(runs["writer"]), "also": "price", "label": "label"})
+    assert "--data.kind text" in refused(
+        str(mixed), **{"from": str(runs["writer"]), "extra_columns": "price", "label": "label"}
+    )
     half = shutil.copytree(runs["writer"], tmp_path / "half")
     (half / "model.safetensors").unlink()
     with pytest.raises(RunError, match="missing"):

@@ -1,12 +1,22 @@
-"""Models of like size: each as wide as gives it about as many weights as the Transformer has."""
+"""Models of like size, each as wide as gives it about as many weights as the Transformer has, and how each is trained:
+briefly, and nothing is left but the model.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
 
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import ModelSettings
-from glassformer.experiments.plan import HEADS
+from glassformer.config.say import silent
+from glassformer.config.sections import ModelSettings, TrainingSettings
+from glassformer.experiments.request import HEADS
 from glassformer.models.build import build_language_model, parameter_count
+from glassformer.tasks.base import Task
+from glassformer.training.checkpointer import NoCheckpoints
+from glassformer.training.loop import Trainer
 
 STEP = 8
 """Widths are multiples of it."""
@@ -18,7 +28,9 @@ def transformer_of(width: int, layers: int, *, context: int) -> ModelSettings:
     return resolve({}, {"model": "transformer", **{f"model.{key}": value for key, value in chosen.items()}}).model
 
 
-def alike(names: Sequence[str], *, width: int, layers: int, vocab: int, context: int) -> dict[str, ModelSettings]:
+def same_size_models(
+    names: Sequence[str], *, width: int, layers: int, vocab: int, context: int
+) -> dict[str, ModelSettings]:
     """Settings of each model by name; depth and all else are its usual ones."""
     measure = transformer_of(width, layers, context=context)
     weights = count(measure, vocab)
@@ -52,3 +64,24 @@ def _as_large(usual: ModelSettings, weights: int, vocab: int) -> ModelSettings:
         else:
             above = middle
     return min(wide(below), wide(above), key=lambda settings: abs(count(settings, vocab) - weights))
+
+
+def brief_training(steps: int, seed: int) -> dict[str, Any]:
+    """Settings of a training of so many updates: alike for every model, judged once, at its end."""
+    return {
+        "steps": steps,
+        "seed": seed,
+        "training.validate_every": steps,
+        "training.validation_tokens": 1000,
+        "training.keep": "last",
+        "training.compile": "off",
+        "training.precision": "fp32",
+    }
+
+
+def train_briefly(model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> None:
+    """The model as it is after its last update, ready for use. Ctrl-C stops everything."""
+    trainer = Trainer(model, task, settings, device=device, checkpointer=NoCheckpoints(), listen=silent)
+    if trainer.run().reason == "interrupted":
+        raise KeyboardInterrupt
+    model.eval()

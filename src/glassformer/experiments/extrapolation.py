@@ -12,12 +12,12 @@ from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.say import Say, silent
 from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import Ids
-from glassformer.experiments.learn import brief, learn
+from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.families.build import build_model
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
 from glassformer.models.language_model import LanguageModel
-from glassformer.tasks.language_model import LanguageModelling, answers
+from glassformer.tasks.language_model import answers
 
 KINDS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
 """Positions by their setting, and in words."""
@@ -28,7 +28,7 @@ TEXTS = 256
 DATA = "docstrings"
 
 
-def losses_beyond(
+def loss_beyond_context(
     *,
     data: str,
     width: int,
@@ -52,19 +52,17 @@ def losses_beyond(
         "task": "language-model",
         "tokenizer.kind": "char",
         **{f"model.{key}": value for key, value in model.items()},
-        **brief(updates, seed),
+        **brief_training(updates, seed),
     }
     config, table = infer_config({}, chosen, silent)
     prepared = prepare(config, silent, rows=table)
-    task = prepared.task
-    assert isinstance(task, LanguageModelling)
+    task: Any = prepared.task
     found = {}
     for kind in kinds:
         say(f"positions: {KINDS[kind]}, {updates:,} updates on texts of {context} characters")
         settings = replace(config, model=replace(config.model, positions=kind))
-        built = build_model(settings, prepared)
-        assert isinstance(built, LanguageModel)
-        learn(built, task, config.training, device)
+        built: Any = build_model(settings, prepared)
+        train_briefly(built, task, config.training, device)
         length = context if kind in BOUND else FURTHER * context
         ids = task.parts["validation"].ids
         found[KINDS[kind]] = loss_by_position(built, ids, length, texts, start=task.start).tolist()

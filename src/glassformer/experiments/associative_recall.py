@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase, digits
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,6 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from glassformer.data.datasets.exact import recall_rows
-from glassformer.models.language_model import LanguageModel
 from glassformer.tasks.base import Batch, Evaluation, Task
 
 SIGNS = ascii_lowercase + digits + "?"
@@ -48,7 +48,7 @@ class Questions(Batch):
         return ids[:, :-1], ids[:, -1]
 
 
-class Recalling(Task):
+class AssociativeRecall(Task):
     """Only the last digit is asked for. The distances take turns, a batch each."""
 
     name = "recall"
@@ -95,9 +95,9 @@ class Recalling(Task):
         return found
 
 
-def _scores(model: nn.Module, inputs: Int[Tensor, "B T"]) -> Tensor:
-    assert isinstance(model, LanguageModel)
-    return model.head(model.features(inputs)[:, -1])
+def _scores(model: Any, inputs: Int[Tensor, "B T"]) -> Tensor:
+    scores: Tensor = model.head(model.features(inputs)[:, -1])
+    return scores
 
 
 def _encoded(rows: Iterable[str]) -> Int[Tensor, "N T"]:

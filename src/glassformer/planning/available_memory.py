@@ -7,14 +7,14 @@ from pathlib import Path
 
 import torch
 
-from glassformer.planning.step import BACKWARD, FORWARD, UPDATE, Needs
+from glassformer.planning.training_step import BACKWARD, FORWARD, UPDATE, StepMemory
 
 SHARE = 0.9
 """Of the memory, that may be filled: the rest goes to what is no tensor, and to holes between them."""
 
 
 @dataclass(frozen=True)
-class Room:
+class AvailableMemory:
     """Memory for a training."""
 
     bytes: int
@@ -26,16 +26,16 @@ class Room:
         return int(SHARE * self.bytes)
 
 
-def room_of(device: torch.device, memory: float | None = None) -> Room:
+def available_memory(device: torch.device, memory: float | None = None) -> AvailableMemory:
     """`memory`: so many GiB, whatever this machine has."""
     if memory is not None:
-        return Room(int(memory * 2**30), "given with --memory")
+        return AvailableMemory(int(memory * 2**30), "given with --memory")
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        return Room(free, f"free on {torch.cuda.get_device_name(device)}")
+        return AvailableMemory(free, f"free on {torch.cuda.get_device_name(device)}")
     if device.type == "mps":
-        return Room(torch.mps.recommended_max_memory(), "of this Mac, for its GPU")
-    return Room(min(_free(), _allowed()), "free on this machine")
+        return AvailableMemory(torch.mps.recommended_max_memory(), "of this Mac, for its GPU")
+    return AvailableMemory(min(_free(), _allowed()), "free on this machine")
 
 
 def _free() -> int:
@@ -60,12 +60,12 @@ def _allowed(folder: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 @dataclass(frozen=True)
-class Fit:
+class BatchFit:
     """In how many pieces a batch has to be computed."""
 
-    accumulate: int
+    accumulation_steps: int
     """0: not even one example at a time fits."""
-    needs: Needs
+    needs: StepMemory
     rows: int
     """Examples in a piece."""
     most_rows: int
@@ -73,8 +73,13 @@ class Fit:
 
 
 def fit(
-    asked: Needs, rows: int, accumulate: int, pieces: Sequence[int], room: Room, at: Callable[[int, int], Needs]
-) -> Fit:
+    asked: StepMemory,
+    rows: int,
+    accumulation_steps: int,
+    pieces: Sequence[int],
+    room: AvailableMemory,
+    at: Callable[[int, int], StepMemory],
+) -> BatchFit:
     """The fewest pieces that fit, of `pieces` that may be.
 
     `asked`: what the batch needs with as many pieces as asked for, `rows` in each. `at`: what so many rows need, as one
@@ -84,14 +89,14 @@ def fit(
     each = max(1, max(asked.peaks[FORWARD], asked.peaks[BACKWARD]) - held) / rows
     most = max(0, int((room.usable - held) / each))
     if asked.peak <= room.usable:
-        return Fit(accumulate, asked, rows, max(rows, most))
+        return BatchFit(accumulation_steps, asked, rows, max(rows, most))
     if asked.peaks[UPDATE] - asked.batch > room.usable:  # which pieces of a batch make no smaller
         pieces = ()
-    for count in (count for count in pieces if count > accumulate):
-        smaller = -(-rows * accumulate // count)
+    for count in (count for count in pieces if count > accumulation_steps):
+        smaller = -(-rows * accumulation_steps // count)
         if smaller > 1 and smaller > 2 * most:  # far from it: not worth a look
             continue
         found = at(smaller, count)
         if found.peak <= room.usable:
-            return Fit(count, found, smaller, smaller)
-    return Fit(0, at(1, 2) if rows > 1 else asked, 1, 0)
+            return BatchFit(count, found, smaller, smaller)
+    return BatchFit(0, at(1, 2) if rows > 1 else asked, 1, 0)

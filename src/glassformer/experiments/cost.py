@@ -1,24 +1,30 @@
-"""Time and memory of one model at one length."""
+"""What one model costs at one length, in time and memory, and how much of a gradient reaches a token far back."""
 
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from glassformer.bricks.vocabulary_loss import vocabulary_loss
+from glassformer.config.arrays import Array
+from glassformer.config.sections import ModelSettings
+from glassformer.models.build import build_language_model
 from glassformer.models.language_model import LanguageModel
 
 REPEATS, MOST = 5, 15
 """So often at least, and more often, up to so many times, what takes no time at all."""
 ENOUGH = 0.05
 """Seconds of repeating after which the fewest are enough."""
+TEXTS = 16
+"""Random texts over which a gradient is averaged."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class Cost:
     """Medians in seconds, and bytes."""
 
     forward: float
@@ -31,7 +37,7 @@ class Measured:
     """Bytes that the forward pass keeps for the gradients; on a CUDA GPU, the most that was held at once."""
 
 
-def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Measured:
+def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost:
     """One text of so many random tokens, by itself; each number after a first try that is not counted."""
     device = model.head.weight.device
     ids = torch.randint(vocab, (1, tokens + 1), generator=torch.Generator().manual_seed(seed)).to(device)
@@ -55,7 +61,7 @@ def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Meas
     taken = _median(step, device)
     kept = _most_held(step, device) if device.type == "cuda" else kept_bytes(model, loss)
     model.zero_grad(set_to_none=True)
-    return Measured(forward, taken, token, kept)
+    return Cost(forward, taken, token, kept)
 
 
 def kept_bytes(model: LanguageModel, loss: Callable[[], Tensor]) -> int:
@@ -100,3 +106,22 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
     elif device.type == "mps":
         torch.mps.synchronize()
+
+
+def gradient_by_distance(
+    settings: ModelSettings, *, vocab: int, tokens: int, seed: int, device: torch.device, texts: int = TEXTS
+) -> Float[Array, "T"]:
+    """‖∂y_T/∂x_(T−k)‖ for k = 0 … T − 1, x the encoder's inputs and y its outputs, as a part of that for k = 0.
+
+    Along a random direction of the last output, root mean square over random texts. Every model starts by Xavier's
+    rule or torch's: blocks that start as the identity, as the Transformer's usually do, would pass on nothing at all.
+    """
+    model = build_language_model(replace(settings, initialisation="xavier"), vocab=vocab, seed=seed).to(device).eval()
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.randint(vocab, (texts, tokens), generator=draw).to(device)
+    direction = torch.randn(texts, model.encoder.width, generator=draw).to(device)
+    vectors = model.embed(ids).detach().requires_grad_()
+    last = model.encoder(vectors)[:, -1]
+    gradient = torch.autograd.grad((last * direction).sum(), vectors)[0].cpu().double()
+    sizes = gradient.square().sum(-1).mean(0).sqrt().flip(0).numpy()
+    return sizes / sizes[0]

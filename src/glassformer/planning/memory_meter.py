@@ -32,7 +32,7 @@ class Meter(ABC):
         self.peaks[phase] = max(now, self.peaks.get(phase, 0))
 
 
-class Held(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
+class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
     """Counts all tensors made while it is on; shared memory counts once.
 
     What a kernel needs for itself while it runs is no tensor, and not seen.
@@ -71,7 +71,7 @@ class Held(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
         self._bytes -= self._there.pop(key)
 
 
-class Recorded(Meter):
+class AllocationMeter(Meter):
     """Counts what torch takes of a CPU's memory and gives back, whatever for.
 
     It leaves the computation as it is: while a mode as above is on, some kernels take other roads.
@@ -83,7 +83,7 @@ class Recorded(Meter):
         self._bytes = 0
         self.add(already)
 
-    def __enter__(self) -> "Recorded":
+    def __enter__(self) -> "AllocationMeter":
         self._start()
         return self
 

@@ -1,4 +1,4 @@
-"""What can be asked of a tokenizer: show it at work, compare kinds."""
+"""Kinds of tokenizers compared, on text that none of them was trained on."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.pieces import utf8
-from glassformer.text.tokenizer import Piece, Tokenizer
+from glassformer.text.tokenizer import Tokenizer
 
 HOLD_OUT_EVERY = 10
 
@@ -25,12 +25,7 @@ class Comparison(NamedTuple):
     """The part of the tokens that are `<unk>`."""
 
 
-def show(tokenizer: Tokenizer, text: str) -> list[Piece]:
-    """The tokens of a text, each with its place in it."""
-    return tokenizer.encode_with_offsets(text)
-
-
-def compare(texts_factory: Callable[[], Iterable[str]], kinds: list[TokenizerSettings]) -> list[Comparison]:
+def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[TokenizerSettings]) -> list[Comparison]:
     """Train one tokenizer for each of the settings, and measure it on text it has not seen.
 
     Of every ten texts the second is measured on, and the other nine are trained on. A single text is split into its

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from glassformer.planning.room import SHARE
-from glassformer.planning.step import FORWARD, Needs
+from glassformer.planning.available_memory import SHARE
+from glassformer.planning.training_step import FORWARD, StepMemory
 
 WAYS = {
     "copied (DDP)": "every GPU holds everything; the gradients a second time, in buckets that are exchanged",
@@ -22,12 +22,12 @@ COPIED, OPTIMISER, GRADIENTS, ALL = WAYS
 MOST = 2**30
 """GPUs that are thought of."""
 
-NeedsOf = Callable[[int, int], Needs]
+StepMemoryOf = Callable[[int, int], StepMemory]
 """Of a model with so many layers, on so many examples."""
 
 
 @dataclass(frozen=True)
-class Scaled:
+class LayerwiseMemory:
     """What a step needs, taken apart: what grows with layers and examples, and what does not. Bytes."""
 
     weights: int
@@ -48,7 +48,7 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Way:
+class Sharding:
     """What each GPU holds, in bytes."""
 
     name: str
@@ -67,7 +67,7 @@ class Way:
         return self.states + (self.again if again else self.activations)
 
 
-def scaled(needs: NeedsOf, layers: int, rows: int, border: int) -> Scaled:
+def layerwise_memory(needs: StepMemoryOf, layers: int, rows: int, border: int) -> LayerwiseMemory:
     """From models of one and two layers, which are alike. `border`: bytes that go into a layer.
 
     `layers` 0: those of this model are not alike, and it is taken as a whole.
@@ -75,7 +75,7 @@ def scaled(needs: NeedsOf, layers: int, rows: int, border: int) -> Scaled:
     if not layers:
         whole = needs(0, rows)
         rest = _activations(whole)
-        return Scaled(whole.weights, 0, whole.gradients, whole.optimiser, whole.average, rest, 0, 0, 0, 0)
+        return LayerwiseMemory(whole.weights, 0, whole.gradients, whole.optimiser, whole.average, rest, 0, 0, 0, 0)
     one, two = needs(1, rows), needs(2, rows)
     fewer, more = (needs(1, 2 * rows), needs(2, 2 * rows))
     layer = two.kept - one.kept
@@ -86,7 +86,7 @@ def scaled(needs: NeedsOf, layers: int, rows: int, border: int) -> Scaled:
         first, second = getattr(one, name), getattr(two, name)
         return int(first + beyond * (second - first))
 
-    return Scaled(
+    return LayerwiseMemory(
         weights=at("weights"),
         block=two.weights - one.weights,
         gradients=at("gradients"),
@@ -100,12 +100,12 @@ def scaled(needs: NeedsOf, layers: int, rows: int, border: int) -> Scaled:
     )
 
 
-def _activations(needs: Needs) -> int:
+def _activations(needs: StepMemory) -> int:
     """The most of them in the forward pass, the scores of the vocabulary among them, and the batch."""
     return max(needs.kept, needs.peaks[FORWARD] - needs.lasting)
 
 
-def ways(found: Scaled, gpus: int) -> list[Way]:
+def ways(found: LayerwiseMemory, gpus: int) -> list[Sharding]:
     """Each way to hold it on so many GPUs."""
 
     def shared(count: int) -> int:
@@ -119,10 +119,10 @@ def ways(found: Scaled, gpus: int) -> list[Way]:
     kept_of_shared = found.rest + found.layers * found.layer + (found.copies if found.layers else 0)
     again = found.rest + found.layers * found.border + (found.layer + found.copies if found.layers else 0)
     return [
-        Way(COPIED, found.weights, found.gradients + buckets, remembered, kept, again),
-        Way(OPTIMISER, found.weights, found.gradients + buckets, shared(remembered), kept, again),
-        Way(GRADIENTS, found.weights, shared(found.gradients) + found.block, shared(remembered), kept, again),
-        Way(
+        Sharding(COPIED, found.weights, found.gradients + buckets, remembered, kept, again),
+        Sharding(OPTIMISER, found.weights, found.gradients + buckets, shared(remembered), kept, again),
+        Sharding(GRADIENTS, found.weights, shared(found.gradients) + found.block, shared(remembered), kept, again),
+        Sharding(
             ALL,
             shared(found.weights) + gathered,
             shared(found.gradients) + found.block,
@@ -134,7 +134,7 @@ def ways(found: Scaled, gpus: int) -> list[Way]:
 
 
 @dataclass(frozen=True)
-class Paper:
+class Cluster:
     """A training on GPUs that need not be here."""
 
     gpus: int
@@ -142,12 +142,12 @@ class Paper:
     """GiB of each."""
     rows: int
     """Examples that each computes at once."""
-    found: Scaled
+    found: LayerwiseMemory
     flops: float
     """TFLOP/s that each is taken to reach."""
 
     @property
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[Sharding]:
         return ways(self.found, self.gpus)
 
     @property
@@ -155,17 +155,17 @@ class Paper:
         return int(SHARE * self.memory * 2**30)
 
     @property
-    def least(self) -> tuple[Way, bool] | None:
+    def least(self) -> tuple[Sharding, bool] | None:
         """The least sharing that fits, and whether activations must be computed again; None: nothing fits."""
         return next(((way, again) for way in self.ways for again in (False, True) if self.fits(way, again)), None)
 
-    def fits(self, way: Way, again: bool) -> bool:
+    def fits(self, way: Sharding, again: bool) -> bool:
         return way.total(again=again) <= self.room
 
     @property
     def gpus_needed(self) -> int | None:
         """The fewest on which it fits with everything shared; None: no number of them is enough."""
-        alone = Paper(MOST, self.memory, self.rows, self.found, self.flops)
+        alone = Cluster(MOST, self.memory, self.rows, self.found, self.flops)
         if not alone.fits(alone.ways[-1], True):
             return None
         below, above = 0, MOST

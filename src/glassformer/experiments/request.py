@@ -23,7 +23,7 @@ HEADS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ScalingRequest:
     """Models, lengths and parts, and how long it may take."""
 
     models: Sequence[str] = CHOSEN

@@ -8,10 +8,8 @@ import torch
 from glassformer.config.resolve import resolve
 from glassformer.config.say import Say
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments import attention, beyond, recall
-from glassformer.experiments.alike import alike, count
-from glassformer.experiments.clock import Measured, measure
-from glassformer.experiments.gradient import gradient_by_distance
+from glassformer.experiments import associative_recall, attention, extrapolation
+from glassformer.experiments.cost import Cost, gradient_by_distance, measure
 from glassformer.experiments.growth import (
     MEASURED,
     Counted,
@@ -23,8 +21,8 @@ from glassformer.experiments.growth import (
     recall_section,
     time_section,
 )
-from glassformer.experiments.learn import brief, learn
-from glassformer.experiments.plan import HEADS, Plan
+from glassformer.experiments.models import brief_training, count, same_size_models, train_briefly
+from glassformer.experiments.request import HEADS, ScalingRequest
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
 
@@ -39,17 +37,17 @@ BYTES = 4
 
 
 @dataclass(frozen=True)
-class Found:
+class Measurement:
     """One part's numbers, and how they look."""
 
     section: Section
     numbers: dict[str, Any]
 
 
-def time_part(plan: Plan, device: torch.device, say: Say) -> Found:
+def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Measurement:
     """Time and memory by length, and beside them what the formulas say."""
     longest = plan.lengths[-1]
-    settings = alike(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=longest)
+    settings = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=longest)
     curves: dict[str, dict[str, Curve]] = {what: {} for what in MEASURED}
     counted, stopped = {}, {}
     for name, one in settings.items():
@@ -63,15 +61,17 @@ def time_part(plan: Plan, device: torch.device, say: Say) -> Found:
             curves[what][name] = Curve(x, [_in_units(what, one, length, found) for length, found in rows])
         counted[name] = Counted(weights, serial_steps(one, longest), path_length(one, longest), reach(one))
     section = time_section(curves, counted, stopped)
-    return Found(section, {"models": _models(settings), **{what: _plain(found) for what, found in curves.items()}})
+    return Measurement(
+        section, {"models": _models(settings), **{what: _plain(found) for what, found in curves.items()}}
+    )
 
 
 def _lengths(
-    name: str, settings: ModelSettings, plan: Plan, device: torch.device, say: Say
-) -> tuple[list[tuple[int, Measured]], str | None]:
+    name: str, settings: ModelSettings, plan: ScalingRequest, device: torch.device, say: Say
+) -> tuple[list[tuple[int, Cost]], str | None]:
     """Longer and longer; and why no longer, if a step takes too long or too much."""
     model = build_language_model(settings, vocab=VOCAB, seed=plan.seed).to(device)
-    rows: list[tuple[int, Measured]] = []
+    rows: list[tuple[int, Cost]] = []
     for length in plan.lengths:
         try:
             found = measure(model, length, vocab=VOCAB, seed=plan.seed)
@@ -86,7 +86,7 @@ def _lengths(
     return rows, None
 
 
-def _in_units(what: str, settings: ModelSettings, length: int, found: Measured) -> float:
+def _in_units(what: str, settings: ModelSettings, length: int, found: Cost) -> float:
     """As the axes of the charts have it."""
     if what == "multiplications":
         return multiplications(settings, vocab=VOCAB, tokens=length) / 1e6
@@ -95,38 +95,40 @@ def _in_units(what: str, settings: ModelSettings, length: int, found: Measured) 
     return found.kept / 1e6 if what == "kept" else 1e3 * float(getattr(found, what))
 
 
-def gradient_part(plan: Plan, device: torch.device, say: Say) -> Found:
-    settings = alike(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=FURTHEST)
+def gradient_part(plan: ScalingRequest, device: torch.device, say: Say) -> Measurement:
+    settings = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=FURTHEST)
     curves = {}
     for name, one in settings.items():
         sizes = gradient_by_distance(one, vocab=VOCAB, tokens=FURTHEST, seed=plan.seed, device=device)
         curves[name] = Curve([float(k) for k in range(len(sizes))], sizes.tolist())
         say(f"{name}: {FURTHEST - 1:,} tokens back {sizes[-1]:.2g} of the gradient is left")
     section = gradient_section(curves, {name: reach(one) for name, one in settings.items()})
-    return Found(section, {"models": _models(settings), "gradient": _plain(curves)})
+    return Measurement(section, {"models": _models(settings), "gradient": _plain(curves)})
 
 
-def recall_part(plan: Plan, device: torch.device, say: Say) -> Found:
-    vocab, updates = len(recall.SIGNS), plan.updates(recall.UPDATES)
-    longest = 2 * max(recall.DISTANCES) + 5
-    settings = alike(plan.models, width=plan.width, layers=plan.layers, vocab=vocab, context=longest)
-    task = recall.Recalling(recall.DISTANCES, seed=plan.seed)
+def recall_part(plan: ScalingRequest, device: torch.device, say: Say) -> Measurement:
+    vocab, updates = len(associative_recall.SIGNS), plan.updates(associative_recall.UPDATES)
+    longest = 2 * max(associative_recall.DISTANCES) + 5
+    settings = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=vocab, context=longest)
+    task = associative_recall.AssociativeRecall(associative_recall.DISTANCES, seed=plan.seed)
     x = [float(distance) for distance in task.distances]
-    training = resolve({}, brief(updates, plan.seed)).training
+    training = resolve({}, brief_training(updates, plan.seed)).training
     curves = {}
     for name, one in settings.items():
         model = build_language_model(one, vocab=vocab, seed=plan.seed)
-        learn(model, task, training, device)
+        train_briefly(model, task, training, device)
         curves[name] = Curve(x, task.accuracies(model))
         say(f"{name}, {updates:,} updates: " + ", ".join(f"{y:.2f}" for y in curves[name].y))
-    section = recall_section(curves, updates=updates, asked=recall.HELD_OUT, chance=recall.CHANCE)
-    return Found(section, {"models": _models(settings), "updates": updates, "accuracy": _plain(curves)})
+    section = recall_section(
+        curves, updates=updates, asked=associative_recall.HELD_OUT, chance=associative_recall.CHANCE
+    )
+    return Measurement(section, {"models": _models(settings), "updates": updates, "accuracy": _plain(curves)})
 
 
-def beyond_part(plan: Plan, device: torch.device, say: Say) -> Found:
-    updates = plan.updates(beyond.UPDATES)
-    losses = beyond.losses_beyond(
-        data=beyond.DATA,
+def beyond_part(plan: ScalingRequest, device: torch.device, say: Say) -> Measurement:
+    updates = plan.updates(extrapolation.UPDATES)
+    losses = extrapolation.loss_beyond_context(
+        data=extrapolation.DATA,
         width=plan.width,
         layers=plan.layers,
         heads=HEADS,
@@ -135,17 +137,17 @@ def beyond_part(plan: Plan, device: torch.device, say: Say) -> Found:
         device=device,
         say=say,
     )
-    section = beyond_section(losses, context=beyond.CONTEXT, updates=updates)
-    return Found(section, {"context": beyond.CONTEXT, "updates": updates, "loss": losses})
+    section = beyond_section(losses, context=extrapolation.CONTEXT, updates=updates)
+    return Measurement(section, {"context": extrapolation.CONTEXT, "updates": updates, "loss": losses})
 
 
-def attention_part(plan: Plan, device: torch.device, say: Say) -> Found:
+def attention_part(plan: ScalingRequest, device: torch.device, say: Say) -> Measurement:
     updates = plan.updates(attention.UPDATES)
     letters, exact = attention.scores_by_length(
         width=plan.width, updates=updates, rows=attention.ROWS, seed=plan.seed, device=device, say=say
     )
     section = attention_section(letters, exact, updates=updates)
-    return Found(section, {"updates": updates, "letters": _plain(letters), "exact": _plain(exact)})
+    return Measurement(section, {"updates": updates, "letters": _plain(letters), "exact": _plain(exact)})
 
 
 def _models(settings: dict[str, ModelSettings]) -> dict[str, dict[str, int]]:

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from glassformer.bricks.losses import l2_penalty
 from glassformer.config.sections import TrainingSettings
 from glassformer.planning.kernels import Kernels
-from glassformer.planning.memory import Held, Recorded
+from glassformer.planning.memory_meter import AllocationMeter, TensorMeter
 from glassformer.tasks.base import Task
 from glassformer.training.average import Average
 from glassformer.training.device import PRECISIONS
@@ -37,7 +37,7 @@ FORWARD, BACKWARD, UPDATE = "forward pass", "backward pass", "update"
 
 
 @dataclass(frozen=True)
-class Needs:
+class StepMemory:
     """Bytes that a training step holds."""
 
     weights: int
@@ -68,7 +68,7 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Where:
+class StepDevice:
     """On what a step is made."""
 
     device: torch.device
@@ -78,14 +78,14 @@ class Where:
     """A GPU is meant that torch does not find here: its kernels are stood in for."""
 
     @property
-    def pretended(self) -> torch.device:
-        """Where tensors without numbers pretend to be."""
+    def fake_device(self) -> torch.device:
+        """StepDevice tensors without numbers pretend to be."""
         return torch.device("cpu") if self.stand_in or self.device.type != "cuda" else self.device
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
         if self.precision == "fp32":
             return contextlib.nullcontext()
-        return torch.autocast(self.pretended.type, PRECISIONS[self.precision])
+        return torch.autocast(self.fake_device.type, PRECISIONS[self.precision])
 
     def kernels(self) -> Kernels:
         dtype = None if self.precision == "fp32" else PRECISIONS[self.precision]
@@ -93,25 +93,25 @@ class Where:
 
 
 @contextlib.contextmanager
-def pretending(where: Where) -> Iterator[Kernels]:
+def fake_tensors(where: StepDevice) -> Iterator[Kernels]:
     """Tensors made in here have a shape, a type and a device, but no numbers: they cost next to nothing."""
     without_cudnn = torch.backends.cudnn.flags(enabled=False)  # it would ask where in memory recurrent weights lie
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with without_cudnn, mode, where.kernels() as kernels, torch.device(where.pretended):
+    with without_cudnn, mode, where.kernels() as kernels, torch.device(where.fake_device):
         yield kernels
 
 
-def needs(
-    build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: Where, *, pieces: int = 1
-) -> Needs:
+def step_memory(
+    build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: StepDevice, *, pieces: int = 1
+) -> StepMemory:
     """What a step needs whose batch is computed in so many pieces like this one."""
-    with pretending(where):
-        return _needs(build(), task, pretended(piece, where), settings, where, pieces, Held)
+    with fake_tensors(where):
+        return _metered_step(build(), task, as_fake(piece, where), settings, where, pieces, TensorMeter)
 
 
-def needs_really(
-    build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: Where, *, pieces: int = 1
-) -> Needs:
+def measure_step_memory(
+    build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: StepDevice, *, pieces: int = 1
+) -> StepMemory:
     """The same from real steps on some of the examples, for layers whose kernels do not say what they keep.
 
     What the others need beside these is taken to grow in proportion.
@@ -122,12 +122,13 @@ def needs_really(
         model = build()
         spread = [torch.linspace(0, count - 1, size).round().long() for size in sizes]
         found = [
-            _needs(model, task, [one[rows] for one in piece], settings, where, pieces, Recorded) for rows in spread
+            _metered_step(model, task, [one[rows] for one in piece], settings, where, pieces, AllocationMeter)
+            for rows in spread
         ]
     return found[0] if len(found) == 1 else beyond(found[0], found[1], count / FEW - 1)
 
 
-def beyond(one: Needs, other: Needs, steps: float) -> Needs:
+def beyond(one: StepMemory, other: StepMemory, steps: float) -> StepMemory:
     """As far beyond `one` as so many steps from it to `other`."""
 
     def at(first: int, second: int) -> int:
@@ -137,15 +138,15 @@ def beyond(one: Needs, other: Needs, steps: float) -> Needs:
     return replace(one, kept=at(one.kept, other.kept), batch=at(one.batch, other.batch), peaks=peaks)
 
 
-def _needs(
+def _metered_step(
     model: nn.Module,
     task: Task,
     piece: Piece,
     settings: TrainingSettings,
-    where: Where,
+    where: StepDevice,
     pieces: int,
-    meter: type[Held | Recorded],
-) -> Needs:
+    meter: type[TensorMeter | AllocationMeter],
+) -> StepMemory:
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     lasting = [*model.parameters(), *model.buffers()]
     with meter(lasting) as held:
@@ -177,15 +178,15 @@ def _needs(
         held.begin(UPDATE)
         _update(trained, settings, optimiser, average)
         peaks = {phase: held.peaks[phase] for phase in (FORWARD, BACKWARD, UPDATE)}
-    return Needs(weights, gradients, remembered, averages, kept, before - weights - averages - remembered, peaks)
+    return StepMemory(weights, gradients, remembered, averages, kept, before - weights - averages - remembered, peaks)
 
 
 def _update(trained: list[nn.Parameter], settings: TrainingSettings, optimiser: Optimiser, average: Average) -> None:
     gradients = [weight.grad for weight in trained if weight.grad is not None]
     before = [weight.detach().clone() for weight in trained]  # some updates are measured
-    if settings.clip is not None:
+    if settings.grad_clip is not None:
         norm = nn.utils.get_total_norm(gradients)
-        nn.utils.clip_grads_with_norm_(trained, settings.clip, norm)
+        nn.utils.clip_grads_with_norm_(trained, settings.grad_clip, norm)
     del gradients
     optimiser.step(0.0)
     average.update(0)
@@ -193,24 +194,24 @@ def _update(trained: list[nn.Parameter], settings: TrainingSettings, optimiser: 
     torch._foreach_sub(before, [weight.detach() for weight in trained])
 
 
-def products(build: Build, task: Task, piece: Piece) -> int | None:
+def count_products(build: Build, task: Task, piece: Piece) -> int | None:
     """Multiplications of matrix products in one forward pass, attention with all its pairs; None: not to be counted."""
-    where = Where(torch.device("cuda"), "fp32", stand_in=True)
-    with pretending(where) as kernels, FlopCounterMode(display=False) as counter, torch.no_grad():
+    where = StepDevice(torch.device("cuda"), "fp32", stand_in=True)
+    with fake_tensors(where) as kernels, FlopCounterMode(display=False) as counter, torch.no_grad():
         model = build().eval().requires_grad_(False)  # the vocabulary's loss would make its gradient on the way
         try:
-            task.loss(model, *pretended(piece, where))
+            task.loss(model, *as_fake(piece, where))
         except CANNOT:
             return None
     return counter.get_total_flops() // 2 + kernels.products
 
 
-def pretended(piece: Piece, where: Where) -> list[Tensor]:
-    """The same shapes, inside `pretending`."""
-    return [torch.empty(one.shape, dtype=one.dtype, device=where.pretended) for one in piece]
+def as_fake(piece: Piece, where: StepDevice) -> list[Tensor]:
+    """The same shapes, inside `fake_tensors`."""
+    return [torch.empty(one.shape, dtype=one.dtype, device=where.fake_device) for one in piece]
 
 
-def with_rows(piece: Piece, rows: int) -> list[Tensor]:
+def resized(piece: Piece, rows: int) -> list[Tensor]:
     """As many examples as asked for, of the piece's shape and without numbers."""
     return [torch.empty(rows, *one.shape[1:], dtype=one.dtype, device="meta") for one in piece]
 

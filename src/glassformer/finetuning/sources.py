@@ -1,5 +1,6 @@
-"""A run to begin from."""
+"""The runs that a fine-tuning starts from, and what they hand on beside weights and tokens."""
 
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -7,18 +8,15 @@ from typing import Any
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import NotARun, RunError, SettingError
-from glassformer.config.presets import LABELLING, LANGUAGE_MODEL, TEXT, TRANSLATION, VECTORS
+from glassformer.config.presets import TEXT, has_decoder, labels_examples, predicts_next_token
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
-from glassformer.runs.files import digest
-from glassformer.runs.run import Run
+from glassformer.runs.files import digest, writing
+from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, Run
 from glassformer.text.tokenizer import Tokenizer
-
-READERS = (*LABELLING, VECTORS)
-"""The tasks whose models pool the vectors of a text."""
 
 
 @dataclass(frozen=True)
-class Source:
+class FinetuneSource:
     """A run whose body and tokens are taken."""
 
     run: Run
@@ -26,17 +24,17 @@ class Source:
     """What named it: --from, --decoder-from."""
 
     @staticmethod
-    def open(where: str, flag: str) -> "Source":
+    def open(where: str, flag: str) -> "FinetuneSource":
         """Refuses what has no body that reads texts."""
         try:
             run = Run.open(where)
         except NotARun as error:
             raise NotARun(f"{flag}: {error}") from None
-        source = Source(run, flag)
+        source = FinetuneSource(run, flag)
         encoder, kind = source.config.model.encoder, source.config.data.kind
         if encoder == OWN:
             raise SettingError(f"{source} is a person's own nn.Module, which a run does not hold: train it in Python")
-        if source.config.task in LABELLING and kind != TEXT:
+        if labels_examples(source.task) and kind != TEXT:
             raise SettingError(f"{source} reads {KINDS_IN_WORDS[kind]}: only what reads texts alone can be begun from")
         if encoder == "bag":
             raise SettingError(f"{source} is a bag of words: it has no word vectors and no encoder to begin from")
@@ -61,14 +59,14 @@ class Source:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """Of what it reads."""
+        """The tokenizer of what it reads."""
         tokenizer = self.run.tokenizer()
         assert tokenizer is not None
         return tokenizer
 
     @property
     def rows(self) -> int:
-        """Of its table of word vectors: there may be more than tokens."""
+        """The rows of its table of word vectors: there may be more than tokens."""
         return self.config.model.vocab or self.tokenizer.vocab_size
 
     @property
@@ -78,25 +76,25 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Sources:
+class FinetuneSources:
     """What a training begins from: at least one of the two."""
 
-    body: Source | None
-    decoder: Source | None
+    body: FinetuneSource | None
+    decoder: FinetuneSource | None
     """A language model that becomes the decoder of a translation."""
 
     @staticmethod
-    def of(from_run: str | None, decoder_from: str | None) -> "Sources | None":
+    def of(from_run: str | None, decoder_from: str | None) -> "FinetuneSources | None":
         if from_run is None and decoder_from is None:
             return None
-        body = None if from_run is None else Source.open(from_run, "--from")
-        decoder = None if decoder_from is None else Source.open(decoder_from, "--decoder-from")
-        if decoder is not None and decoder.task != LANGUAGE_MODEL:
+        body = None if from_run is None else FinetuneSource.open(from_run, "--from")
+        decoder = None if decoder_from is None else FinetuneSource.open(decoder_from, "--decoder-from")
+        if decoder is not None and not predicts_next_token(decoder.task):
             raise SettingError(f"{decoder} learned {decoder.task}: only a language model can become a decoder")
-        return Sources(body, decoder)
+        return FinetuneSources(body, decoder)
 
     @property
-    def first(self) -> Source:
+    def first(self) -> FinetuneSource:
         source = self.body or self.decoder
         assert source is not None
         return source
@@ -104,17 +102,39 @@ class Sources:
     @property
     def whole(self) -> bool:
         """A translator goes on as one: nothing of it is new."""
-        return self.decoder is None and self.first.task == TRANSLATION
+        return self.decoder is None and has_decoder(self.first.task)
 
     def tokenizers(self, task: str) -> tuple[Tokenizer, Tokenizer | None]:
-        """Of what is read, and of the targets, where a translation has one for each side."""
+        """The tokenizers of what is read, and of the targets, where a translation has one for each side."""
         first = self.first
-        if task != TRANSLATION or self.decoder is None or self.body is None:
-            return first.tokenizer, first.run.target_tokenizer() if task == TRANSLATION and self.whole else None
+        if not has_decoder(task) or self.decoder is None or self.body is None:
+            return first.tokenizer, first.run.target_tokenizer() if has_decoder(task) and self.whole else None
         same = self.body.tokenizer.hash == self.decoder.tokenizer.hash
         return self.body.tokenizer, None if same else self.decoder.tokenizer
 
 
 def weights_digest(run: Path) -> str:
-    """Of the weights that a run ended with: another digest, other weights."""
+    """A digest of the weights that a run ended with: another digest, other weights."""
     return digest(Run(run).weights_path)
+
+
+def refuse_same(from_run: str | None, decoder_from: str | None, out: Path) -> None:
+    """A run that is begun from is not written over, nor is a folder that holds it."""
+    for flag, where in (("--from", from_run), ("--decoder-from", decoder_from)):
+        if where is not None and Path(where).resolve().is_relative_to(out.resolve()):
+            raise SettingError(f"--out {out} is or holds the run that {flag} begins from: name another folder")
+
+
+def copy_extras(config: Config, run: Run) -> None:
+    """How it chats, and the files about tokens that it came with, into a new run's folder."""
+    sources = FinetuneSources.of(config.model.from_run, config.model.decoder_from)
+    if sources is None or sources.first.task != config.task:
+        return
+    before = sources.first.run
+    with writing(run.path):
+        if (before.path / CHAT_TEMPLATE).is_file():
+            shutil.copyfile(before.path / CHAT_TEMPLATE, run.path / CHAT_TEMPLATE)
+        if (before.path / ORIGINAL).is_dir():
+            shutil.copytree(before.path / ORIGINAL, run.path / ORIGINAL)
+    if specials := sources.first.card.get("specials"):
+        run.update_card(specials=specials)

@@ -8,10 +8,10 @@ import torch
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import flatten
 from glassformer.config.say import silent
-from glassformer.planning.on_paper import _border
-from glassformer.planning.paper import ALL, COPIED, GRADIENTS, OPTIMISER, Paper, Scaled, ways
+from glassformer.planning.cluster import _border
 from glassformer.planning.setup import from_data
-from glassformer.planning.step import Where
+from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, OPTIMISER, Cluster, LayerwiseMemory, ways
+from glassformer.planning.training_step import StepDevice
 from glassformer.verbs.plan import plan
 
 GPT2_SMALL = {
@@ -80,7 +80,7 @@ def test_more_examples_take_more_activations_and_no_more_states() -> None:
         assert less.activations < more.activations < 2 * less.activations  # copies of weights do not double
 
 
-SCALED = Scaled(
+SCALED = LayerwiseMemory(
     weights=4000,
     block=300,
     gradients=4000,
@@ -108,8 +108,8 @@ def test_what_is_shared_is_divided() -> None:
 
 
 def test_the_least_sharing_and_the_fewest_gpus() -> None:
-    def on(gpus: int, room: int) -> Paper:
-        return Paper(gpus, room / 0.9 / 2**30 + 1e-9, 1, SCALED, 400.0)
+    def on(gpus: int, room: int) -> Cluster:
+        return Cluster(gpus, room / 0.9 / 2**30 + 1e-9, 1, SCALED, 400.0)
 
     assert on(8, 10**6).least == (ways(SCALED, 8)[0], False)
     assert on(8, 20_300).least == (ways(SCALED, 8)[0], True)
@@ -143,7 +143,7 @@ def test_models_whose_layers_are_not_alike(model: str) -> None:
 def test_what_goes_into_a_layer(data: str, bytes_each: int, tokens: int | None) -> None:
     """Patches of an image, and not its colours; source and target of a translation, and not one of them."""
     planned = from_data(flatten({"data.path": data, "size": "nano", "model": "transformer"}), None, silent, gpus=1)
-    found = _border(planned, planned.piece, Where(torch.device("cuda"), "bf16", stand_in=True))
+    found = _border(planned, planned.piece, StepDevice(torch.device("cuda"), "bf16", stand_in=True))
     places = (0, 2) if "pairs" in data else (0,)
     long = tokens or sum(planned.piece[place].shape[1] for place in places)
     assert found == bytes_each * planned.batch * long * planned.config.model.width
