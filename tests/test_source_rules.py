@@ -106,11 +106,12 @@ def test_only_families_know_which_kind_of_task_it_is(path: Path) -> None:
 
 
 def test_a_question_would_be_seen() -> None:
-    asked = [
+    asked = (
         "isinstance(x, LoadedPredictor)",
         "config.task == LANGUAGE_MODEL",
-        "task in PACKED",
-        "kind == 'translation'",
-    ]
-    assert all(list(questions(ast.parse(one))) for one in asked)
+        "{PACKED: 1}[x]",
+        "task == 'translation'",
+    )
+    imports = f"from {PRESETS} import LANGUAGE_MODEL, PACKED\n"
+    assert all(list(questions(ast.parse(imports + one))) for one in asked)
     assert not list(questions(ast.parse("isinstance(run, Loaded)")))

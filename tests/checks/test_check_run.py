@@ -417,7 +417,11 @@ def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
 @pytest.mark.parametrize(
     ("kind", "what", "broken"),
     [
-        ("lstm-translator", "glassformer.cli.inputs.lines_of", lambda file: Path(file).read_text().splitlines()[::-1]),
+        (
+            "lstm-translator",
+            "glassformer.cli.terminal.inputs.lines_of",
+            lambda file: Path(file).read_text().splitlines()[::-1],
+        ),
         ("writer", "glassformer.cli.generate.lines_of", lambda file: [Path(file).read_text()[:-2]]),
     ],
 )

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 from rich.console import Console
 
-from glassformer.cli.board import Board
 from glassformer.cli.main import main
+from glassformer.cli.terminal.board import Board
 from glassformer.trials.outcome import Cell
 from glassformer.trials.running.engine import CellEvent
 from helpers.running import Command
@@ -136,7 +136,9 @@ def happened(what: str, repeat: int = 0, **more: object) -> CellEvent:
 def test_the_board_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     board = Board()
     said: list[str] = []
-    monkeypatch.setattr("glassformer.cli.board.say", lambda text: said.append(text) if ":" not in text else None)
+    monkeypatch.setattr(
+        "glassformer.cli.terminal.board.say", lambda text: said.append(text) if ":" not in text else None
+    )
     for event in (happened("waiting"), happened("waiting", 1), happened("found", done=1.0, score=0.5, name="accuracy")):
         board(event)
     assert " ".join(shown(board).split()) == "lstm, width=8 waiting 1 of 2 50% accuracy 0.5"

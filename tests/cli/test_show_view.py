@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.cli.show_view import show_view
+from glassformer.cli.terminal.view import show_view
 from glassformer.rendering.view import View
 from helpers.drawn import guesses
 

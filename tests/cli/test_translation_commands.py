@@ -49,7 +49,7 @@ def test_arguments_and_files(command: Command, translators: Path, tmp_path: Path
 def test_more_lines_than_go_through_at_once(
     command: Command, translators: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[str]
 ) -> None:
-    monkeypatch.setattr("glassformer.cli.inputs.TOGETHER", 3)
+    monkeypatch.setattr("glassformer.cli.terminal.inputs.TOGETHER", 3)
     (tmp_path / "in.txt").write_text("\n".join(TEXTS))
     code, out, _ = command("translate", translators / "gru", "--file", "in.txt")
     assert out.splitlines() == expected

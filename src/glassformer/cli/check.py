@@ -1,8 +1,8 @@
 """glassformer check"""
 
 from glassformer.checks import NAMES
-from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
+from glassformer.cli.terminal.inputs import check_out
 from glassformer.config.views import ENDINGS
 
 EXAMPLE = "glassformer check last"
@@ -25,8 +25,8 @@ def run(argv: list[str]) -> int:
     options = parser().read(argv)
     check_out(options.out, ENDINGS)
 
-    from glassformer.cli.show import print_json, say, say_next
-    from glassformer.cli.show_view import show_view
+    from glassformer.cli.terminal.show import print_json, say, say_next
+    from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.check import check
 
     checks = check(options.run, data=options.data, only=options.only, device=options.device, say=say)

@@ -42,9 +42,9 @@ def run(argv: list[str]) -> int:
     options = parser().read(argv)
     settings = training_settings(options, "compare")
 
-    from glassformer.cli.board import Board
-    from glassformer.cli.show import print_json, say
-    from glassformer.cli.show_view import show_view
+    from glassformer.cli.terminal.board import Board
+    from glassformer.cli.terminal.show import print_json, say
+    from glassformer.cli.terminal.view import show_view
     from glassformer.trials.compare import compare
 
     try:

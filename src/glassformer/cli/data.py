@@ -3,8 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from glassformer.cli.inputs import PAIR_FILES
 from glassformer.cli.options import Parser, add_settings, run_action, settings_of
+from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TASKS
 from glassformer.config.resolve import SECTIONS
@@ -41,7 +41,7 @@ def listing(argv: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import print_json, results, say, table
+    from glassformer.cli.terminal.show import print_json, results, say, table
     from glassformer.verbs.data import list_data
 
     rows = list_data()
@@ -69,7 +69,7 @@ def _parser(action: str, summary: str, example: str, sections: tuple[str, ...]) 
 
 
 def _infer(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | None]":
-    from glassformer.cli.show import say
+    from glassformer.cli.terminal.show import say
     from glassformer.families.infer import infer_config
 
     settings = settings_of(options)
@@ -85,7 +85,7 @@ def describe(argv: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import print_json, results, table
+    from glassformer.cli.terminal.show import print_json, results, table
     from glassformer.verbs.data import describe as describe_data
 
     description = describe_data(*_infer(options))
@@ -108,7 +108,7 @@ def check(argv: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import print_json, results, say, table
+    from glassformer.cli.terminal.show import print_json, results, say, table
     from glassformer.families.base import FAMILIES
     from glassformer.verbs.data import check as check_data
 
@@ -146,7 +146,7 @@ def check(argv: list[str]) -> int:
 
 
 def _show_pairs(checked: "PairCheck") -> None:
-    from glassformer.cli.show import results, table
+    from glassformer.cli.terminal.show import results, table
 
     results.print(f"{checked.rows:,} pairs, {checked.empty_sources:,} without source, {checked.empty_targets:,} "
                   f"without target; {checked.repeated_pairs:,} repeat an earlier pair, {checked.ambiguous_sources:,} "
@@ -164,7 +164,7 @@ def _show_pairs(checked: "PairCheck") -> None:
 def _show_findings(findings: list[str]) -> None:
     from rich.text import Text
 
-    from glassformer.cli.show import results
+    from glassformer.cli.terminal.show import results
 
     for finding in findings:
         results.print(Text(f"! {finding}"))
@@ -186,7 +186,7 @@ def show(argv: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import print_json, results, say, visible
+    from glassformer.cli.terminal.show import print_json, results, say, visible
     from glassformer.verbs.data import show_batch
 
     config, table = _infer(options)

@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import results, say
+    from glassformer.cli.terminal.show import results, say
     from glassformer.rendering.view import Views
 
     out, minutes = Path(options.out), options.minutes
@@ -79,7 +79,7 @@ def run(argv: list[str]) -> int:
 
 
 def _train(data: str, out: Path, **settings: Any) -> "Trained":
-    from glassformer.cli.show import Watcher
+    from glassformer.cli.terminal.show import Watcher
     from glassformer.verbs.train import train
 
     watcher = Watcher()
@@ -96,9 +96,9 @@ def _compare(out: Path, minutes: float) -> "View":
     """Classifiers side by side, and what each says of sentences with the same words in another order."""
     from rich.text import Text
 
-    from glassformer.cli.board import Board
-    from glassformer.cli.show import results, say, table
-    from glassformer.cli.show_view import show_view
+    from glassformer.cli.terminal.board import Board
+    from glassformer.cli.terminal.show import results, say, table
+    from glassformer.cli.terminal.view import show_view
     from glassformer.data.datasets.opinions import ORDER_PAIRS
     from glassformer.families.load import load_for
     from glassformer.trials.compare import compare
@@ -138,7 +138,7 @@ def _write(out: Path, minutes: float) -> "View":
     """A language model goes on from a few words."""
     from rich.text import Text
 
-    from glassformer.cli.show import results, say
+    from glassformer.cli.terminal.show import results, say
     from glassformer.families.load import load_for
     from glassformer.rendering.panels import Words
     from glassformer.rendering.view import View
@@ -157,7 +157,7 @@ def _translate(out: Path, minutes: float) -> "list[View]":
     """Dates of many languages into one, and a picture of where the translator looks."""
     from rich.text import Text
 
-    from glassformer.cli.show import results, say, table
+    from glassformer.cli.terminal.show import results, say, table
     from glassformer.families.load import load_for
     from glassformer.rendering.panels import Table
     from glassformer.rendering.view import View
@@ -196,7 +196,7 @@ def _look_inside(out: Path, minutes: float) -> "View":
     """A head that finds whom a pronoun means, and pages to look around in."""
     from rich.text import Text
 
-    from glassformer.cli.show import results, say
+    from glassformer.cli.terminal.show import results, say
     from glassformer.families.load import load_for
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look

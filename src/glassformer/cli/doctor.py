@@ -2,8 +2,8 @@
 
 import shlex
 
-from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
+from glassformer.cli.terminal.inputs import check_out
 from glassformer.config.views import ENDINGS
 
 EXAMPLE = "glassformer doctor last"
@@ -26,7 +26,7 @@ def run(argv: list[str]) -> int:
     options = parser().read(argv)
     check_out(options.out, ENDINGS)
 
-    from glassformer.cli.show import print_json, printable, results, say, say_next
+    from glassformer.cli.terminal.show import print_json, printable, results, say, say_next
     from glassformer.runs.run import Run
     from glassformer.verbs.doctor import doctor
 

@@ -3,8 +3,8 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.inputs import check_out, texts_of
 from glassformer.cli.options import Parser
+from glassformer.cli.terminal.inputs import check_out, texts_of
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int:
 
     import numpy as np
 
-    from glassformer.cli.show import say
+    from glassformer.cli.terminal.show import say
     from glassformer.families.load import load
     from glassformer.verbs.predict_file import read_texts
 

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser, settings_of
+from glassformer.cli.terminal.inputs import check_out
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
@@ -60,7 +60,7 @@ def run(words: list[str]) -> int:
         raise Misuse("--accuracy goes with --errors: it says how often a classifier's answers should be right")
     check_out(options.out, ENDINGS if looked_for else (".png", ".svg", ".pdf"))
 
-    from glassformer.cli.show import print_json, say, say_next
+    from glassformer.cli.terminal.show import print_json, say, say_next
     from glassformer.families.evaluate import evaluate_run
     from glassformer.families.requests import EvaluateOptions
 
@@ -88,8 +88,8 @@ def run(words: list[str]) -> int:
 
 def _errors(options: argparse.Namespace, asked: "EvaluateOptions") -> int:
     """The metrics as ever, and where the run is wrong."""
-    from glassformer.cli.show import print_json, results, say
-    from glassformer.cli.show_view import show_view
+    from glassformer.cli.terminal.show import print_json, results, say
+    from glassformer.cli.terminal.view import show_view
     from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
     from glassformer.families.evaluate import evaluate_run
 
@@ -115,7 +115,7 @@ def _errors(options: argparse.Namespace, asked: "EvaluateOptions") -> int:
 
 
 def _show_metrics(evaluation: "Evaluation") -> None:
-    from glassformer.cli.show import results
+    from glassformer.cli.terminal.show import results
 
     metrics, details = evaluation.metrics, evaluation.details
     counted = next(name for name in ("tokens", "pairs", "examples", "texts") if name in metrics)
@@ -143,7 +143,7 @@ def _show_classes(details: dict[str, Any], counted: str) -> None:
     """Scores by class, and what was taken for what. `counted`: what there are so many of."""
     from rich.text import Text
 
-    from glassformer.cli.show import results, table
+    from glassformer.cli.terminal.show import results, table
 
     labels, matrix = details["confusion"]["labels"], details["confusion"]["matrix"]
     _show_scores("class", details["per_class"], counted)
@@ -161,7 +161,7 @@ def _show_scores(what: str, by_name: dict[str, dict[str, float]], counted: str) 
     """Precision, recall and F1 of each class or label."""
     from rich.text import Text
 
-    from glassformer.cli.show import results, table
+    from glassformer.cli.terminal.show import results, table
 
     scores = table(what, "precision", "recall", "F1", counted)
     largest = sorted(by_name.items(), key=lambda item: -item[1][counted])[:MOST_ROWS]
@@ -179,7 +179,7 @@ def _show_mistakes(labels: list[str], matrix: list[list[int]], counted: str) -> 
     """The most frequent ones: a matrix of many classes fits no screen."""
     from rich.text import Text
 
-    from glassformer.cli.show import results, table
+    from glassformer.cli.terminal.show import results, table
 
     counts = [(matrix[i][j], labels[i], labels[j]) for i in range(len(labels)) for j in range(len(labels)) if i != j]
     mistakes = table("most frequent mistakes: true", "predicted", counted)

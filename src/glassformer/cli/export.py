@@ -20,7 +20,7 @@ def parser() -> Parser:
 def run(argv: list[str]) -> int:
     options = parser().read(argv)
 
-    from glassformer.cli.show import print_json, say
+    from glassformer.cli.terminal.show import print_json, say
     from glassformer.verbs.export import export
 
     files = export(options.run, to=options.to, folder=options.folder, overwrite=options.overwrite, say=say)

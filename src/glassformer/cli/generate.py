@@ -4,8 +4,8 @@ import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.inputs import lines_of
 from glassformer.cli.options import Parser
+from glassformer.cli.terminal.inputs import lines_of
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
     if options.chat and not options.prompt and options.file is None:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
 
-    from glassformer.cli.show import print_json, printable, say
+    from glassformer.cli.terminal.show import print_json, printable, say
     from glassformer.families.load import load_for
 
     loaded: Any = load_for("generate", options.run, options.device)
@@ -112,7 +112,7 @@ def _messages(message: str, system: str | None) -> list[dict[str, str]]:
 def _show_probabilities(rows: "list[Likely]") -> None:
     from rich.text import Text
 
-    from glassformer.cli.show import results, table
+    from glassformer.cli.terminal.show import results, table
 
     shown = table("token", "its probability", "the five likeliest at this place")
     shown.columns[2].justify = "left"

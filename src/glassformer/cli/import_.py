@@ -22,7 +22,7 @@ def run(argv: list[str]) -> int:
 
     import shlex
 
-    from glassformer.cli.show import print_json, say, say_next
+    from glassformer.cli.terminal.show import print_json, say, say_next
     from glassformer.verbs.import_model import import_model
 
     command = f"glassformer import {shlex.join(argv)}"

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
+from glassformer.cli.terminal.inputs import check_out
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ALL, ENDINGS, OLD_OPTIONS, OPTIONS, VIEWS, flag_of
 
@@ -46,8 +46,8 @@ def run(words: list[str]) -> int:
     if options.open and not page:
         raise Misuse("--open shows a page: --out must end in .html")
 
-    from glassformer.cli.show import print_json, say
-    from glassformer.cli.show_view import show_view
+    from glassformer.cli.terminal.show import print_json, say
+    from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.look import look
 
     given = {name: value for name in (*OPTIONS, *OLD_OPTIONS) if (value := getattr(options, name)) is not None}

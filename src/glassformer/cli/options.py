@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from glassformer.cli.inputs import PAIR_FILES
+from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.names import nearest, unknown

@@ -2,8 +2,8 @@
 
 import shlex
 
-from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser, add_settings, add_training_options, training_settings
+from glassformer.cli.terminal.inputs import check_out
 from glassformer.config.views import ENDINGS
 
 EXAMPLE = "glassformer plan shakespeare.txt --size small --steps 5000"
@@ -32,8 +32,8 @@ def run(argv: list[str]) -> int:
     settings = training_settings(options, "plan", instead=", or --tokens N instead of it", given=given)
     check_out(options.out, ENDINGS)
 
-    from glassformer.cli.show import print_json, say
-    from glassformer.cli.show_view import show_view
+    from glassformer.cli.terminal.show import print_json, say
+    from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.plan import plan
 
     found = plan(

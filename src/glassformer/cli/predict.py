@@ -3,8 +3,8 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.inputs import check_out, lines_of, texts_of
 from glassformer.cli.options import Parser
+from glassformer.cli.terminal.inputs import check_out, lines_of, texts_of
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
     if options.out is not None and options.json:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
-    from glassformer.cli.show import print_json, say
+    from glassformer.cli.terminal.show import print_json, say
     from glassformer.families.load import load
     from glassformer.verbs.answer import AnswerOptions, answer_function
 
@@ -75,7 +75,7 @@ def run(argv: list[str]) -> int:
 
 def _line(found: dict[str, Any]) -> str:
     """The answer first, for a script to cut at the tab; then what else could be said, and the text."""
-    from glassformer.cli.show import printable, visible
+    from glassformer.cli.terminal.show import printable, visible
 
     text = visible(printable(found["text"] if "text" in found else found["example"]))
     if "places" in found:
@@ -94,7 +94,7 @@ def _line(found: dict[str, Any]) -> str:
 
 def _likely(probabilities: dict[str, float], most: int = MOST_SHOWN) -> str:
     """The likeliest first."""
-    from glassformer.cli.show import visible
+    from glassformer.cli.terminal.show import visible
 
     best = sorted(probabilities.items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{visible(label)} {value:.4f}" for label, value in best[:most])
@@ -102,7 +102,7 @@ def _likely(probabilities: dict[str, float], most: int = MOST_SHOWN) -> str:
 
 
 def _file(options: Any, loaded: "Loaded") -> int:
-    from glassformer.cli.show import say
+    from glassformer.cli.terminal.show import say
     from glassformer.verbs.predict_file import predict_file
 
     if not loaded.family.labels_examples:

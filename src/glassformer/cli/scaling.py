@@ -1,7 +1,7 @@
 """glassformer scaling"""
 
-from glassformer.cli.inputs import check_out
 from glassformer.cli.options import Parser
+from glassformer.cli.terminal.inputs import check_out
 from glassformer.config.views import ENDINGS
 from glassformer.experiments.request import CHOSEN, LAYERS, LENGTHS, MINUTES, MODELS, PARTS, WIDTH
 
@@ -33,7 +33,7 @@ def run(argv: list[str]) -> int:
     out = options.out or (None if options.json else "growth.html")
     check_out(out, ENDINGS)
 
-    from glassformer.cli.show import print_json, results, say
+    from glassformer.cli.terminal.show import print_json, results, say
     from glassformer.verbs.scaling import scaling
 
     found = scaling(

@@ -52,7 +52,7 @@ def train(argv: list[str]) -> int:
     if Path(options.out).exists() and not options.overwrite:
         raise Misuse(f"{options.out} is already there: replace it with --overwrite, or name another --out")
 
-    from glassformer.cli.show import print_json, results, say
+    from glassformer.cli.terminal.show import print_json, results, say
     from glassformer.data.io.source import open_source
     from glassformer.data.io.survey import survey
     from glassformer.data.split.part import whole
@@ -90,7 +90,7 @@ def show(argv: list[str]) -> int:
 
     from rich.text import Text
 
-    from glassformer.cli.show import print_json, results, table, visible
+    from glassformer.cli.terminal.show import print_json, results, table, visible
     from glassformer.text.merging import learned_merges, merges_of
 
     tokenizer = _find(options.where, settings_of(options))
@@ -123,7 +123,7 @@ def show(argv: list[str]) -> int:
 
 def _find(where: str, settings: dict[str, object]) -> "Tokenizer":
     """A run's tokenizer, a file's, or one trained now."""
-    from glassformer.cli.show import say
+    from glassformer.cli.terminal.show import say
     from glassformer.text.tokenizer import Tokenizer
 
     path = Path(where)
@@ -161,7 +161,7 @@ def compare(argv: list[str]) -> int:
     config = resolve({}, settings_of(options))
     kinds = [_kind(word) for word in options.kinds.split(",")]
 
-    from glassformer.cli.show import print_json, results, table
+    from glassformer.cli.terminal.show import print_json, results, table
     from glassformer.text.comparison import compare_tokenizers
 
     rows = compare_tokenizers(lambda: _texts(options.data, config.data), kinds)

@@ -39,7 +39,7 @@ def run(argv: list[str]) -> int:
     if options.folds is not None or (options.resume and options.out and (Path(options.out) / "folds.json").exists()):
         return _folds(options, settings, argv)
 
-    from glassformer.cli.show import Watcher, print_json, results, say, say_next
+    from glassformer.cli.terminal.show import Watcher, print_json, results, say, say_next
     from glassformer.models.build import sized
     from glassformer.verbs.train import train
 
@@ -85,7 +85,7 @@ def _folds(options: argparse.Namespace, settings: dict[str, Any], argv: list[str
     if any(key in settings for key in ("data.folds", "data.fold")):
         raise Misuse("--folds trains on every fold, --data.folds and --data.fold on one: give one of them")
 
-    from glassformer.cli.show import Watcher, print_json, results, say, say_next, table
+    from glassformer.cli.terminal.show import Watcher, print_json, results, say, say_next, table
     from glassformer.trials.cross_validation.folds import cross_validate
     from glassformer.trials.results.metrics import titled
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glassformer.cli.inputs import blocks_of, check_out
 from glassformer.cli.options import Parser
+from glassformer.cli.terminal.inputs import blocks_of, check_out
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
     if None not in (options.file, options.out) and Path(options.file).resolve() == Path(options.out).resolve():
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")
 
-    from glassformer.cli.show import say
+    from glassformer.cli.terminal.show import say
     from glassformer.decoding.translate import Search
     from glassformer.families.load import load_for
 
@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
 def _lines(found: "Iterable[Translation]", nbest: int, before: int, *, as_json: bool) -> Iterable[str]:
     import json
 
-    from glassformer.cli.show import printable, visible
+    from glassformer.cli.terminal.show import printable, visible
 
     for number, translation in enumerate(found, before + 1):
         if as_json:

@@ -56,7 +56,7 @@ def run(words: list[str]) -> int:
     if options.show_space:
         return _show_space(options.data, models, options.config, settings)
 
-    from glassformer.cli.show import Watcher, print_json, results, say, say_next
+    from glassformer.cli.terminal.show import Watcher, print_json, results, say, say_next
     from glassformer.trials.tune import tune
 
     data = [] if options.data is None else [options.data]
@@ -105,7 +105,7 @@ def run(words: list[str]) -> int:
 def _show_space(data: str | None, models: str | None, config: str | None, settings: dict[str, object]) -> int:
     import yaml
 
-    from glassformer.cli.show import say
+    from glassformer.cli.terminal.show import say
     from glassformer.trials.tune import default_spaces
 
     spaces = default_spaces(data, model=models, config=config, say=say, **settings)

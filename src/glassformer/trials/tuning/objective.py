@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, out_of_memory
-from glassformer.config.presets import LANGUAGE_MODEL, TRANSLATION
+from glassformer.config.presets import has_decoder, predicts_next_token
 from glassformer.training.events import Event, Stepped, Validated
 from glassformer.trials.tuning.heartbeat import heartbeat
 from glassformer.trials.tuning.search import MODEL, Search
@@ -103,7 +103,7 @@ class Watch:
 
 def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Verdict:
     search = watch.search
-    quiet = {"training.samples": False} if search.task in (LANGUAGE_MODEL, TRANSLATION) else {}
+    quiet = {"training.samples": False} if predicts_next_token(search.task) or has_decoder(search.task) else {}
     runs: list[Trained] = []
     for number, repeat in enumerate(search.repeats):
         out = folder.with_name(f"{folder.name}-{number}") if number else folder

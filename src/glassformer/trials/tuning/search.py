@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import PACKED, REGRESSION
+from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import BUDGETS, Config, first_name, flatten, full_key, keys, with_new_names
 from glassformer.config.say import Say, silent
+from glassformer.families.base import FAMILIES
 from glassformer.families.infer import infer_config
 from glassformer.families.settings import PATHS, RUNS, read_config, with_vectors
 from glassformer.finetuning.finetune import Finetuning
@@ -20,8 +21,6 @@ from glassformer.trials.tuning.space_defaults import default_space
 
 MODEL = "model"
 """The name of the dimension that chooses among several models."""
-LOWER = (*PACKED, REGRESSION)
-"""The tasks whose primary metric is a loss or an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +44,7 @@ class Search:
 
     @property
     def lower_is_better(self) -> bool:
-        return self.task in LOWER
+        return FAMILIES[self.task].lower_is_better
 
     @property
     def models(self) -> list[str]:
@@ -164,7 +163,7 @@ def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: 
     out = []
     for dimension in space:
         key = dimension.key
-        if config.task in PACKED and key.startswith("tokenizer."):
+        if reads_stream(config.task) and key.startswith("tokenizer."):
             raise SettingError(
                 f"{where}: {key} changes what a token is, and losses per token could not be compared: "
                 f"give one with --{key}"

@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import SettingError
 from glassformer.config.needs import WORDS
-from glassformer.config.presets import IMAGE, LABELLING, PACKED, TABLE, TRANSLATION
+from glassformer.config.presets import IMAGE, TABLE, has_decoder, labels_examples, reads_stream
 from glassformer.config.resolve import BUDGETS, Config
 from glassformer.trials.tuning.space import Dimension
 
@@ -58,7 +58,7 @@ def _from_scratch(config: Config, fixed: Collection[str]) -> Iterator[Dimension]
     yield from _training(config, fixed)
     yield from _tokens(config)
     yield from _shape(config, fixed)
-    if config.task in LABELLING:
+    if labels_examples(config.task):
         yield from _head(config)
     if config.data.kind == IMAGE:
         yield choice("data.shift", 0, 1, 2)
@@ -68,11 +68,11 @@ def _finetuned(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
     """What is searched of a model that begins from another run: all but its body."""
     body = ("training.optimizer", "training.average")
     yield from (dimension for dimension in _training(config, fixed) if dimension.key not in body)
-    alone = config.task in LABELLING and config.training.last_blocks == 0
+    alone = labels_examples(config.task) and config.training.last_blocks == 0
     if not alone or config.model.head_layers:  # a head alone reads features that were computed without dropout
         yield Dimension("model.dropout", low=0.0, high=0.3, step=0.05)
     yield choice("training.layer_decay", 1.0, 0.9, 0.8)
-    if config.task in LABELLING:
+    if labels_examples(config.task):
         yield choice("model.pool", *(("last", "mean") if config.model.causal else ("mean", "first", "max")))
 
 
@@ -102,9 +102,9 @@ def _training(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
 
 
 def _tokens(config: Config) -> Iterator[Dimension]:
-    if config.task == TRANSLATION and config.tokenizer.kind == "bpe":
+    if has_decoder(config.task) and config.tokenizer.kind == "bpe":
         yield choice("tokenizer.vocab_size", 2000, 4000, 8000)
-    if config.task not in LABELLING or config.data.kind not in WORDS:  # a language model's loss is that of a token
+    if not labels_examples(config.task) or config.data.kind not in WORDS:  # a language model's loss is that of a token
         return
     bag = config.model.encoder == "bag"
     if bag:
@@ -133,7 +133,7 @@ def _shape(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
         widths = [width for width in widths if width % (2 * model.heads) == 0]
     if len(widths) > 1:
         yield choice("model.width", *widths)
-    deeper = 2 if config.task in PACKED or encoder == "transformer" else 0
+    deeper = 2 if reads_stream(config.task) or encoder == "transformer" else 0
     deepest = max(3 if encoder in RECURRENT else 4, model.layers + deeper)
     yield Dimension("model.layers", low=1, high=deepest, whole=True)
     heads = [heads for heads in sorted({2, 4, 8, model.heads}) if all(width % (2 * heads) == 0 for width in widths)]
@@ -141,8 +141,8 @@ def _shape(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
         yield choice("model.heads", *heads)
     yield choice("model.kernel", *((3, 5) if kind == IMAGE else (2, 3, 4, 5)))
     yield choice("model.dilation", 1, 2)
-    yield choice("model.window", *((3, 5, 8) if config.task in LABELLING else (8, 16, 32)))
-    if config.task in LABELLING:
+    yield choice("model.window", *((3, 5, 8) if labels_examples(config.task) else (8, 16, 32)))
+    if labels_examples(config.task):
         yield choice("model.bidirectional", False, True)
     if encoder in RECURRENT:
         yield choice("model.attention", "additive", "scaled", "dot")

@@ -7,7 +7,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.show import errors, say
+from glassformer.cli.terminal.show import errors, say
 from glassformer.trials.results.rows import label_of
 from glassformer.trials.running.engine import CellEvent
 

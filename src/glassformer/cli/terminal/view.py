@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from glassformer.cli.show import printable, results, table, visible
+from glassformer.cli.terminal.show import printable, results, table, visible
 from glassformer.rendering.panels import Cell, Guesses, Panel, Table, Tokens
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import visible as signs
