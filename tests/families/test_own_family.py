@@ -279,7 +279,7 @@ def test_is_looked_at(run: Path) -> None:
 def test_is_checked(run: Path) -> None:
     found = gf.check(run)
     assert not [one for one in found.checked if one.passed is False], str(found)
-    assert {one.name for one in found.checked if one.passed} >= {"looked-at", "saved", "resumed", "batched"}, str(found)
+    assert sum(one.passed is True for one in found.checked) >= 6, str(found)
 
 
 def test_is_compared(lines: Path, tmp_path: Path) -> None:

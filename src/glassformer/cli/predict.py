@@ -56,8 +56,12 @@ def run(argv: list[str]) -> int:
     if options.top is not None and not loaded.family.hides_tokens:
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     texts = texts_of(options.texts)
-    if options.file is not None and not loaded.family.hides_tokens:
+    if options.file is not None and loaded.family.reads_tables:
         return _file(options, loaded)
+    if options.file is not None and loaded.family.verb != "predict":
+        raise Misuse(
+            "--file is for runs that learned labels or numbers; a language model or a translator takes TEXT or stdin"
+        )
     if options.file is not None:
         if options.text or options.out or options.probabilities:
             raise Misuse("--text, --out and --probabilities are for runs that learned labels or numbers")
@@ -105,10 +109,6 @@ def _file(options: Any, loaded: "Loaded") -> int:
     from glassformer.cli.terminal.show import say
     from glassformer.verbs.predict_file import predict_file
 
-    if not loaded.family.labels_examples:
-        raise Misuse(
-            "--file is for runs that learned labels or numbers; a language model or a translator takes TEXT or stdin"
-        )
     count = predict_file(
         loaded,  # type: ignore[arg-type]
         options.file,

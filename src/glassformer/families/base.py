@@ -183,6 +183,8 @@ class Family(ABC):
     """It says one class of each example, with a probability."""
     has_decoder: bool = False
     """A second model writes what the first has read."""
+    reads_tables: bool = False
+    """Its examples may be the rows of a table, which `predict --file` answers as a whole."""
     hides_tokens: bool = False
     """Some tokens are hidden, so that the tokenizer needs one that stands for them."""
     text_loss: bool = True

@@ -272,6 +272,7 @@ class LabellingFamily(ExampleFamily):
 
     noun = "example"
     labels_examples = True
+    reads_tables = True
     loaded_class = LoadedPredictor
 
     def recognise(self, request: ConfigRequest) -> Recognition:

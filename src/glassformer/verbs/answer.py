@@ -30,7 +30,12 @@ class AnswerOptions:
 @singledispatch
 def answer_function(family: Family, loaded: Any, options: AnswerOptions) -> Callable[[str], Answer]:
     """What turns a line into what the run says of it, as JSON."""
-    return lambda text: loaded.predict(text, say=options.say).to_dict()
+
+    def answer(text: str) -> Answer:
+        prediction = loaded.predict(text, say=options.say)
+        return prediction.to_dict() if hasattr(prediction, "to_dict") else {"text": text, "value": prediction}
+
+    return answer
 
 
 @answer_function.register
