@@ -109,7 +109,8 @@ def _(family: LabellingFamily, subject: Subject, folder: Path) -> Command:
 def _texts(subject: Subject) -> list[str]:
     """Texts of the held-out part, or of tokens that stand side by side by chance; on one line, as stdin takes them."""
     tokenizer = subject.loaded.tokenizer
-    assert tokenizer is not None
+    if tokenizer is None:
+        raise DoesNotApply("it reads no texts")
     held_out = [one.text or tokenizer.decode(one.ids[: WRITTEN + 1]) for one in subject.held_out]
     calls = random_calls(subject.loaded, COUNT, WRITTEN)
     made_up = [tokenizer.decode(present(ids)[0].tolist()) for ids, *_ in calls]

@@ -17,16 +17,18 @@ from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, Misuse, SettingError
 from glassformer.config.names import unknown
 from glassformer.config.presets import (
+    ANY_LABEL,
+    CLASS,
     CLASSIFICATION,
     IMAGE,
     MIXED,
     MULTILABEL,
-    PACKED,
     REGRESSION,
     TABLE,
     TASK_OF_LABELS,
     TEXT,
     label_kind_of,
+    reads_stream,
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config, that_writes, with_epochs
 from glassformer.config.say import Say, silent
@@ -89,7 +91,7 @@ def recognise_images(request: ConfigRequest) -> Recognition | None:
         raise SettingError(
             f"{request.finetuning.sources.first} reads texts, and {path} holds pictures: leave --from away"
         )
-    if request.task not in (None, CLASSIFICATION):
+    if label_kind_of(request.task) not in (ANY_LABEL, CLASS):
         raise DataError(
             f"{path} holds pictures with a class each, and {request.task} is asked for: numbers of pictures come from "
             f"a table whose column --image names their files ({IMAGE} and mixed data: --task {CLASSIFICATION})"
@@ -127,7 +129,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     if request.finetuning is not None and columns.label_kind is None:
         found["task"] = request.finetuning.task
     config = request.resolve(found, rows=len(table))
-    if config.task in PACKED:
+    if reads_stream(config.task):
         return Recognition(that_writes(config))
     if request.finetuning is None and not request.has_budget:
         config = with_epochs(config, len(table))

@@ -32,7 +32,7 @@ class FrozenFeaturesTask(Task):
 
     def __init__(self, task: Labelling, model: Predictor) -> None:
         self.inner = copy.copy(task)
-        self.inner.parts = FrozenFeatureParts(task.parts, model)
+        self.parts = self.inner.parts = FrozenFeatureParts(task.parts, model)
         self.name, self.unit, self.smoothing = task.name, task.unit, task.smoothing
         self.validates, self.steps_per_epoch = task.validates, task.steps_per_epoch
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from glassformer.config.encoders import OWN, model_name
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError
+from glassformer.config.resolve import with_new_names
 from glassformer.config.say import silent
 from glassformer.config.version import VERSION
 from glassformer.families.base import FAMILIES, OwnModel
@@ -165,7 +166,8 @@ def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, ov
             shutil.rmtree(folder)
     if not (folder / FOLDS).exists():
         return None
-    before = read_json(folder / FOLDS)
+    stored = read_json(folder / FOLDS)
+    before = {**stored, "settings": with_new_names(stored["settings"])}
     now = {**before["settings"], **requested} if resume else dict(requested)
     if now != before["settings"]:
         other = sorted(key for key in {*now, *before["settings"]} if now.get(key) != before["settings"].get(key))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import BUDGETS, Config, first_name, flatten, full_key, keys, with_new_names
 from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES
@@ -163,7 +162,7 @@ def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: 
     out = []
     for dimension in space:
         key = dimension.key
-        if reads_stream(config.task) and key.startswith("tokenizer."):
+        if FAMILIES[config.task].reads_stream and key.startswith("tokenizer."):
             raise SettingError(
                 f"{where}: {key} changes what a token is, and losses per token could not be compared: "
                 f"give one with --{key}"
