@@ -119,7 +119,7 @@ def _validation_scores(request: ErrorRequest) -> tuple[ScoredExamples | None, st
     others = np.flatnonzero(~np.isin(validation.digests, part.digests)).tolist()
     if not others:
         return None, "all of the validation part is shown here"
-    evaluated = evaluate_part(request.loaded, validation.some(validation.name, others), EvaluateOptions())
+    evaluated = evaluate_part(request.loaded, validation.select(validation.name, others), EvaluateOptions())
     return scored(evaluated.evaluation, evaluated.inputs), ""
 
 

@@ -20,7 +20,7 @@ from torch import Generator, Tensor, nn
 from glassformer.config.errors import Misuse, NotThisRun, SettingError
 from glassformer.config.names import unknown
 from glassformer.config.plugins import note_plugin
-from glassformer.config.presets import TEXT, add_task
+from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
@@ -365,6 +365,10 @@ FAMILIES = Families()
 
 def register_family(family: Family, *, like: str) -> None:
     """A family of one's own. `like`: the task of ours whose settings it has."""
+    if not isinstance(family, Family):
+        raise Misuse(f"register_family takes a Family, as register_family(MyFamily(), like=…), not {family!r}")
+    if family.task in TASKS:
+        raise Misuse(f"the task {family.task} is one of ours: give your family a name of its own")
     add_task(family.task, like)
     FAMILIES.add(family)
     note_plugin(type(family).__module__)

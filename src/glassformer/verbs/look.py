@@ -44,7 +44,10 @@ def look(
     if chosen == ALL:
         quick = [views[name] for name in views_of(loaded) if views[name].quick]
         return Views(cut(str(request.text), LONGEST), [kind.make(request) for kind in quick], about)
-    return replace(views[chosen].make(request), about=about)
+    made = views[chosen].make(request)
+    if not isinstance(made, View):  # a person's own may give anything
+        raise Misuse(f"the view {chosen} gave a {type(made).__name__}, not a View")
+    return replace(made, about=about)
 
 
 def _by_new_names(options: Mapping[str, Any], say: Say) -> dict[str, Any]:
@@ -55,7 +58,7 @@ def _by_new_names(options: Mapping[str, Any], say: Say) -> dict[str, Any]:
         if name in given:
             raise Misuse(f"{flag_of(old)} and {flag_of(name)} are the same option: give one of them")
         given[name] = given.pop(old)
-        say(f"{flag_of(old)} is now called {flag_of(name)}")
+        say(f"{flag_of(old)} is now called {flag_of(name)}; the old name still works")
     if odd := next((name for name in options if name not in OPTIONS and name not in OLD_OPTIONS), None):
         raise TypeError(f"look: {unknown('option', odd, OPTIONS)}")
     return given
@@ -68,7 +71,7 @@ def _view_called(name: str, say: Say) -> str:
     now = next((other for other, kind in views.items() if name in kind.aliases), None)
     if now is None:
         raise Misuse(unknown("view", name, (*views, ALL)))
-    say(f"the view {name} is now called {now}")
+    say(f"the view {name} is now called {now}; the old name still works")
     return now
 
 

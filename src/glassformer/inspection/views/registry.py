@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from glassformer.config.plugins import note_plugin
 from glassformer.config.views import OPTIONS, VIEWS
 from glassformer.families.base import Loaded
 from glassformer.inspection.views.request import LookRequest
@@ -71,6 +72,7 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
 
     def register(make: MakeView) -> MakeView:
         _REGISTERED[name] = ViewKind(make=make, **{"shows": VIEWS.get(name), **facts})
+        note_plugin(make.__module__)
         return make
 
     return register
