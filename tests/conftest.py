@@ -27,6 +27,7 @@ import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from playwright.sync_api import Browser  # noqa: E402
 
+from glassformer.config.plugins import VARIABLE  # noqa: E402
 from glassformer.rendering.view import View  # noqa: E402
 from helpers.browser import Open, opened, started  # noqa: E402
 from helpers.tables import amounts, opinions, write_table  # noqa: E402
@@ -51,6 +52,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def same_random_numbers_every_time() -> None:
     """A test may draw without a generator of its own: it then draws the same alone and among others."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def no_plugins_of_others() -> Iterator[None]:
+    """What a test registers is known to the processes that it starts, and to no other test's."""
+    before = os.environ.get(VARIABLE)
+    yield
+    os.environ.pop(VARIABLE, None)
+    if before is not None:
+        os.environ[VARIABLE] = before
+
+
+def pytest_collection_finish() -> None:
+    os.environ.pop(VARIABLE, None)  # of test files that register something when they are imported
 
 
 @pytest.fixture(autouse=True, scope="session")
