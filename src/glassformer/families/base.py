@@ -350,6 +350,9 @@ class Families(Mapping[str, Family]):
             raise SettingError(unknown("task", task, known))
         return known[task]
 
+    def __contains__(self, task: object) -> bool:
+        return task in self._known()
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._known())
 
