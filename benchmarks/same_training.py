@@ -33,7 +33,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "language, transformer": {"data": LETTERS, **CHARS, **TRANSFORMER},
     "language, transformer, adamw": {
         "data": LETTERS, **CHARS, **TRANSFORMER, "optimizer": "adamw", "style": "gpt2", "dropout": 0.1,
-        "training.accumulation_steps": 2, "training.grad_clip": 0.5,
+        "training.accumulate": 2, "training.clip": 0.5,
     },
     "language, lstm": {"data": LETTERS, **CHARS, **LSTM},
     "masked": {"data": STORIES, **CHARS, **TRANSFORMER, "task": "masked-language-model"},
