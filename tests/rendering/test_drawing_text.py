@@ -8,7 +8,7 @@ from matplotlib.text import Text
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.colours import BOTH_WAYS, ORANGE, PALE, UP
 from glassformer.rendering.drawing.images import overlay
-from glassformer.rendering.drawing.lettering import Font, number, shorten, shown, width_of, wrap
+from glassformer.rendering.drawing.lettering import Font, number, shorten, token_label, width_of, wrap
 from glassformer.rendering.panels import Gallery, Patches, Table, Tokens, Words
 from helpers.drawn import boxes_of, drawn, find, outside, overlapping, pixels_of, said_in
 
@@ -55,7 +55,7 @@ def test_shortened() -> None:
 
 
 def test_tokens_and_numbers_as_they_are_shown() -> None:
-    assert [shown(one) for one in (" le", "\n", " ", "", "a\tb", "x" * 30)] == [
+    assert [token_label(one) for one in (" le", "\n", " ", "", "a\tb", "x" * 30)] == [
         "le",
         "⏎",
         "␣",

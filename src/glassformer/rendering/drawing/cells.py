@@ -24,7 +24,7 @@ from glassformer.rendering.drawing.lettering import (
     Font,
     number,
     shorten,
-    shown,
+    token_label,
     turned,
     width_of,
 )
@@ -75,8 +75,8 @@ class Cells:
 def cells(what: Cells, wish: float = MOST_WIDTH) -> Block:
     """Cells as wide as wished where names stay readable so, at most `MOST_WIDTH`; then not every name is written."""
     many, high = len(what.columns), len(what.rows)
-    rows = [shown(name, what.longest) if name else "" for name in what.rows]
-    columns = [shown(name) if name else "" for name in what.columns]
+    rows = [token_label(name, what.longest) if name else "" for name in what.rows]
+    columns = [token_label(name) if name else "" for name in what.columns]
     left = (SMALL.line_height + GAP) * bool(what.row_name) + max(map(width_of, rows), default=0.0) + GAP
     right = room_for_bar(what.scale) if what.bar else 0.0
     written = what.written
@@ -231,7 +231,9 @@ def guesses(panel: Guesses, wish: float) -> Block:
     count = len(panel.tokens)
     if count > MOST_GUESSES:
         raise Misuse(f"{count} tokens are too many for a picture of guesses ({MOST_GUESSES} at most): write .html")
-    best = [[shorten(shown(cell[0]), WIDEST_GUESS, SMALL) if cell else "" for cell in row] for row in panel.guesses]
+    best = [
+        [shorten(token_label(cell[0]), WIDEST_GUESS, SMALL) if cell else "" for cell in row] for row in panel.guesses
+    ]
     chances = np.array([[chance[0] if len(chance) else 0.0 for chance in row] for row in panel.probabilities], float)
     right = np.zeros(chances.shape, bool)
     if panel.answers is not None:
@@ -239,7 +241,7 @@ def guesses(panel: Guesses, wish: float) -> Block:
             [bool(cell) and cell[0] == answer != "" for cell, answer in zip(row, panel.answers, strict=True)]
             for row in panel.guesses
         ]
-    columns = [shorten(shown(token), WIDEST_GUESS) for token in panel.tokens]
+    columns = [shorten(token_label(token), WIDEST_GUESS) for token in panel.tokens]
     wide = max(cell_width(best), *(width_of(name) + 0.1 for name in columns))
     names = max(map(width_of, panel.layers), default=0.0)
     at_once = max(int((wish - names - 0.7) / wide), 1)

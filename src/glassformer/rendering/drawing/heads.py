@@ -13,7 +13,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_CELLS, MOST_WIDTH, Cells, cells, colour_bar, room_for_bar
 from glassformer.rendering.drawing.colours import GREY, RULE, UP, series_colour
-from glassformer.rendering.drawing.lettering import SMALL, TEXT, shown, width_of
+from glassformer.rendering.drawing.lettering import SMALL, TEXT, token_label, width_of
 from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, legend, paragraph, stack
 from glassformer.rendering.panels import Heads
 
@@ -90,7 +90,7 @@ def _lines(panel: Heads, weights: Float[Array, "L h T S"]) -> Block:
     count, each = weights.shape[:2]
     layer = weights.mean(0) if panel.layer is None else weights[panel.layer]
     which = range(each) if panel.head is None else [panel.head]
-    rows, columns = list(map(shown, panel.rows)), list(map(shown, panel.columns))
+    rows, columns = list(map(token_label, panel.rows)), list(map(token_label, panel.columns))
     left, right = (max(width_of(name) for name in [*side, f"{title} →"]) for side, title in (
         (rows, panel.row_name), (columns, panel.column_name)
     ))  # fmt: skip

@@ -112,7 +112,7 @@ def _wrapped(paragraph: str, most: float, font: Font) -> list[str]:
     return [*lines, line] if line else lines
 
 
-def shown(token: str, most: int = LONGEST) -> str:
+def token_label(token: str, most: int = LONGEST) -> str:
     """A token as a name: bare, and not too long."""
     return cut(bare(token), most)
 

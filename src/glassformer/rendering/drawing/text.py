@@ -9,7 +9,7 @@ from matplotlib.colors import Colormap, Normalize
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
 from glassformer.rendering.drawing.colours import GREY, INK, PALE, RULE, UP, colours_of, ink_on, scale_of
-from glassformer.rendering.drawing.lettering import CODE, SMALL, STRONG, TEXT, number, shown, width_of, wrap
+from glassformer.rendering.drawing.lettering import CODE, SMALL, STRONG, TEXT, number, token_label, width_of, wrap
 from glassformer.rendering.drawing.sheet import Block, Sheet, paragraph, rows_of, stack
 from glassformer.rendering.panels import Cell, Table, Tokens, Words
 
@@ -58,7 +58,7 @@ def tokens(panel: Tokens, wish: float) -> Block:
 
 
 def _token(token: str, shade: Sequence[float] | None) -> Block:
-    name = shown(token)
+    name = token_label(token)
     width, height = width_of(name) + 2 * PAD, TEXT.line_height
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
