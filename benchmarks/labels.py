@@ -19,8 +19,8 @@ import sys
 import tempfile
 import time
 
+from glassformer.config.errors import silent
 from glassformer.config.presets import label_kind_of
-from glassformer.config.say import silent
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import whole_table

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.config.encoders import DECODERS, ENCODERS, SHARED_KEYS, encoder_info, size_of
-from glassformer.config.errors import GlassformerError, Misuse, SettingError
-from glassformer.config.names import nearest, unknown
+from glassformer.config.errors import GlassformerError, Misuse, SettingError, nearest, unknown
 from glassformer.config.presets import LABELLING, SIZES, STYLES, TEXT, TRANSLATION, style_of
 from glassformer.config.resolve import (
     ALIASES,

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.config.errors import DataError, Misuse, RunError
-from glassformer.config.say import silent
+from glassformer.config.errors import DataError, Misuse, RunError, silent
 from glassformer.data.packing.store import Tokens
 from glassformer.data.split.labelled import Labelled
 from glassformer.error_analysis.analysis import brief_errors, compare_errors, error_findings

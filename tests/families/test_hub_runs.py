@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.config.errors import DataError
-from glassformer.config.say import silent
+from glassformer.config.errors import DataError, silent
 from glassformer.data.io import source as source_module
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.shards import Shards

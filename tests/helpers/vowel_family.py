@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, Say
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.embed import Embedded
 from glassformer.families.examples import evenly_chosen

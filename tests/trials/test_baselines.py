@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.errors import GlassformerError, SettingError
+from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.presets import KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
-from glassformer.config.say import silent
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare

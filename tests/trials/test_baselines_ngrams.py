@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
-from glassformer.config.say import silent
 from glassformer.data.packing.store import Tokens
 from glassformer.families.base import FAMILIES
 from glassformer.families.infer import infer_config

@@ -9,8 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError, Misuse
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared
 from glassformer.families.examples import held_out_examples
 from glassformer.families.load import load

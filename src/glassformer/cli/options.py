@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
-from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.names import nearest, unknown
+from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key
 from glassformer.config.setting import Rule, kind_of, parse

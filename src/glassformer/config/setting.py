@@ -9,8 +9,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from glassformer.config.errors import SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import SettingError, unknown
 
 PLAIN = (str, int, float, datetime.date)
 """What a YAML file has for a word."""

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError
-from glassformer.config.say import Say
+from glassformer.config.errors import GlassformerError, Say
 from glassformer.diagnosis.data import data_findings
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
 from glassformer.diagnosis.facts import Line, TrainingFacts, TrainingLog, training_facts

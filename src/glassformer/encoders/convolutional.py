@@ -1,4 +1,5 @@
-"""Encoders that read a bounded stretch of the past: the fixed-window MLP, and stacked convolutions."""
+"""Encoders that read a bounded stretch of the past: nothing but each word itself, the fixed-window MLP, and stacked
+convolutions."""
 
 from collections.abc import Iterator
 
@@ -12,6 +13,49 @@ from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.residual import Residual
 from glassformer.bricks.tap import HiddenUnits
 from glassformer.encoders.base import Encoder, State, no_memory, no_segments, only_causal
+
+
+class NoState(State):
+    """No token's output needs another token."""
+
+    def select(self, rows: Int[Tensor, "B"]) -> "NoState":
+        return self
+
+    def expand_beams(self, times: int) -> "NoState":
+        return self
+
+
+class IdentityEncoder(Encoder):
+    """Every vector as it came. Pooled, this is the average of the word vectors."""
+
+    opaque = True
+    has_states = False
+
+    def __init__(self, *, width: int, causal: bool) -> None:
+        super().__init__()
+        self.width = width
+        self.causal = causal
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T d"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        no_memory(self, memory)
+        no_segments(self, segments)
+        return x
+
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> NoState:
+        no_memory(self, memory)
+        return NoState()
+
+    def extend(
+        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        return x
 
 
 class RecentInputs(State):

@@ -17,13 +17,10 @@ from glassformer.bricks.residual import Residual
 from glassformer.config.encoders import ENCODERS, EncoderInfo, encoder_info
 from glassformer.config.errors import SettingError
 from glassformer.config.plugins import note_plugin
-from glassformer.config.scaling import Scaling
-from glassformer.config.sections import ModelSettings
+from glassformer.config.sections import ModelSettings, Scaling
 from glassformer.encoders.base import Encoder
-from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
-from glassformer.encoders.identity import IdentityEncoder
-from glassformer.encoders.recurrent import RecurrentEncoder
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import Block, TransformerEncoder
 
 

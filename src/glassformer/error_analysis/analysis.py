@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from glassformer.config.errors import Misuse
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, silent
 from glassformer.error_analysis.calibration import ACCURACY
 from glassformer.error_analysis.classification import (
     classification_brief,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.experiments.growth import Curve
 from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.families.build import build_model

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
-from glassformer.config.say import silent
 from glassformer.config.sections import ModelSettings, TrainingSettings
 from glassformer.experiments.request import HEADS
 from glassformer.models.build import build_language_model, parameter_count

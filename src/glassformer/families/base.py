@@ -17,19 +17,17 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.config.errors import Misuse, NotThisRun, SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, unknown
 from glassformer.config.plugins import note_plugin
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
 from glassformer.data.features.inputs import Features
 from glassformer.families.embed import Embedded
 from glassformer.families.model_input import Example, ModelInput
 from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
 from glassformer.models.build import parameter_count
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Evaluation, Task

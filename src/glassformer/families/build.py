@@ -6,9 +6,8 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import RunError, SettingError
+from glassformer.config.errors import RunError, Say, SettingError
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.families.base import FAMILIES, OwnModel, Prepared, Processor
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized

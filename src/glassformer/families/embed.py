@@ -9,16 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.pooling import UnitLength
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import SettingError, silent
 from glassformer.config.resolve import Config
-from glassformer.config.say import silent
 from glassformer.data.features.inputs import Features
 from glassformer.data.features.texts import encode_examples
 from glassformer.families.model_input import Example
 from glassformer.families.predict import inputs_of, part_of
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import Seq2Seq, TokenModel
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 

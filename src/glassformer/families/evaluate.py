@@ -5,8 +5,7 @@ from typing import Any
 
 import torch
 
-from glassformer.config.errors import DataError, Misuse
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import AnyRun, DataParts, EvaluatedPart, Loaded
 from glassformer.families.load import loaded_run
 from glassformer.families.prepare import split_data

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, Misuse
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import Loaded, Prepared
 from glassformer.families.model_input import Example, ModelInput
 from glassformer.families.prepare import prepare_again

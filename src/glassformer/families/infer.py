@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from glassformer.config.errors import Say
 from glassformer.config.resolve import flatten
-from glassformer.config.say import Say
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.hub import own_parts
 from glassformer.data.io.place import find

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import DataError, Misuse, SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent, unknown
 from glassformer.config.presets import (
     ANY_LABEL,
     CLASS,
@@ -31,7 +30,6 @@ from glassformer.config.presets import (
     reads_stream,
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config, that_writes, with_epochs
-from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
 from glassformer.data.columns.label_sets import as_text, label_columns, labels_in

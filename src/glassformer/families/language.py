@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Generator, nn
 
-from glassformer.config.errors import DataError, Misuse, RunError, SettingError
+from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL
 from glassformer.config.resolve import Config, that_writes
-from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import open_source
 from glassformer.data.io.survey import survey

@@ -9,10 +9,9 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say, silent
 from glassformer.data.packing.masking import Masking
 from glassformer.data.packing.store import Tokens
 from glassformer.families.base import Loaded, Processor
@@ -20,7 +19,7 @@ from glassformer.families.language import StreamFamily, check_text, refuse_searc
 from glassformer.families.model_input import Example, ModelInput, say_unknown
 from glassformer.families.requests import EvaluateOptions
 from glassformer.models.build import build_masked_model
-from glassformer.models.masked_model import MaskedLanguageModel
+from glassformer.models.token_model import MaskedLanguageModel
 from glassformer.tasks.labelling import device_of
 from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.text.display import cut

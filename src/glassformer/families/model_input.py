@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.config.say import Say
+from glassformer.config.errors import Say
 from glassformer.text.tokenizer import Tokenizer
 
 Example = str | Mapping[str, Any]

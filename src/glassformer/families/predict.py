@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from glassformer.config.errors import DataError, Misuse
+from glassformer.config.errors import DataError, Misuse, Say
 from glassformer.config.presets import IMAGE, TEXT, label_kind_of
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
 from glassformer.data.features.build import MixedFeatures, MixedInputs

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from glassformer.config.errors import DataError, SettingError
+from glassformer.config.errors import DataError, Say, SettingError, silent
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES, DataParts, Prepared, Processor
 from glassformer.finetuning.finetune import source_tokenizers
 from glassformer.runs.run import Run

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from glassformer.config.errors import Say
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
-from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx

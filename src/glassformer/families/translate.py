@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.data.features.pairs import source_room
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import Search, marks_of, translate
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import Seq2Seq
 from glassformer.text.tokenizer import Tokenizer
 
 

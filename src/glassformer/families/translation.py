@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Generator
 
-from glassformer.config.errors import DataError, Misuse, SettingError
+from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, that_writes
-from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE
 from glassformer.data.columns.pairs import pair_columns
@@ -32,7 +31,7 @@ from glassformer.families.prepare import say_tokens, tokenizer_of_texts
 from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
 from glassformer.families.translate import Translation, source_ids, translate_texts
 from glassformer.models.build import build_seq2seq
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of

@@ -19,22 +19,29 @@ from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder, init_map
-from glassformer.encoders.identity import IdentityEncoder
+from glassformer.encoders.convolutional import IdentityEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.models.build_input import Input, build_input, embed_tokens, rows_of, words_of
 from glassformer.models.initialise import (
     initialise_bag,
     initialise_head,
     initialise_input,
     initialise_scores,
 )
-from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel, Transform
+from glassformer.models.inputs import (
+    ColumnTokens,
+    FlatColumns,
+    FlatPixels,
+    ImageTokens,
+    Input,
+    MixedTokens,
+    Shape,
+    build_input,
+    embed_tokens,
+    rows_of,
+    words_of,
+)
 from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.shape import Shape
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import LanguageModel, MaskedLanguageModel, Seq2Seq, TokenModel, Transform
 
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:

@@ -11,9 +11,8 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, SettingError
+from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.resolve import Config, flatten
-from glassformer.config.say import silent
 from glassformer.diagnosis.advice import usual_rate
 from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared
 from glassformer.families.build import build_model, learn_from_data, say_size, try_out

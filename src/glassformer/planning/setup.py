@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.presets import DEFAULT_TASK
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
-from glassformer.config.say import Say, silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.build import build_model, learn_from_data

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
+from glassformer.config.errors import Say, silent
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say, silent
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared

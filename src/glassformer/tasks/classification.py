@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.bricks.losses import logistic_loss, softmax_loss
-from glassformer.config.errors import SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import SettingError, unknown
 from glassformer.config.presets import CLASSIFICATION
 from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Classes

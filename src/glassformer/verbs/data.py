@@ -6,10 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError
 from glassformer.config.presets import label_kind_of
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
 from glassformer.data.check.tables import TableCheck, check_table
 from glassformer.data.columns.inference import choose_columns

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, silent, unknown
 from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run

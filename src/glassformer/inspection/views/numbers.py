@@ -5,9 +5,8 @@ from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
 from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import LanguageModel, Seq2Seq
 from glassformer.rendering.view import View
 
 RATE = 0.1

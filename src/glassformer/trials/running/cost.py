@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from glassformer.config.say import silent
+from glassformer.config.errors import silent
 from glassformer.data.packing.store import pack
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from glassformer.config.errors import GlassformerError, Misuse
-from glassformer.config.say import silent
+from glassformer.config.errors import GlassformerError, Misuse, silent
 from glassformer.families.base import FAMILIES, Loaded
 from glassformer.families.card import learned_of
 from glassformer.families.infer import infer_config

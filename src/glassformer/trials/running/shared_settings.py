@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.resolve import Config, resolve
-from glassformer.config.say import Say, silent
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.infer import infer_config

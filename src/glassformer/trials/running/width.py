@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError
 from glassformer.config.resolve import Config, resolve
-from glassformer.config.say import Say
 from glassformer.families.base import Prepared
 from glassformer.families.build import build_model
 from glassformer.models.build import parameter_count
