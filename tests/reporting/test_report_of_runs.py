@@ -385,7 +385,7 @@ def test_a_report_that_cannot_be_made_never_fails_a_training(tmp_path: Path, mon
 
 
 def test_nothing_is_evaluated_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.tasks.classification import Classification
+    from glassformer.tasks.prediction import Classification
 
     judged = []
     plain = Classification.judge

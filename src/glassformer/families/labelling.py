@@ -67,11 +67,8 @@ from glassformer.models.reader import BagPredictor
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.frozen_features import FrozenFeaturesTask, head_learns_alone
-from glassformer.tasks.labelling import Labelling, device_of
-from glassformer.tasks.multilabel import Multilabel
-from glassformer.tasks.regression import Regression
+from glassformer.tasks.labelling import Labelling, device_of, head_learns_alone, on_frozen_features
+from glassformer.tasks.prediction import Classification, Multilabel, Regression
 
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
 """What to predict of, by the kind of examples."""
@@ -355,7 +352,7 @@ class LabellingFamily(ExampleFamily):
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
         """Where only the head learns, what the rest of a model makes of each example is computed once."""
-        return FrozenFeaturesTask(task, model) if config.is_finetuned and head_learns_alone(model) else task  # type: ignore[arg-type]
+        return on_frozen_features(task, model) if config.is_finetuned and head_learns_alone(model) else task  # type: ignore[arg-type]
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()
@@ -451,8 +448,7 @@ class ClassificationFamily(LabellingFamily):
     chooses_class = True
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Classes:
-        assert corpus.classes is not None
-        return Classes.of(corpus.classes, loss)
+        return Classes.of(corpus.classes or (), loss)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Classes) -> Classification:
         training = config.training
@@ -462,12 +458,11 @@ class ClassificationFamily(LabellingFamily):
         )
 
     def class_counts(self, task: Classification) -> dict[str, int]:
-        names = task.classes.names
+        names = task.answers.names
         counts = np.bincount(task.parts["train"].answers, minlength=len(names)).tolist()
         return dict(zip(names, counts, strict=True))
 
-    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
-        assert isinstance(loaded.answers, Classes)
+    def learned_answer(self, loaded: Any, answer: str | None) -> Tensor:
         names = loaded.answers.names
         if answer is None:
             raise Misuse(f"a training step needs what the example should be: --answer, one of {', '.join(names)}")
@@ -502,14 +497,12 @@ class MultilabelFamily(LabellingFamily):
     has_one_answer = False
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Labels:
-        assert corpus.classes is not None
-        return Labels.of(corpus.classes, loss)
+        return Labels.of(corpus.classes or (), loss)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Labels) -> Multilabel:
         return Multilabel(parts, answers, **self.batches(config))
 
-    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
-        assert isinstance(loaded.answers, Labels)
+    def learned_answer(self, loaded: Any, answer: str | None) -> Tensor:
         named = labels_in(answer or "", loaded.config.data.label_separator or ";")
         if odd := next((name for name in named if name not in loaded.answers.names), None):
             raise Misuse(unknown("label", odd, loaded.answers.names))

@@ -63,8 +63,6 @@ def answers(ids: Tensor, start: int | None) -> Tensor:
 class LanguageModelling(WindowTask):
     """Next-token prediction on packed tokens."""
 
-    name = "language-model"
-
     def batch(self, step: int) -> WindowBatch:
         return WindowBatch(torch.from_numpy(self.ids_of(step)), self.start, self.end, self.apart)
 

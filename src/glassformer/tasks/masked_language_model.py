@@ -76,7 +76,6 @@ def masked_places(answers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 class MaskedModelling(WindowTask):
     """Guessing hidden tokens of packed windows."""
 
-    name = "masked-language-model"
     unit = "nats per guessed token"
 
     def __init__(

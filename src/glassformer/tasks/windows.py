@@ -34,6 +34,8 @@ class Window(NamedTuple):
 class WindowTask(Task):
     """A task on packed tokens, window by window."""
 
+    _order: WindowOrder
+
     def __init__(
         self,
         parts: dict[str, Tokens],
@@ -53,14 +55,12 @@ class WindowTask(Task):
         self.end = end
         self.apart = apart
         self.smoothing = smoothing
-        self._order = None
         if "train" in parts:
             self._order = WindowOrder(len(parts["train"].ids), context, batch_size, seed)
             self.steps_per_epoch = self._order.steps_per_epoch
 
     def ids_of(self, step: int) -> NDArray[np.int64]:
         """The windows of a step's batch, each with the token that follows it."""
-        assert self._order is not None
         places = self._order.starts(step)[:, None] + np.arange(self.context + 1)
         return self.parts["train"].ids[places].astype(np.int64)
 
