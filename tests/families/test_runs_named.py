@@ -11,7 +11,7 @@ from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.data.check.tables import TableCheck
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import Loaded
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.rendering.panels import Table
 from glassformer.runs.run import Run
 from glassformer.verbs.data import check

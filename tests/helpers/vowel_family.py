@@ -17,9 +17,7 @@ import glassformer as gf
 from glassformer.config.errors import DataError, Say
 from glassformer.config.resolve import Config
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.embed import Embedded
-from glassformer.families.examples import evenly_chosen
-from glassformer.families.model_input import Example, ModelInput
+from glassformer.families.model_input import Embedded, Example, ModelInput, evenly_chosen
 from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
 from glassformer.rendering.panels import Table
 from glassformer.rendering.view import View

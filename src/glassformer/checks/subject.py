@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
-from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared
+from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared, Processor
 from glassformer.families.examples import held_out_examples
 from glassformer.families.load import load
 from glassformer.families.model_input import ModelInput
-from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
+from glassformer.families.prepare import check_same_data, prepare
 from glassformer.families.settings import resumed_config, whole_path
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of
@@ -178,6 +178,6 @@ def _held_out(loaded: Loaded, prepared: Prepared | None, say: Say) -> list[Model
 def _prepare(loaded: Loaded, data: str | None) -> Prepared:
     run = loaded.run
     config = loaded.config if data is None else resumed_config(run, {"data.path": whole_path("data.path", data)})
-    prepared = prepare(config, silent, tokenizers_of(run))
+    prepared = prepare(config, silent, Processor.of_run(run))
     check_same_data(run, prepared)
     return prepared

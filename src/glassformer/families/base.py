@@ -23,8 +23,7 @@ from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.features.inputs import Features
-from glassformer.families.embed import Embedded
-from glassformer.families.model_input import Example, ModelInput
+from glassformer.families.model_input import Embedded, Example, ModelInput
 from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
 from glassformer.models.build import parameter_count
 from glassformer.models.inputs import Shape
@@ -69,6 +68,11 @@ class Processor:
     answers: Answers | None = None
     """What is said of an example; None where texts are written."""
 
+    @staticmethod
+    def of_run(run: Run) -> "Processor":
+        """The tokenizers of a run, which its data is to be prepared with again."""
+        return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
+
     @property
     def shape(self) -> Shape:
         """What a model has to know of what it reads."""
@@ -103,17 +107,13 @@ class EvaluatedPart:
 # --- a run's model ---
 
 
-@dataclass(frozen=True, repr=False)
-class Loaded:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Loaded(Processor):
     """A run's model, with everything that belongs to it."""
 
     model: nn.Module
-    tokenizer: Tokenizer | None
-    """None where no words are read."""
     run: Run
     config: Config
-    features: Features | None
-    """How an example becomes what is read, where something is said of it."""
 
     @property
     def family(self) -> "Family":
@@ -246,17 +246,18 @@ class Family(ABC):
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         """What the run keeps."""
-        return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
+        return Processor.of_run(run)
 
     def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> Loaded:
         """The model with its weights, ready for use."""
-        return self.loaded_class(model, processor.tokenizer, run, config, processor.features)
+        return self.loaded_class(model=model, run=run, config=config, **vars(processor))
 
     # --- its use ---
 
-    @abstractmethod
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         """Refuse what a run of this family cannot be asked."""
+        options.refuse_search()
+        options.refuse_stride()
 
     @abstractmethod
     def evaluate_part(self, loaded: Any, part: Any, options: EvaluateOptions, say: Say) -> EvaluatedPart:

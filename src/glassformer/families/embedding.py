@@ -14,7 +14,7 @@ from glassformer.config.resolve import Config
 from glassformer.data.features.build import text_features
 from glassformer.data.features.inputs import Features
 from glassformer.families.base import Loaded, Processor
-from glassformer.families.labelling import ExampleFamily
+from glassformer.families.examples import ExampleFamily
 from glassformer.families.requests import ConfigRequest, EvaluateOptions
 from glassformer.models.build import build_vectors
 from glassformer.models.reader import TextPredictor

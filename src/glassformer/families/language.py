@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Generator, nn
 
-from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError
+from glassformer.config.errors import DataError, RunError, Say, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL
-from glassformer.config.resolve import Config, that_writes
+from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import open_source
 from glassformer.data.io.survey import survey
@@ -21,11 +21,19 @@ from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import TextCorpus, refuse_joining, split_texts
 from glassformer.data.split.part import Part, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.embed import Embedded, embed
-from glassformer.families.examples import evenly_chosen
 from glassformer.families.generate import Writer
-from glassformer.families.model_input import Example, ModelInput, say_unknown
+from glassformer.families.model_input import (
+    Embedded,
+    Example,
+    ModelInput,
+    check_text,
+    evenly_chosen,
+    random_tokens,
+    say_unknown,
+)
+from glassformer.families.predict import embed
 from glassformer.families.prepare import say_tokens, train_tokenizer
+from glassformer.families.recognition import recognise_text
 from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
 from glassformer.models.build import build_language_model
 from glassformer.models.token_model import TokenModel
@@ -38,12 +46,6 @@ from glassformer.text.tokenizer import Tokenizer
 
 SEARCHED = 2**20
 """Tokens among which the beginnings of documents are looked for."""
-
-
-def recognise_text(request: ConfigRequest) -> Recognition:
-    """A text is what a language model learns, or what the run that it starts from has learned."""
-    task = request.task or (None if request.finetuning is None else request.finetuning.task)
-    return Recognition(that_writes(request.resolve({"task": task}, starts=request.starts)))
 
 
 class StreamFamily(Family):
@@ -138,22 +140,10 @@ class StreamFamily(Family):
         return chance_of_tokens(card)
 
 
-def random_tokens(vocab: int, generator: Generator, max_tokens: int) -> torch.Tensor:
-    """The ids of a text of half as many tokens or more, drawn evenly."""
-    length = int(torch.randint(1 + max_tokens // 2, max_tokens + 1, (), generator=generator))
-    return torch.randint(vocab, (1, length), generator=generator)
-
-
 def chance_of_tokens(card: Mapping[str, Any]) -> tuple[float, str]:
     """The loss of a model that finds every token it may write as likely as any other."""
     tokens = (card.get("target_tokenizer") or card["tokenizer"])["vocab_size"]
     return math.log(tokens), f"ln of {tokens:,} tokens"
-
-
-def check_text(example: Example) -> str:
-    if not isinstance(example, str):
-        raise Misuse(f"this run reads texts, not a {type(example).__name__}")
-    return example
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,10 +169,9 @@ class LanguageFamily(StreamFamily):
         return build_language_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
 
     def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> LoadedLanguageModel:
-        assert processor.tokenizer is not None
         template, specials = _chat(run)
         return LoadedLanguageModel(
-            model, processor.tokenizer, run, config, None, chat_template=template, specials=specials
+            model=model, run=run, config=config, chat_template=template, specials=specials, **vars(processor)
         )
 
     def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str | None:
@@ -192,7 +181,7 @@ class LanguageFamily(StreamFamily):
         return Writer(model, tokenizer).generate(tokens=60, temperature=0.8, seed=step)
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
-        refuse_search(options)
+        options.refuse_search()
 
     def evaluate_task(
         self, task: LanguageModelling, model: nn.Module, part: str, options: EvaluateOptions
@@ -238,19 +227,6 @@ def window_settings(config: Config, tokenizer: Tokenizer, context: int) -> dict[
         "seed": training.seed,
         "smoothing": training.label_smoothing,
     }
-
-
-def refuse_search(options: EvaluateOptions) -> None:
-    """Refuse what only runs that translate can be asked."""
-    if options.lowercase or options.beam is not None or options.length_penalty is not None:
-        raise Misuse("--beam, --length-penalty and --lowercase are for runs that translate")
-    if options.files:
-        raise Misuse("--source-file and --target-file are for runs that translate: name the DATA to evaluate on")
-
-
-def refuse_stride(options: EvaluateOptions) -> None:
-    if options.stride is not None:
-        raise Misuse("--stride is for language models that write: each token of theirs sees only what stands before it")
 
 
 def _chat(run: Run) -> tuple[str | None, dict[str, str]]:

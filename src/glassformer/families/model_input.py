@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
-from glassformer.config.errors import Say
+from glassformer.config.errors import Misuse, Say
 from glassformer.text.tokenizer import Tokenizer
 
 Example = str | Mapping[str, Any]
@@ -78,3 +79,32 @@ class ModelInput:
 def say_unknown(tokenizer: Tokenizer, ids: list[int], say: Say) -> None:
     if tokenizer.unk is not None and (unknown := ids.count(tokenizer.unk)):
         say(f"{unknown} of the text's tokens {'is' if unknown == 1 else 'are'} unknown to this model")
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A text as a vector, and where asked for its tokens, each with a vector of its own."""
+
+    text: str
+    vector: NDArray[np.float32]
+    tokens: list[str] | None = None
+    vectors: NDArray[np.float32] | None = None
+
+
+def random_tokens(vocab: int, generator: Generator, max_tokens: int) -> torch.Tensor:
+    """The ids of a text of half as many tokens or more, drawn evenly."""
+    length = int(torch.randint(1 + max_tokens // 2, max_tokens + 1, (), generator=generator))
+    return torch.randint(vocab, (1, length), generator=generator)
+
+
+def check_text(example: Example) -> str:
+    if not isinstance(example, str):
+        raise Misuse(f"this run reads texts, not a {type(example).__name__}")
+    return example
+
+
+def evenly_chosen(places: NDArray[np.int64], count: int) -> list[int]:
+    """So many of them at most, the first and the last among them."""
+    if not len(places):
+        return []
+    return places[np.unique(np.linspace(0, len(places) - 1, count).round().astype(np.int64))].tolist()

@@ -37,17 +37,12 @@ def check_validation(corpus: DataParts, config: Config) -> None:
         raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
 
 
-def tokenizers_of(run: Run) -> Processor:
-    """Those of a run, which its data is to be prepared with again."""
-    return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
-
-
 def prepare_again(run: Run, instead: str = "") -> Prepared:
     """The data that a run was trained on, as it was read then. `instead`: what to do where nobody knows it."""
     if "imported" in run.card():
         raise DataError(f"{run.path} was imported: what it was trained on is not known here{instead}")
     try:
-        prepared = prepare(run.config(), silent, tokenizers_of(run))
+        prepared = prepare(run.config(), silent, Processor.of_run(run))
     except DataError as error:
         raise DataError(f"the data that this run was trained on is not there: {error}") from None
     check_same_data(run, prepared)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from glassformer.config.errors import Say
+from glassformer.config.errors import Misuse, Say
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
@@ -95,6 +95,19 @@ class EvaluateOptions:
     @property
     def files(self) -> bool:
         return any(name in self.reading for name in ("source_file", "target_file"))
+
+    def refuse_search(self) -> None:
+        """Refuse what only runs that translate can be asked."""
+        if self.lowercase or self.beam is not None or self.length_penalty is not None:
+            raise Misuse("--beam, --length-penalty and --lowercase are for runs that translate")
+        if self.files:
+            raise Misuse("--source-file and --target-file are for runs that translate: name the DATA to evaluate on")
+
+    def refuse_stride(self) -> None:
+        if self.stride is not None:
+            raise Misuse(
+                "--stride is for language models that write: each token of theirs sees only what stands before it"
+            )
 
     def settings(self, config: Config) -> DataSettings:
         """How the data is read: as the run's was, but for what is said."""

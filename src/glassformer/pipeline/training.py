@@ -14,16 +14,15 @@ from glassformer.config.encoders import OWN
 from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.resolve import Config, flatten
 from glassformer.diagnosis.advice import usual_rate
-from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared
-from glassformer.families.build import build_model, learn_from_data, say_size, try_out
+from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, Processor
 from glassformer.families.card import run_card
-from glassformer.families.infer import infer_config
-from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
+from glassformer.families.load import build_model, learn_from_data, say_size, try_out
+from glassformer.families.prepare import check_same_data, prepare
+from glassformer.families.recognition import infer_config
 from glassformer.families.settings import read_config, resumed_config, where_it_stands, whole_path, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
-from glassformer.pipeline.doctor import TrainingDoctor
-from glassformer.pipeline.recorder import Recorder
+from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.pipeline.result import Trained
 from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
@@ -150,7 +149,7 @@ class Training:
     def prepare(self) -> None:
         """The data as a task, and where a run that goes on stands."""
         if self.request.resume:
-            self.prepared = prepare(self.config, self.say, tokenizers_of(self.run))
+            self.prepared = prepare(self.config, self.say, Processor.of_run(self.run))
             check_same_data(self.run, self.prepared)
             self.snapshot = where_it_stands(self.run, self.config, self.prepared, self.say)
             return

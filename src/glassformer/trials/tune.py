@@ -12,7 +12,7 @@ from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import flatten
 from glassformer.data.datasets.dataset import HUB
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.families.settings import with_vectors
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import RUNS

@@ -27,7 +27,8 @@ from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import LanguageFamily, StreamFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.prepare import prepare, split_data
-from glassformer.families.translation import TranslationFamily, pairs_of
+from glassformer.families.recognition import pairs_of
+from glassformer.families.translation import TranslationFamily
 from glassformer.finetuning.finetune import source_tokenizers
 from glassformer.tasks.labelling import LabelledBatch
 from glassformer.tasks.language_model import WindowBatch

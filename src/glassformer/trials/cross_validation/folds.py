@@ -13,7 +13,7 @@ from glassformer.config.errors import GlassformerError, Misuse, NotARun, Setting
 from glassformer.config.presets import VERSION
 from glassformer.config.resolve import with_new_names
 from glassformer.families.base import FAMILIES, OwnModel
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.families.settings import with_vectors
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import DONE, refitted

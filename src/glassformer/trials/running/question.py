@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import BUDGETS, Config, check_ranges, resolve, that_writes
 from glassformer.families.base import FAMILIES, Family
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell
 from glassformer.trials.running.finetuned import finetuned_rows

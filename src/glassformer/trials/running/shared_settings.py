@@ -10,8 +10,8 @@ from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.trials.running.ladder import rung
 from glassformer.trials.settings import check_split
 
