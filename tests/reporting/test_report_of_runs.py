@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.cli.options import settings_of
 from glassformer.cli.train import parser
-from glassformer.families.base import Processor
+from glassformer.families.base import tokenizers_of
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare
@@ -314,7 +314,7 @@ def test_attention_is_that_of_the_model_on_held_out_texts(made: Callable[[str], 
     run = made("texts")
     loaded = load(run, "cpu")
     assert isinstance(loaded, LoadedPredictor)
-    prepared = prepare(loaded.config, lambda _: None, Processor.of_run(loaded.run))
+    prepared = prepare(loaded.config, lambda _: None, tokenizers_of(loaded.run))
     examples = prepared.task.parts["validation"]  # type: ignore[attr-defined]
     first = looks(run)[0]
     assert isinstance(first, Heads)

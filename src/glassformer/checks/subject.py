@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
-from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared, Processor
+from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared, tokenizers_of
 from glassformer.families.examples import held_out_examples
 from glassformer.families.load import load
 from glassformer.families.model_input import ModelInput
@@ -178,6 +178,6 @@ def _held_out(loaded: Loaded, prepared: Prepared | None, say: Say) -> list[Model
 def _prepare(loaded: Loaded, data: str | None) -> Prepared:
     run = loaded.run
     config = loaded.config if data is None else resumed_config(run, {"data.path": whole_path("data.path", data)})
-    prepared = prepare(config, silent, Processor.of_run(run))
+    prepared = prepare(config, silent, tokenizers_of(run))
     check_same_data(run, prepared)
     return prepared

@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
             return f"'{word}' is one argument too many (see {self.prog} --help)"
         word = word.split("=")[0]
         known = [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
-        meant = nearest(word, known)
+        meant = nearest(word, known, {_flag(old): _flag(new) for old, new in RENAMED_SETTINGS.items()})
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
     def read(self, argv: list[str]) -> argparse.Namespace:

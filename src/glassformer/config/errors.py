@@ -4,7 +4,7 @@ The command line prints an error as one line and exits with its code.
 """
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 
 class GlassformerError(Exception):
@@ -51,17 +51,17 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in TOO_SMALL)
 
 
-def nearest(wrong: str, right: Iterable[str]) -> str | None:
-    """The name a person most likely meant, if any is close."""
-    names = list(right)
-    matches = difflib.get_close_matches(wrong.lower(), [name.lower() for name in names], n=1, cutoff=0.5)
-    return next((name for name in names if matches and name.lower() == matches[0]), None)
+def nearest(wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str | None:
+    """The name a person most likely meant, if any is close. `old`: names of before, and what they are called now."""
+    names = {name.lower(): name for name in reversed([*right, *old])}
+    match = next(iter(difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.5)), None)
+    return None if match is None else old.get(names[match], names[match])
 
 
-def unknown(what: str, wrong: str, right: Iterable[str]) -> str:
+def unknown(what: str, wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str:
     """'unknown model "lsmt"; did you mean lstm? (one of: …)'."""
     names = list(right)
-    meant = nearest(wrong, names)
+    meant = nearest(wrong, names, old)
     hint = f"; did you mean {meant}?" if meant else ""
     listed = f" (one of: {', '.join(names)})" if len(names) <= 24 else ""
     return f"unknown {what} '{wrong}'{hint}{listed}"

@@ -35,13 +35,10 @@ def setting(
 
 
 def kind_of(field: dataclasses.Field[Any]) -> tuple[type, bool]:
-    """The plain type of a field, and whether None may stand for it: `int | None` gives (int, True)."""
-    declared = field.type
-    if isinstance(declared, types.UnionType) or typing.get_origin(declared) is typing.Union:
-        kinds = [part for part in typing.get_args(declared) if part is not type(None)]
-        return kinds[0], True
-    assert isinstance(declared, type)
-    return declared, False
+    """The plain type of a field, and whether None may stand for it: `int | None`, or None until it is filled in."""
+    kinds = typing.get_args(field.type)
+    plain = next((kind for kind in kinds if kind is not types.NoneType), field.type)
+    return typing.cast(type, plain), field.default is None or types.NoneType in kinds
 
 
 def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:

@@ -52,7 +52,7 @@ def _as_large(usual: ModelSettings, weights: int, vocab: int) -> ModelSettings:
     """The width whose number of weights is nearest: the number grows with the width, so halving finds it."""
 
     def wide(steps: int) -> ModelSettings:
-        return replace(usual, width=steps * STEP, hidden=None)
+        return replace(usual, width=steps * STEP, hidden=None)  # type: ignore[arg-type]  # filled in anew
 
     below, above = 1, 2
     while count(wide(above), vocab) < weights:

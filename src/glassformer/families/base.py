@@ -9,7 +9,7 @@ import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -59,19 +59,15 @@ class Processor:
     the run.
     """
 
-    tokenizer: Tokenizer | None = None
+    # no default stands in the class itself, so that a subclass may say what is always given
+    tokenizer: Tokenizer | None = field(default_factory=lambda: None)
     """None where no words are read."""
-    target_tokenizer: Tokenizer | None = None
+    target_tokenizer: Tokenizer | None = field(default_factory=lambda: None)
     """The tokenizer of the targets, where a translation has one for each side."""
-    features: Features | None = None
+    features: Features | None = field(default_factory=lambda: None)
     """How an example becomes what is read, where something is said of it."""
-    answers: Answers | None = None
+    answers: Answers | None = field(default_factory=lambda: None)
     """What is said of an example; None where texts are written."""
-
-    @staticmethod
-    def of_run(run: Run) -> "Processor":
-        """The tokenizers of a run, which its data is to be prepared with again."""
-        return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
 
     @property
     def shape(self) -> Shape:
@@ -79,6 +75,11 @@ class Processor:
         if self.features is not None:
             return self.features.shape
         return Shape(vocab=0 if self.tokenizer is None else self.tokenizer.vocab_size)
+
+
+def tokenizers_of(run: Run) -> Processor:
+    """The tokenizers of a run, which its data is to be prepared with again."""
+    return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,11 +247,12 @@ class Family(ABC):
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         """What the run keeps."""
-        return Processor.of_run(run)
+        return tokenizers_of(run)
 
-    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> Loaded:
-        """The model with its weights, ready for use."""
-        return self.loaded_class(model=model, run=run, config=config, **vars(processor))
+    def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
+        """The model with its weights, ready for use. `more`: what only runs of this family have."""
+        kept = {one.name: getattr(processor, one.name) for one in fields(Processor)}
+        return self.loaded_class(model=model, run=run, config=config, **kept, **more)
 
     # --- its use ---
 

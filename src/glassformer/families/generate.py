@@ -24,7 +24,7 @@ class Likely:
     """The likeliest tokens and their probabilities."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Writer:
     """A language model with its tokenizer: raw text in, raw text out."""
 

@@ -168,11 +168,9 @@ class LanguageFamily(StreamFamily):
     def build_model(self, config: Config, processor: Processor) -> TokenModel:
         return build_language_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
 
-    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> LoadedLanguageModel:
+    def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
         template, specials = _chat(run)
-        return LoadedLanguageModel(
-            model=model, run=run, config=config, chat_template=template, specials=specials, **vars(processor)
-        )
+        return super().loaded(model, processor, run, config, chat_template=template, specials=specials)
 
     def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str | None:
         tokenizer = processor.tokenizer

@@ -5,7 +5,7 @@ from typing import Any
 
 from glassformer.config.errors import DataError, Say, SettingError, silent
 from glassformer.config.resolve import Config
-from glassformer.families.base import FAMILIES, DataParts, Prepared, Processor
+from glassformer.families.base import FAMILIES, DataParts, Prepared, Processor, tokenizers_of
 from glassformer.finetuning.finetune import source_tokenizers
 from glassformer.runs.run import Run
 from glassformer.text.tokenizer import Tokenizer
@@ -42,7 +42,7 @@ def prepare_again(run: Run, instead: str = "") -> Prepared:
     if "imported" in run.card():
         raise DataError(f"{run.path} was imported: what it was trained on is not known here{instead}")
     try:
-        prepared = prepare(run.config(), silent, Processor.of_run(run))
+        prepared = prepare(run.config(), silent, tokenizers_of(run))
     except DataError as error:
         raise DataError(f"the data that this run was trained on is not there: {error}") from None
     check_same_data(run, prepared)

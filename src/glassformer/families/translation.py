@@ -225,7 +225,7 @@ class TranslationFamily(Family):
             seed=config.training.seed,
         )
 
-    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> Loaded:
+    def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
         target_tokenizer = processor.target_tokenizer or processor.tokenizer
         return super().loaded(model, replace(processor, target_tokenizer=target_tokenizer), run, config)
 

@@ -75,14 +75,14 @@ def _parts(settings: ModelSettings, vocab: int, *, causal: bool) -> dict[str, An
         "encoder": build_encoder(settings, Place(input_width=embed.width, causal=causal)),
         "vocab": vocab,
         "context": settings.context,
-        "tied": bool(settings.tied),
+        "tied": settings.tied,
         "bias": bool(settings.head_bias),
     }
 
 
 def _initialise_tokens(model: TokenModel, settings: ModelSettings) -> None:
     _initialise(model.embed, model.encoder, settings)
-    initialise_scores(model.head, _how(settings), tied=bool(settings.tied))
+    initialise_scores(model.head, _how(settings), tied=settings.tied)
 
 
 def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextPredictor:
@@ -98,7 +98,6 @@ def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> Text
 def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: int, seed: int = 0) -> Seq2Seq:
     """An encoder of one text and a decoder that writes another."""
     assert settings.decoder is not None
-    assert settings.decoder_layers is not None
     if settings.encoder not in BUILDERS:
         raise SettingError(f"{settings.encoder} keeps no vector for each token: it cannot be read by a decoder")
     source_vocab, target_vocab = rows_of(settings, source_vocab), rows_of(settings, target_vocab)
@@ -128,12 +127,12 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
             embed_target=embed_target,
             decoder=decoder,
             vocab=target_vocab,
-            tied=bool(settings.tied),
+            tied=settings.tied,
             bias=bool(settings.head_bias),
         )
         _initialise(embed_source, encoder, settings)
         _initialise(embed_target, decoder, writing)
-        initialise_scores(model.head, _how(writing), tied=bool(settings.tied))
+        initialise_scores(model.head, _how(writing), tied=settings.tied)
     return model
 
 
@@ -153,7 +152,6 @@ def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor
     if settings.pool == "flatten" and tokens is None:
         raise SettingError("model.pool flatten needs as many vectors of every example, and texts are of any length")
     pooled = encoder.width * (tokens or 1) if settings.pool == "flatten" else encoder.width
-    assert settings.head_hidden is not None
     head = MultilayerPerceptron(
         width=pooled,
         out=outputs,
@@ -188,7 +186,6 @@ def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
 def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
     if settings.words and shape.space is None:
         raise SettingError("model.words counts words in a text of characters, and its tokenizer knows no space")
-    assert settings.head_hidden is not None
     linear = settings.head_layers == 0
     first = outputs if linear else settings.head_hidden
     bag = BagOfWords(

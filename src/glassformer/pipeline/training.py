@@ -12,9 +12,9 @@ from torch import nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import GlassformerError, SettingError, silent
-from glassformer.config.resolve import Config, flatten
+from glassformer.config.resolve import Config, flatten, renamed_lines
 from glassformer.diagnosis.advice import usual_rate
-from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, Processor
+from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
 from glassformer.families.card import run_card
 from glassformer.families.load import build_model, learn_from_data, say_size, try_out
 from glassformer.families.prepare import check_same_data, prepare
@@ -133,6 +133,8 @@ class Training:
         """The whole configuration, and the device."""
         request = self.request
         flags, file = request.flags(), request.file_settings()
+        for line in renamed_lines(request.settings):
+            self.say(line)
         if request.resume:
             self.run = Run.open(request.out or "last")
             self.config = resumed_config(self.run, {**file, **flags})
@@ -149,7 +151,7 @@ class Training:
     def prepare(self) -> None:
         """The data as a task, and where a run that goes on stands."""
         if self.request.resume:
-            self.prepared = prepare(self.config, self.say, Processor.of_run(self.run))
+            self.prepared = prepare(self.config, self.say, tokenizers_of(self.run))
             check_same_data(self.run, self.prepared)
             self.snapshot = where_it_stands(self.run, self.config, self.prepared, self.say)
             return
