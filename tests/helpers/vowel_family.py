@@ -17,8 +17,15 @@ import glassformer as gf
 from glassformer.config.errors import DataError, Say
 from glassformer.config.resolve import Config
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.model_input import Embedded, Example, ModelInput, evenly_chosen
-from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
+from glassformer.families.requests import (
+    ConfigRequest,
+    Embedded,
+    EvaluateOptions,
+    Example,
+    ModelInput,
+    Recognition,
+    evenly_chosen,
+)
 from glassformer.rendering.panels import Table
 from glassformer.rendering.view import View
 from glassformer.tasks.base import Batch, Evaluation, Task

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.defaults import BUDGETS as BUDGETS
-from glassformer.config.defaults import defaults, of_model
+from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
 from glassformer.config.errors import SettingError, unknown
-from glassformer.config.needs import NEEDS, WORDS
 from glassformer.config.presets import (
     FEWEST_EPOCHS,
     IMAGE,

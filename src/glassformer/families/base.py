@@ -23,8 +23,7 @@ from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.features.inputs import Features
-from glassformer.families.model_input import Embedded, Example, ModelInput
-from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
+from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
 from glassformer.models.build import parameter_count
 from glassformer.models.inputs import Shape
 from glassformer.runs.run import Run

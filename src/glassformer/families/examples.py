@@ -16,7 +16,6 @@ from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import TableFeatures
 from glassformer.data.split.labelled import Labelled
 from glassformer.families.base import Family, Loaded, ModelCall, Prepared
-from glassformer.families.model_input import Embedded, Example, ModelInput, random_tokens, say_unknown
 from glassformer.families.predict import (
     embed,
     embed_examples,
@@ -26,6 +25,7 @@ from glassformer.families.predict import (
     texts_in,
 )
 from glassformer.families.prepare import prepare_again
+from glassformer.families.requests import Embedded, Example, ModelInput, random_tokens, say_unknown
 from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.tasks.base import Task
 from glassformer.tasks.labelling import device_of

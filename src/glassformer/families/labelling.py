@@ -35,7 +35,6 @@ from glassformer.data.split.labelled import Labelled, LabelledCorpus, split_tabl
 from glassformer.data.split.pictures import split_pictures, whole_pictures
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
 from glassformer.families.examples import ExampleFamily, row_input
-from glassformer.families.model_input import Example, ModelInput, evenly_chosen
 from glassformer.families.predict import (
     Prediction,
     as_learned,
@@ -48,7 +47,15 @@ from glassformer.families.predict import (
 )
 from glassformer.families.prepare import say_tokens, tokenizer_of_texts
 from glassformer.families.recognition import recognise_images, recognise_table
-from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
+from glassformer.families.requests import (
+    NO_DATA,
+    ConfigRequest,
+    EvaluateOptions,
+    Example,
+    ModelInput,
+    Recognition,
+    evenly_chosen,
+)
 from glassformer.models.build import build_predictor
 from glassformer.models.reader import BagPredictor
 from glassformer.runs.run import CARD, Run

@@ -22,26 +22,28 @@ from glassformer.data.split.documents import TextCorpus, refuse_joining, split_t
 from glassformer.data.split.part import Part, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.generate import Writer
-from glassformer.families.model_input import (
+from glassformer.families.predict import embed
+from glassformer.families.prepare import say_tokens, train_tokenizer
+from glassformer.families.recognition import recognise_text
+from glassformer.families.requests import (
+    NO_DATA,
+    ConfigRequest,
     Embedded,
+    EvaluateOptions,
     Example,
     ModelInput,
+    Recognition,
     check_text,
     evenly_chosen,
     random_tokens,
     say_unknown,
 )
-from glassformer.families.predict import embed
-from glassformer.families.prepare import say_tokens, train_tokenizer
-from glassformer.families.recognition import recognise_text
-from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
 from glassformer.models.build import build_language_model
 from glassformer.models.token_model import TokenModel
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
-from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.windows import WindowTask
+from glassformer.tasks.language_model import LanguageModelling, WindowTask
 from glassformer.text.tokenizer import Tokenizer
 
 SEARCHED = 2**20

@@ -16,7 +16,7 @@ from glassformer.data.packing.masking import Masking
 from glassformer.data.packing.store import Tokens
 from glassformer.families.base import Loaded, Processor
 from glassformer.families.language import StreamFamily, window_settings
-from glassformer.families.model_input import Example, ModelInput, check_text, say_unknown
+from glassformer.families.requests import Example, ModelInput, check_text, say_unknown
 from glassformer.models.build import build_masked_model
 from glassformer.models.token_model import MaskedLanguageModel
 from glassformer.tasks.labelling import device_of

@@ -25,7 +25,7 @@ from glassformer.data.io.pictures import fit_picture, read_picture
 from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import listed
-from glassformer.families.model_input import Embedded, Example
+from glassformer.families.requests import Embedded, Example
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.token_model import Seq2Seq, TokenModel
 from glassformer.tasks.answers import Answers, Labels, Scale

@@ -17,19 +17,21 @@ from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.language import chance_of_tokens
-from glassformer.families.model_input import (
+from glassformer.families.predict import embed
+from glassformer.families.prepare import say_tokens, tokenizer_of_texts
+from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
+from glassformer.families.requests import (
+    ConfigRequest,
     Embedded,
+    EvaluateOptions,
     Example,
     ModelInput,
+    Recognition,
     check_text,
     evenly_chosen,
     random_tokens,
     say_unknown,
 )
-from glassformer.families.predict import embed
-from glassformer.families.prepare import say_tokens, tokenizer_of_texts
-from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
-from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
 from glassformer.models.build import build_seq2seq
 from glassformer.models.token_model import Seq2Seq
 from glassformer.runs.run import Run

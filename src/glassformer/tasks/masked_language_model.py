@@ -18,7 +18,7 @@ from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.store import Tokens
 from glassformer.models.token_model import MaskedLanguageModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
-from glassformer.tasks.windows import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
+from glassformer.tasks.language_model import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
 from glassformer.text.tokenizer import Tokenizer
 
 _MASKED = number(4)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from glassformer.config.arrays import Array
 from glassformer.families.base import Loaded
-from glassformer.families.model_input import ModelInput
+from glassformer.families.requests import ModelInput
 from glassformer.inspection.layers import INPUT, OUTPUT, passed
 from glassformer.inspection.lens import lens_of, next_of
 from glassformer.inspection.views.registry import DECODING, register_view
