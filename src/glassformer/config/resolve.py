@@ -274,16 +274,19 @@ def _check_reads(config: Config) -> None:
         raise SettingError(f"{name} does not read texts, and the task is {config.task}")
 
 
+CANNOT_WRITE = {
+    LANGUAGE_MODEL: "reads the whole text at once: it cannot be a language model",
+    MASKED: "keeps no vector for each token: it cannot guess hidden ones",
+    TRANSLATION: "keeps no vector for each token: it cannot be read by a decoder",
+}
+"""What to say of an encoder that is not causal, by task."""
+
+
 def that_writes(config: Config) -> Config:
     """The same, unless its encoder cannot be part of what writes texts."""
-    name = config.model.encoder
-    causal, task = name == OWN or encoder_info(name).causal, config.get("task")
-    if task == LANGUAGE_MODEL and not causal:
-        raise SettingError(f"{name} reads the whole text at once: it cannot be a language model (--model)")
+    name, task = config.model.encoder, config.get("task")
+    if task in CANNOT_WRITE and name != OWN and not encoder_info(name).causal:
+        raise SettingError(f"{name} {CANNOT_WRITE[task]} (--model)")
     if task == LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
         raise SettingError("model.bidirectional reads the future: a language model must not")
-    if task == MASKED and not causal:
-        raise SettingError(f"{name} keeps no vector for each token: it cannot guess hidden ones (--model)")
-    if task == TRANSLATION and not causal:
-        raise SettingError(f"{name} keeps no vector for each token: it cannot be read by a decoder (--model)")
     return config

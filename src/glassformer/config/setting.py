@@ -13,6 +13,7 @@ from glassformer.config.errors import SettingError, unknown
 
 PLAIN = (str, int, float, datetime.date)
 """What a YAML file has for a word."""
+TRUTHS = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromkeys(("false", "no", "off", "0"), False)}
 TINY = 1e-9
 """The least of what must be above 0."""
 
@@ -50,7 +51,7 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
         raise SettingError(f"{name} needs a value")
     try:
         if kind is bool:
-            return _truth(value)
+            return TRUTHS[str(value).lower()]
         if kind is int:
             return whole(value)
         if kind is float:
@@ -65,21 +66,10 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
         if not isinstance(value, PLAIN):
             raise ValueError
         return str(value)
-    except (ValueError, TypeError):
+    except (KeyError, ValueError, TypeError):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]
         shown = repr(value) if isinstance(value, (*PLAIN, dict, list, tuple)) else f"a {type(value).__name__}"
         raise SettingError(f"{name} wants {wanted}, not {shown}") from None
-
-
-def _truth(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    word = str(value).lower()
-    if word in ("true", "yes", "on", "1"):
-        return True
-    if word in ("false", "no", "off", "0"):
-        return False
-    raise ValueError
 
 
 def whole(value: Any) -> int:

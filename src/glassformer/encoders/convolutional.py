@@ -12,7 +12,7 @@ from glassformer.bricks.attention import Memory
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.residual import Residual
 from glassformer.bricks.tap import HiddenUnits
-from glassformer.encoders.base import Encoder, State, no_memory, no_segments, only_causal
+from glassformer.encoders.base import Encoder, State, only_causal
 
 
 class NoState(State):
@@ -44,12 +44,11 @@ class IdentityEncoder(Encoder):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        no_memory(self, memory)
-        no_segments(self, segments)
+        self.refuse_extras(memory, segments)
         return x
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> NoState:
-        no_memory(self, memory)
+        self.refuse_extras(memory)
         return NoState()
 
     def extend(
@@ -116,8 +115,7 @@ class WindowEncoder(Encoder):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        no_memory(self, memory)
-        no_segments(self, segments)
+        self.refuse_extras(memory, segments)
         return self._mlp(self.read(x, mask))
 
     def _mlp(self, hidden: Float[Tensor, "B T e"]) -> Float[Tensor, "B T d"]:
@@ -127,7 +125,7 @@ class WindowEncoder(Encoder):
         return self.output(hidden)
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
-        no_memory(self, memory)
+        self.refuse_extras(memory)
         only_causal(self)
         return RecentInputs([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
 
@@ -167,14 +165,13 @@ class CnnEncoder(Encoder):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        no_memory(self, memory)
-        no_segments(self, segments)
+        self.refuse_extras(memory, segments)
         for convolution, around in zip(self.convolutions, self.around, strict=True):
             x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
         return self.norm(x, mask)
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
-        no_memory(self, memory)
+        self.refuse_extras(memory)
         only_causal(self)
         like = next(self.parameters())
         return RecentInputs([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])

@@ -8,7 +8,7 @@ from glassformer.bricks.attention import Memory
 from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_steps import Hidden
-from glassformer.encoders.base import Encoder, State, init_map, no_memory, no_segments, only_causal, sources_of
+from glassformer.encoders.base import Encoder, State, init_map, only_causal, sources_of
 
 
 class RecurrentState(State):
@@ -63,13 +63,12 @@ class RecurrentEncoder(RecurrentStack):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        no_memory(self, memory)
-        no_segments(self, segments)
+        self.refuse_extras(memory, segments)
         out, _ = self.layers(x, self.layers.init_state(x.shape[0]), mask)
         return self.dropout(out)
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecurrentState:
-        no_memory(self, memory)
+        self.refuse_extras(memory)
         only_causal(self)
         return RecurrentState(self.layers.init_state(batch))
 
@@ -121,7 +120,7 @@ class RecurrentDecoderState(State):
 
 
 class RecurrentDecoder(RecurrentStack):
-    """Stacked recurrent layers sources_of first states are tanh(W s + b), s a summary of the memory.
+    """Stacked recurrent layers whose first states are tanh(W s + b), s a summary of the memory.
 
     Without attention that is all they know of it: the bottleneck. With it, each state h looks along the memory, and the
     output is tanh(W [h; c]), c what was found there. `input_feeding`: the last output is read beside each input, so
@@ -160,7 +159,7 @@ class RecurrentDecoder(RecurrentStack):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        no_segments(self, segments)
+        self.refuse_extras(None, segments)
         # padding stands at the end of a row, and no output sees what follows it: no need to pass over it
         return self.extend(x, self.init_state(x.shape[0], x.shape[1], memory))
 

@@ -5,11 +5,13 @@ baselines, checks …) they add as generic functions of it (`functools.singledis
 family that is defined elsewhere has what its base class has, and may register its own.
 """
 
+import math
 import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +25,7 @@ from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.features.inputs import Features
+from glassformer.families.predict import embed
 from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
 from glassformer.models.build import parameter_count
 from glassformer.models.inputs import Shape
@@ -177,24 +180,18 @@ class Family(ABC):
     """It reads a corpus as one long row of tokens."""
     labels_examples: bool = False
     """It says something of a whole example: one row of scores for each, not one for each token."""
-    chooses_class: bool = False
-    """It says one class of each example, with a probability."""
+    label_kind: str | None = None
+    """What it says of an example, where that is a class, several labels or a number: one of `LABEL_KINDS`."""
     has_decoder: bool = False
     """A second model writes what the first has read."""
     reads_tables: bool = False
     """Its examples may be the rows of a table, which `predict --file` answers as a whole."""
-    hides_tokens: bool = False
-    """Some tokens are hidden, so that the tokenizer needs one that stands for them."""
     text_loss: bool = True
     """A text alone has a loss; where tokens are hidden, only a part of the data has."""
     predicts_next: bool = False
     """It predicts the next token of the text that it reads."""
-    has_one_answer: bool = True
-    """One output is right; where several can be, each is a question of its own."""
     is_trained: bool = True
     """It is learned here, by a loss; else its models come from elsewhere."""
-    squared_loss: bool = False
-    """Numbers are learned, by squared errors."""
     token_places: tuple[int, ...] = (0,)
     """Where in what a model is called with tokens stand, each followed by their mask, if words are read."""
     loaded_class: type[Loaded]
@@ -278,9 +275,9 @@ class Family(ABC):
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         """An example that nobody wrote: numbers of the right kind and shape."""
 
-    @abstractmethod
     def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
         """The vector of each example; and of a text's tokens, if asked for."""
+        return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
     def example_target(self, loaded: Any, example: ModelInput, answer: str | None) -> Tensor:
         """What should come out for an example: the token that follows each, or its answer."""
@@ -315,9 +312,10 @@ class Family(ABC):
         """A command that uses a run."""
         return f"glassformer {self.verb} {shlex.quote(str(run))} {self.example_argument(run, config)}"
 
-    @abstractmethod
     def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
-        """The loss of guessing evenly, and why; None: it is not known."""
+        """The loss of guessing evenly, and why; None: it is not known. By default that of tokens that are written."""
+        tokens = (card.get("target_tokenizer") or card["tokenizer"])["vocab_size"]
+        return math.log(tokens), f"ln of {tokens:,} tokens"
 
     def batch_size_in_words(self, config: Config) -> str:
         return str(config.training.batch_size)
@@ -335,14 +333,15 @@ class Families(Mapping[str, Family]):
     modules = ("language", "masked", "labelling", "translation", "embedding")
 
     def __init__(self) -> None:
-        self._by_task: dict[str, Family] = {}
         self._own: dict[str, Family] = {}
 
+    @cached_property
+    def _ours(self) -> dict[str, Family]:
+        families = [import_module(f"glassformer.families.{name}").FAMILIES for name in self.modules]
+        return {family.task: family for some in families for family in some}
+
     def _known(self) -> dict[str, Family]:
-        if not self._by_task:
-            ours = [import_module(f"glassformer.families.{name}").FAMILIES for name in self.modules]
-            self._by_task = {family.task: family for families in ours for family in families}
-        return {**self._by_task, **self._own}
+        return {**self._ours, **self._own}
 
     def __getitem__(self, task: str) -> Family:
         known = self._known()

@@ -14,14 +14,16 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, Say, SettingError, silent, unknown
 from glassformer.config.presets import (
+    CLASS,
     CLASSIFICATION,
     IMAGE,
+    LABEL_SET,
     MIXED,
     MULTILABEL,
+    NUMBER,
     REGRESSION,
     TABLE,
     TEXT,
-    label_kind_of,
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.data.columns.inference import choose_columns
@@ -114,7 +116,7 @@ class LabellingFamily(ExampleFamily):
         if data.kind == IMAGE:
             return split_pictures(rows or read_pictures(data.path, data.size_of_images()), data)
         table = rows or read_table(data.path, data)
-        return split_table(table, choose_columns(table, data, label_kind_of(config.task)), data)
+        return split_table(table, choose_columns(table, data, self.label_kind), data)
 
     @abstractmethod
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Answers:
@@ -195,7 +197,7 @@ class LabellingFamily(ExampleFamily):
             return whole_pictures(read_pictures(options.data, loaded.features.size), "given", classes or ())
         table = read_table(options.data, settings)
         if loaded.config.data.kind == TEXT:
-            columns = choose_columns(table, settings, label_kind_of(loaded.config.task))
+            columns = choose_columns(table, settings, self.label_kind)
         else:  # the columns that it learned from, however they look here
             assert settings.label is not None
             columns = replace(
@@ -263,7 +265,7 @@ class ClassificationFamily(LabellingFamily):
     task = CLASSIFICATION
     title = "A classifier of"
     primary = "accuracy"
-    chooses_class = True
+    label_kind = CLASS
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Classes:
         return Classes.of(corpus.classes or (), loss)
@@ -312,7 +314,7 @@ class MultilabelFamily(LabellingFamily):
     task = MULTILABEL
     title = "A classifier, with several labels, of"
     primary = "micro_f1"
-    has_one_answer = False
+    label_kind = LABEL_SET
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Labels:
         return Labels.of(corpus.classes or (), loss)
@@ -340,7 +342,7 @@ class RegressionFamily(LabellingFamily):
     task = REGRESSION
     title = "A regressor on"
     primary, lower_is_better = "rmse", True
-    squared_loss = True
+    label_kind = NUMBER
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Scale:
         return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), loss)

@@ -1,8 +1,7 @@
 """Language models: a corpus read as one long row of tokens, the next of which is predicted. They write."""
 
-import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from torch import Generator, nn
 
 from glassformer.config.errors import DataError, RunError, Say, SettingError
-from glassformer.config.presets import LANGUAGE_MODEL
+from glassformer.config.presets import LANGUAGE_MODEL, predicts_hidden_tokens
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import open_source
@@ -22,13 +21,11 @@ from glassformer.data.split.documents import TextCorpus, refuse_joining, split_t
 from glassformer.data.split.part import Part, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.generate import Writer
-from glassformer.families.predict import embed
 from glassformer.families.prepare import say_tokens, train_tokenizer
 from glassformer.families.recognition import recognise_text
 from glassformer.families.requests import (
     NO_DATA,
     ConfigRequest,
-    Embedded,
     EvaluateOptions,
     Example,
     ModelInput,
@@ -77,7 +74,9 @@ class StreamFamily(Family):
         return Prepared(corpus=corpus, tokenizer=tokenizer, tokens=counts, task=task)
 
     def _trained_tokenizer(self, part: Part, config: Config, say: Say) -> Tokenizer:
-        return train_tokenizer((chunk.text for chunk in part.chunks()), part.bytes, config, say, mask=self.hides_tokens)
+        return train_tokenizer(
+            (chunk.text for chunk in part.chunks()), part.bytes, config, say, mask=predicts_hidden_tokens(self.task)
+        )
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
         """Refuse to read documents apart where nothing says where one begins."""
@@ -134,18 +133,6 @@ class StreamFamily(Family):
 
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         return random_tokens(loaded.tokenizer.vocab_size, generator, max_tokens), None
-
-    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
-        return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
-
-    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
-        return chance_of_tokens(card)
-
-
-def chance_of_tokens(card: Mapping[str, Any]) -> tuple[float, str]:
-    """The loss of a model that finds every token it may write as likely as any other."""
-    tokens = (card.get("target_tokenizer") or card["tokenizer"])["vocab_size"]
-    return math.log(tokens), f"ln of {tokens:,} tokens"
 
 
 @dataclass(frozen=True, repr=False)

@@ -153,7 +153,6 @@ class LoadedMasked(Loaded):
 class MaskedFamily(StreamFamily):
     task = MASKED
     title = "A masked language model"
-    hides_tokens = True
     text_loss = False
     loaded_class = LoadedMasked
 

@@ -1,6 +1,6 @@
 """Translators: one model reads a text, another writes it another way."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
@@ -16,13 +16,10 @@ from glassformer.data.split.pairs import PairCorpus, Pairs, split_pairs, whole_p
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.language import chance_of_tokens
-from glassformer.families.predict import embed
 from glassformer.families.prepare import say_tokens, tokenizer_of_texts
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
 from glassformer.families.requests import (
     ConfigRequest,
-    Embedded,
     EvaluateOptions,
     Example,
     ModelInput,
@@ -298,12 +295,6 @@ class TranslationFamily(Family):
         vocabs = (loaded.tokenizer.vocab_size, loaded.target_tokenizer.vocab_size)
         source, target = (random_tokens(vocab, generator, max_tokens) for vocab in vocabs)
         return source, None, target, None
-
-    def embed(self, loaded: LoadedTranslator, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
-        return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
-
-    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
-        return chance_of_tokens(card)
 
     def batch_size_in_words(self, config: Config) -> str:
         return f"{config.training.batch_tokens} tokens"

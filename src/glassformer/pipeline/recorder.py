@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 from torch import nn
 
@@ -30,15 +30,8 @@ from glassformer.training.events import (
 from glassformer.training.finding import Finding
 
 
-class Observer(Protocol):
-    """Who reads the log as it is written, and finds something in it."""
-
-    def hear(self, line: dict[str, Any]) -> list[Finding]: ...
-    def diverged(self, event: Diverged) -> list[Finding]: ...
-
-
 class Recorder:
-    """Writes metrics.jsonl and samples, tells an observer of each line, if there is one, and passes every event on."""
+    """Writes metrics.jsonl and samples, tells a doctor of each line, if there is one, and passes every event on."""
 
     def __init__(self, run: Run, model: nn.Module, prepared: Prepared, config: Config, listen: Listener) -> None:
         self.run = run
@@ -46,7 +39,7 @@ class Recorder:
         self.prepared = prepared
         self.config = config
         self.listen = listen
-        self.observer: Observer | None = None
+        self.doctor: Doctor | None = None
         self.lines: list[dict[str, Any]] = []
         self.flushed = time.monotonic()
 
@@ -57,18 +50,20 @@ class Recorder:
             self._log({"event": "step", **measured})
         elif isinstance(event, Validated):
             self._log({"event": "validation", "step": event.step, "best": event.best, **event.evaluation.metrics})
-            if (text := self._sample(event)) is not None:
+            family, samples = FAMILIES[self.config.task], self.config.training.samples
+            text = family.training_sample(self.model, self.prepared, event.evaluation, event.step) if samples else None
+            if text is not None:
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(Sampled(event.step, text))
-        elif isinstance(event, Diverged) and self.observer is not None:
-            self._note(self.observer.diverged(event))  # the error that ends the training says it aloud
+        elif isinstance(event, Diverged) and self.doctor is not None:
+            self._note(self.doctor.diverged(event))  # the error that ends the training says it aloud
         if isinstance(event, Ended | Diverged) or time.monotonic() - self.flushed > 1:
             self.flush()
 
     def _log(self, line: dict[str, Any]) -> None:
         self.lines.append(line)
-        if self.observer is not None:
-            self.tell(self.observer.hear(line))
+        if self.doctor is not None:
+            self.tell(self.doctor.hear(line))
 
     def tell(self, findings: Iterable[Finding], *, end: bool = False) -> None:
         """`end`: of a training that is over; if it goes on, they are forgotten."""
@@ -79,12 +74,6 @@ class Recorder:
         noted = list(findings)
         self.lines += [{"event": "finding", **one.to_dict(), **({"end": True} if end else {})} for one in noted]
         return noted
-
-    def _sample(self, event: Validated) -> str | None:
-        if not self.config.training.samples:
-            return None
-        family = FAMILIES[self.config.task]
-        return family.training_sample(self.model, self.prepared, event.evaluation, event.step)
 
     def flush(self) -> None:
         self.run.add_metrics(*self.lines)
@@ -105,7 +94,7 @@ class TrainingDoctor:
         kept = [line for line in lines if not line.get("end")]
         if len(kept) < len(lines):  # a training that goes on has not ended: what was found at its end may be so no more
             write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
-        self.recorder.observer = self.doctor
+        self.recorder.doctor = self.doctor
         self.doctor.take_up(kept)
         if not self.doctor.log.steps:
             self.recorder.tell(self.doctor.look_at_data(self.prepared, parameters))
