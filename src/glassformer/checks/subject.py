@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared, tokenizers_of
-from glassformer.families.examples import held_out_examples
+from glassformer.families.evaluate import held_out_examples
 from glassformer.families.load import load
 from glassformer.families.prepare import check_same_data, prepare
 from glassformer.families.requests import ModelInput

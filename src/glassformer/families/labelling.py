@@ -29,14 +29,13 @@ from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.columns.label_sets import as_text, label_columns, labels_in
 from glassformer.data.features.build import learn_features, read_features
-from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import Labelled, LabelledCorpus, split_table, whole_table
 from glassformer.data.split.pictures import split_pictures, whole_pictures
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
-from glassformer.families.examples import ExampleFamily, row_input
+from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.predict import (
     Prediction,
     as_learned,
@@ -189,20 +188,17 @@ class LabellingFamily(ExampleFamily):
         features = read_features(card.get("features"), tokenizer, config, where)
         return Processor(tokenizer=tokenizer, features=features, answers=answers)
 
-    def whole_part(self, loaded: LoadedPredictor, options: EvaluateOptions) -> Labelled:
+    def whole_part(self, loaded: Any, options: EvaluateOptions) -> Labelled:
         settings, classes = options.settings(loaded.config), getattr(loaded.answers, "names", None)
-        assert options.data is not None
         if loaded.config.data.kind == IMAGE:
-            assert isinstance(loaded.features, ImageFeatures)
-            return whole_pictures(read_pictures(options.data, loaded.features.size), "given", classes or ())
-        table = read_table(options.data, settings)
+            return whole_pictures(read_pictures(str(options.data), loaded.features.size), "given", classes or ())
+        table = read_table(str(options.data), settings)
         if loaded.config.data.kind == TEXT:
             columns = choose_columns(table, settings, self.label_kind)
         else:  # the columns that it learned from, however they look here
-            assert settings.label is not None
             columns = replace(
                 needed(loaded.features, loaded.config, table),
-                label=",".join(label_columns(table.name, settings.label, table.columns)),
+                label=",".join(label_columns(table.name, str(settings.label), table.columns)),
                 separator=settings.label_separator,
             )
             settings = as_learned(loaded.features, settings)

@@ -21,7 +21,7 @@ from glassformer.data.split.documents import TextCorpus, refuse_joining, split_t
 from glassformer.data.split.part import Part, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.generate import Writer
-from glassformer.families.prepare import say_tokens, train_tokenizer
+from glassformer.families.prepare import say_tokens
 from glassformer.families.recognition import recognise_text
 from glassformer.families.requests import (
     NO_DATA,
@@ -63,7 +63,14 @@ class StreamFamily(Family):
         return split_texts(open_source(config.data.path, config.data), config.data)
 
     def prepare(self, config: Config, corpus: TextCorpus, known: Processor, say: Say) -> Prepared:
-        tokenizer = known.tokenizer or self._trained_tokenizer(corpus.parts["train"], config, say)
+        train = corpus.parts["train"]
+        tokenizer = known.tokenizer or Tokenizer.train(
+            (chunk.text for chunk in train.chunks()),
+            config.tokenizer,
+            say,
+            total_bytes=train.bytes,
+            mask=predicts_hidden_tokens(self.task),
+        )
         self.check_tokenizer(config, tokenizer)
         parts = {name: pack(part, tokenizer, say) for name, part in corpus.parts.items()}
         counts = {name: len(tokens.ids) for name, tokens in parts.items()}
@@ -72,11 +79,6 @@ class StreamFamily(Family):
             raise DataError("there is only one token to learn: the text repeats a single one")
         task = self.task_on(config, parts, tokenizer, config.model.context)
         return Prepared(corpus=corpus, tokenizer=tokenizer, tokens=counts, task=task)
-
-    def _trained_tokenizer(self, part: Part, config: Config, say: Say) -> Tokenizer:
-        return train_tokenizer(
-            (chunk.text for chunk in part.chunks()), part.bytes, config, say, mask=predicts_hidden_tokens(self.task)
-        )
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
         """Refuse to read documents apart where nothing says where one begins."""
@@ -93,8 +95,7 @@ class StreamFamily(Family):
         """The task on these parts; without a training part, one to evaluate with."""
 
     def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Part:
-        assert options.data is not None
-        return whole(survey(open_source(options.data, options.settings(loaded.config))), "given")
+        return whole(survey(open_source(str(options.data), options.settings(loaded.config))), "given")
 
     def evaluate_part(self, loaded: Any, part: Part, options: EvaluateOptions, say: Say) -> EvaluatedPart:
         plural = "s" * (part.documents != 1)

@@ -1,6 +1,5 @@
 """From a configuration to everything a training needs: data split, tokens counted, a task."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from glassformer.config.errors import DataError, Say, SettingError, silent
@@ -57,16 +56,10 @@ def check_same_data(run: Run, prepared: Prepared) -> None:
 # --- tokens, as every family that reads texts makes them ---
 
 
-def train_tokenizer(
-    texts: Iterable[str], total_bytes: int, config: Config, say: Say, *, mask: bool = False, encoded_next: bool = False
-) -> Tokenizer:
-    """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
-    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=total_bytes, mask=mask, encoded_next=encoded_next)
-
-
 def tokenizer_of_texts(texts: list[str], config: Config, say: Say, *, encoded_next: bool = False) -> Tokenizer:
+    """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
     size = sum(len(text.encode()) for text in texts)
-    return train_tokenizer(texts, size, config, say, encoded_next=encoded_next)
+    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=encoded_next)
 
 
 def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int], say: Say) -> None:

@@ -167,8 +167,7 @@ def is_read_apart(settings: DataSettings) -> bool:
 def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
     """Pairs to translate, where that is asked for or plainly what is there."""
     if settings.source_file is not None:
-        assert settings.target_file is not None
-        table = read_aligned(settings.source_file, settings.target_file, settings.encoding)
+        table = read_aligned(settings.source_file, str(settings.target_file), settings.encoding)
         return PairTable(table, "source", "target")
     if settings.path is None:
         return None

@@ -13,7 +13,6 @@ from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, that_writes
 from glassformer.data.features.pairs import PairExamples, encode_pairs, source_room, target_room_of
 from glassformer.data.split.pairs import PairCorpus, Pairs, split_pairs, whole_pairs
-from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.prepare import say_tokens, tokenizer_of_texts
@@ -99,13 +98,14 @@ def translate_texts(
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
     found = iter(best)
     return [
-        Translation(text, [_scored(target_tokenizer, one) for one in next(found)] if text.strip() else [])
+        Translation(
+            text,
+            [Scored(target_tokenizer.decode(one.ids), one.score, one.ids) for one in next(found)]
+            if text.strip()
+            else [],
+        )
         for text in texts
     ]
-
-
-def _scored(tokenizer: Tokenizer, hypothesis: Hypothesis) -> Scored:
-    return Scored(tokenizer.decode(hypothesis.ids), hypothesis.score, hypothesis.ids)
 
 
 # --- the family ---

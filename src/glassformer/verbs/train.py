@@ -47,7 +47,7 @@ def train(
         command=command,
         settings=settings,
     )
-    if not refit and not waits_for_refit(out, resume):
+    if not refit and not (resume and waits_for_refit(out)):
         return Training(request)()
     if draft:
         raise SettingError("a draft is one of many: it has no refit")

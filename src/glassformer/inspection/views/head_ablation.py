@@ -8,7 +8,7 @@ from torch import nn
 
 from glassformer.config.errors import Misuse, unknown
 from glassformer.data.wording import counted
-from glassformer.families.examples import loss_on
+from glassformer.families.evaluate import loss_on
 from glassformer.inspection.attention import Head, sizes_of, without
 from glassformer.inspection.views.attention import has_attention
 from glassformer.inspection.views.registry import DECODING, register_view

@@ -12,7 +12,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Family, Loaded
 from glassformer.families.embedding import EmbeddingFamily, LoadedEmbedder
-from glassformer.families.examples import encode_example
+from glassformer.families.evaluate import encode_example
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.requests import Example, ModelInput
