@@ -15,7 +15,7 @@ import numpy as np
 
 import glassformer as gf
 from glassformer.data.datasets.dates import date_test_rows, spans
-from glassformer.families.examples import encode_example
+from glassformer.families.evaluate import encode_example
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.views.attention import share_on
 

@@ -6,7 +6,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from glassformer.config.version import VERSION
+from glassformer.config.presets import VERSION
 
 if TYPE_CHECKING:
     from glassformer.bricks.attention import Memory as Memory

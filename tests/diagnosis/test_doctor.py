@@ -89,7 +89,7 @@ def test_a_rate_without_measure_names_layer_step_and_batch(tmp_path: Path) -> No
 
 def _named(run: Path) -> list[tuple[str, object]]:
     from glassformer.families.base import Processor
-    from glassformer.families.build import build_model
+    from glassformer.families.load import build_model
 
     config = Run(run).config()
     model = build_model(config, Processor(tokenizer=Run(run).tokenizer()))

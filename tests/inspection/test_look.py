@@ -358,6 +358,6 @@ def test_from_the_package(trained: dict[str, tuple[Loaded, str]]) -> None:
 
 
 def gf_inputs(loaded: Loaded, example: str) -> Any:
-    from glassformer.families.examples import encode_example
+    from glassformer.families.evaluate import encode_example
 
     return encode_example(loaded, example).inputs

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from glassformer.cli.options import settings_of
 from glassformer.cli.train import parser
-from glassformer.families.infer import infer_config
+from glassformer.families.base import tokenizers_of
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.load import load
-from glassformer.families.prepare import prepare, tokenizers_of
+from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.inspection.attention import attention_of
 from glassformer.rendering.panels import Gallery, Heads, Panel, Patches, Table, Tokens, Words
 from glassformer.rendering.view import View
@@ -385,7 +386,7 @@ def test_a_report_that_cannot_be_made_never_fails_a_training(tmp_path: Path, mon
 
 
 def test_nothing_is_evaluated_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.tasks.classification import Classification
+    from glassformer.tasks.prediction import Classification
 
     judged = []
     plain = Classification.judge

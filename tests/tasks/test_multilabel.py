@@ -13,7 +13,7 @@ from glassformer.data.columns.label_sets import as_text
 from glassformer.data.features.sequences import Sequences
 from glassformer.data.features.texts import Examples
 from glassformer.tasks.answers import Labels, read_answers
-from glassformer.tasks.multilabel import Multilabel, most_frequent_set, per_label, set_metrics
+from glassformer.tasks.prediction import Multilabel, most_frequent_set, per_label, set_metrics
 
 NAMES = ("a", "b", "c", "d", "e")
 

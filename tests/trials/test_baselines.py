@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.errors import GlassformerError, SettingError
+from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.presets import KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
-from glassformer.config.say import silent
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.tasks.base import Evaluation
 from glassformer.trials.baselines.names import (
     BOOSTING,

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
-from glassformer.config.say import silent
 from glassformer.data.packing.store import Tokens
 from glassformer.families.base import FAMILIES
-from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.trials.baselines.kneser_ney import USUAL, KneserNey, discounts_of

@@ -10,7 +10,7 @@ import yaml
 import glassformer as gf
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.run import Run
-from glassformer.tasks.classification import Classification
+from glassformer.tasks.prediction import Classification
 from glassformer.trials.tuning.result import TuneResult
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.storage import open_study, optuna

@@ -12,9 +12,7 @@ from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApp
 from glassformer.checks.saving import check_exported, check_resumed, check_saved
 from glassformer.checks.scores import check_batched, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
-from glassformer.config.say import Say
+from glassformer.config.errors import Misuse, Say, unknown
 from glassformer.exchange.comparison import TOLERANCE
 
 ROUNDING = 2e-5

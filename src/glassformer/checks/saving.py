@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.checks.result import Deviation, DoesNotApply
 from glassformer.checks.subject import Subject, relative_difference
-from glassformer.config.say import silent
+from glassformer.config.errors import silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.exchange.huggingface.export import is_huggingface, read_back
 from glassformer.exchange.onnx.parts import OnnxModel, is_onnx

@@ -9,13 +9,12 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError, Misuse
-from glassformer.config.say import Say, silent
-from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared
-from glassformer.families.examples import held_out_examples
+from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared, tokenizers_of
+from glassformer.families.evaluate import held_out_examples
 from glassformer.families.load import load
-from glassformer.families.model_input import ModelInput
-from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
+from glassformer.families.prepare import check_same_data, prepare
+from glassformer.families.requests import ModelInput
 from glassformer.families.settings import resumed_config, whole_path
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of

@@ -70,7 +70,7 @@ def _parser(action: str, summary: str, example: str, sections: tuple[str, ...]) 
 
 def _infer(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | None]":
     from glassformer.cli.terminal.show import say
-    from glassformer.families.infer import infer_config
+    from glassformer.families.recognition import infer_config
 
     settings = settings_of(options)
     if options.data is None and not PAIR_FILES.intersection(settings):

@@ -8,7 +8,7 @@ from glassformer.cli.terminal.inputs import check_out, texts_of
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.families.embed import Embedded
+    from glassformer.families.requests import Embedded
 
 EXAMPLE = 'glassformer embed last "the soup was good" "the soup was bad" --out vectors.npy'
 

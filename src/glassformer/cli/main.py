@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from glassformer.config.encoders import ENCODERS
-from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
-from glassformer.config.names import unknown
+from glassformer.config.errors import GlassformerError, Misuse, out_of_memory, unknown
 from glassformer.config.plugins import load_plugins
-from glassformer.config.version import VERSION
+from glassformer.config.presets import VERSION
 
 VERBS: dict[str, str] = {
     "train": "train a model on texts, labels, pairs, images or tables, and leave a run",

@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
-from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.names import nearest, unknown
+from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key
 from glassformer.config.setting import Rule, kind_of, parse
@@ -48,7 +47,7 @@ class Parser(argparse.ArgumentParser):
             return f"'{word}' is one argument too many (see {self.prog} --help)"
         word = word.split("=")[0]
         known = [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
-        meant = nearest(word, known)
+        meant = nearest(word, known, {_flag(old): _flag(new) for old, new in RENAMED_SETTINGS.items()})
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
     def read(self, argv: list[str]) -> argparse.Namespace:

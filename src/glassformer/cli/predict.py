@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.cli.options import Parser
 from glassformer.cli.terminal.inputs import check_out, lines_of, texts_of
 from glassformer.config.errors import Misuse
+from glassformer.config.presets import predicts_hidden_tokens
 
 if TYPE_CHECKING:
     from glassformer.families.base import Loaded
@@ -53,7 +54,7 @@ def run(argv: list[str]) -> int:
     loaded = load(options.run, options.device)
     top = MOST_SHOWN if options.top is None else options.top
     answer = answer_function(loaded.family, loaded, AnswerOptions(options.run, top, say))
-    if options.top is not None and not loaded.family.hides_tokens:
+    if options.top is not None and not predicts_hidden_tokens(loaded.config.task):
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     texts = texts_of(options.texts)
     if options.file is not None and loaded.family.reads_tables:

@@ -10,7 +10,7 @@ from glassformer.cli.terminal.inputs import blocks_of, check_out
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
-    from glassformer.families.translate import Translation
+    from glassformer.families.translation import Translation
 
 EXAMPLE = 'glassformer translate last "le 14 juillet 1989" --beam 5'
 

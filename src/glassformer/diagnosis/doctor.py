@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError
-from glassformer.config.say import Say
+from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.presets import NUMBER
 from glassformer.diagnosis.data import data_findings
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
 from glassformer.diagnosis.facts import Line, TrainingFacts, TrainingLog, training_facts
@@ -85,7 +85,7 @@ class Doctor:
             if not facts.causal:
                 yield missing_causal_mask(1)
             if facts.guessing is not None and facts.judges_first:
-                squared = facts.family.squared_loss
+                squared = facts.family.label_kind == NUMBER
                 yield first_loss(line["loss"], facts.guessing, facts.guess, advise, squared=squared)
         if line.get("layers"):
             yield vanishing_gradients(log.layers, advise, line["step"])

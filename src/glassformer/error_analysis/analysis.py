@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from glassformer.config.errors import Misuse
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.presets import CLASS
 from glassformer.error_analysis.calibration import ACCURACY
 from glassformer.error_analysis.classification import (
     classification_brief,
@@ -133,8 +133,8 @@ def check_request(run: AnyRun, versus: AnyRun | None, accuracy: float | None) ->
         raise Misuse(f"--accuracy {accuracy:g} is the share of answers that should be right: between 0 and 1, as 0.95")
     first = opened_run(run)
     family = FAMILIES[first.config().task]
-    if accuracy is not None and (versus is not None or not family.chooses_class):
-        alone = "" if family.chooses_class else f" ({first.path} learned {family.task})"
+    if accuracy is not None and (versus is not None or family.label_kind != CLASS):
+        alone = "" if family.label_kind == CLASS else f" ({first.path} learned {family.task})"
         raise Misuse(f"--accuracy is for --errors of one classifier{alone}: leave it out")
     if versus is None:
         return

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
-from glassformer.config.errors import DataError
-from glassformer.config.say import Say
+from glassformer.config.errors import DataError, Say
 from glassformer.error_analysis.classes import LABELS, wrong_rows
 from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, percent, plural
 from glassformer.families.base import EvaluatedPart

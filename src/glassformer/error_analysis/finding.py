@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.config.say import Say
+from glassformer.config.errors import Say
 from glassformer.families.base import DataParts, EvaluatedPart
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel

@@ -16,7 +16,7 @@ from glassformer.config.errors import Misuse, RunError
 from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features
 from glassformer.exchange.comparison import TOLERANCE, largest_difference
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from glassformer.runs.files import flush, writing
 from glassformer.runs.run import CARD
 from glassformer.tasks.answers import Answers

@@ -51,7 +51,6 @@ class Questions(Batch):
 class AssociativeRecall(Task):
     """Only the last digit is asked for. The distances take turns, a batch each."""
 
-    name = "recall"
     steady = False
 
     def __init__(

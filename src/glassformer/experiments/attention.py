@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.experiments.growth import Curve
 from glassformer.experiments.models import brief_training, train_briefly
-from glassformer.families.build import build_model
-from glassformer.families.infer import infer_config
+from glassformer.families.load import build_model
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 
 KINDS = {"additive": "with attention", "none": "without"}
 UPDATES, ROWS = 300, 8000

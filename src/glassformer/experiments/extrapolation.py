@@ -9,14 +9,14 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import Ids
 from glassformer.experiments.models import brief_training, train_briefly
-from glassformer.families.build import build_model
-from glassformer.families.infer import infer_config
+from glassformer.families.load import build_model
 from glassformer.families.prepare import prepare
-from glassformer.models.language_model import LanguageModel
+from glassformer.families.recognition import infer_config
+from glassformer.models.token_model import LanguageModel
 from glassformer.tasks.language_model import answers
 
 KINDS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}

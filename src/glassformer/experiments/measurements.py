@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
-from glassformer.config.say import Say
 from glassformer.config.sections import ModelSettings
 from glassformer.experiments import associative_recall, attention, extrapolation
 from glassformer.experiments.cost import Cost, gradient_by_distance, measure

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
-from glassformer.config.say import silent
 from glassformer.config.sections import ModelSettings, TrainingSettings
 from glassformer.experiments.request import HEADS
 from glassformer.models.build import build_language_model, parameter_count
@@ -52,7 +52,7 @@ def _as_large(usual: ModelSettings, weights: int, vocab: int) -> ModelSettings:
     """The width whose number of weights is nearest: the number grows with the width, so halving finds it."""
 
     def wide(steps: int) -> ModelSettings:
-        return replace(usual, width=steps * STEP, hidden=None)
+        return replace(usual, width=steps * STEP, hidden=None)  # type: ignore[arg-type]  # filled in anew
 
     below, above = 1, 2
     while count(wide(above), vocab) < weights:

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
+from glassformer.config.errors import Misuse, unknown
 
 MODELS = ("rnn", "lstm", "gru", "window", "cnn", "transformer")
 """Those whose cost is counted; each can be a language model and knows the order of its tokens."""

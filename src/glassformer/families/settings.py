@@ -5,9 +5,8 @@ from typing import Any
 
 import yaml
 
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, Say, SettingError
 from glassformer.config.resolve import Config, flatten, resolve
-from glassformer.config.say import Say
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.hub import whole_name
 from glassformer.families.base import Prepared

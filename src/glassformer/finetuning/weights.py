@@ -6,10 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import RunError
+from glassformer.config.errors import RunError, Say
 from glassformer.config.presets import has_decoder, labels_examples
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
 from glassformer.models.weights import current_name, take_weights
 from glassformer.runs.files import read_tensors

@@ -11,20 +11,18 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, SettingError
-from glassformer.config.resolve import Config, flatten
-from glassformer.config.say import silent
+from glassformer.config.errors import GlassformerError, SettingError, silent
+from glassformer.config.resolve import Config, flatten, renamed_lines
 from glassformer.diagnosis.advice import usual_rate
-from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared
-from glassformer.families.build import build_model, learn_from_data, say_size, try_out
+from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
 from glassformer.families.card import run_card
-from glassformer.families.infer import infer_config
-from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
+from glassformer.families.load import build_model, learn_from_data, say_size, try_out
+from glassformer.families.prepare import check_same_data, prepare
+from glassformer.families.recognition import infer_config
 from glassformer.families.settings import read_config, resumed_config, where_it_stands, whole_path, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
-from glassformer.pipeline.doctor import TrainingDoctor
-from glassformer.pipeline.recorder import Recorder
+from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.pipeline.result import Trained
 from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
@@ -135,6 +133,8 @@ class Training:
         """The whole configuration, and the device."""
         request = self.request
         flags, file = request.flags(), request.file_settings()
+        for line in renamed_lines(request.settings):
+            self.say(line)
         if request.resume:
             self.run = Run.open(request.out or "last")
             self.config = resumed_config(self.run, {**file, **flags})

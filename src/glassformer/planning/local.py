@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from glassformer.config.say import Say
+from glassformer.config.errors import Say
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.planning.available_memory import available_memory, fit
 from glassformer.planning.compute import seconds_to_end, training_compute

@@ -15,9 +15,9 @@ from glassformer.bricks.pooling import AttentionPool
 from glassformer.bricks.positions import LearnedPositions, OneHotPositions
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.models.inputs import ColumnTokens, MixedTokens
-from glassformer.models.masked_model import Transform
+from glassformer.models.token_model import Transform
 
 PARTS: dict[type[nn.Module], str] = {
     WordVectors: "word vectors",

@@ -10,16 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.presets import DEFAULT_TASK
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
-from glassformer.config.say import Say, silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.families.base import FAMILIES, Family, Prepared
-from glassformer.families.build import build_model, learn_from_data
-from glassformer.families.infer import infer_config
 from glassformer.families.language import LanguageFamily
+from glassformer.families.load import build_model, learn_from_data
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.families.settings import read_config, whole_path, with_vectors
 from glassformer.models.build import build_language_model
 from glassformer.planning.training_step import Piece

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import nn
 
+from glassformer.config.errors import Say
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.families.base import Prepared
 from glassformer.rendering.confusion import draw_confusion
 from glassformer.rendering.curves import draw_curves

@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
+from glassformer.config.errors import Say, silent
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say, silent
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
 from glassformer.families.card import BEFORE, label_names, learned_of, size_in_words
-from glassformer.families.examples import held_out_examples
+from glassformer.families.evaluate import held_out_examples
 from glassformer.families.language import StreamFamily
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again

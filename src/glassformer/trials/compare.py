@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from glassformer.config.errors import Misuse, SettingError, TrainingFailed
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.sources import refuse_same
 from glassformer.runs.run import Run

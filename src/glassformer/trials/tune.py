@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.config.encoders import model_name
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import flatten
-from glassformer.config.say import Say, silent
 from glassformer.data.datasets.dataset import HUB
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.families.settings import with_vectors
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import RUNS

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from glassformer.checks.result import Checks
 from glassformer.checks.run import choose_checks, run_checks
 from glassformer.checks.subject import load_subject
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.families.base import OwnModel
 from glassformer.runs.run import Run
 

@@ -6,10 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError
 from glassformer.config.presets import label_kind_of
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
 from glassformer.data.check.tables import TableCheck, check_table
 from glassformer.data.columns.inference import choose_columns
@@ -28,7 +27,8 @@ from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import LanguageFamily, StreamFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.prepare import prepare, split_data
-from glassformer.families.translation import TranslationFamily, pairs_of
+from glassformer.families.recognition import pairs_of
+from glassformer.families.translation import TranslationFamily
 from glassformer.finetuning.finetune import source_tokenizers
 from glassformer.tasks.labelling import LabelledBatch
 from glassformer.tasks.language_model import WindowBatch

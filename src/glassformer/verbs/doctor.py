@@ -1,7 +1,6 @@
 """What is wrong with a training: asked of a run, while it goes on or long after."""
 
-from glassformer.config.errors import Misuse
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, silent
 from glassformer.diagnosis.doctor import diagnose
 from glassformer.diagnosis.findings import Findings
 from glassformer.families.base import AnyRun, Loaded, OwnModel

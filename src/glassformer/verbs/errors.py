@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
 from glassformer.families.base import AnyRun
 from glassformer.families.evaluate import evaluate_run

@@ -6,9 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse
-from glassformer.config.say import Say, silent
-from glassformer.config.version import VERSION
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.presets import VERSION
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.exchange.source import find

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, silent, unknown
 from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
-from glassformer.families.model_input import Example
+from glassformer.families.requests import Example
 from glassformer.inspection.views.registry import all_views, views_of
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.view import View, Views

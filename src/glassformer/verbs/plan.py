@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.planning.cluster import cluster_plan
 from glassformer.planning.local import local_plan
 from glassformer.planning.plan import Plan

@@ -6,9 +6,8 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any, TextIO
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.presets import MIXED, TABLE
-from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE, text_column
 from glassformer.data.columns.labels import filled_rows

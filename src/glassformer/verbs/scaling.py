@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.experiments.cost import REPEATS
 from glassformer.experiments.growth import growth_view
 from glassformer.experiments.measurements import (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.say import silent
+from glassformer.config.errors import silent
 from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source as source_module
 from glassformer.data.io.source import Source

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.config.errors import DataError
-from glassformer.config.names import unknown
+from glassformer.config.errors import DataError, unknown
 from glassformer.data.datasets.dataset import Dataset, Images, Links, Row, is_hub
 from glassformer.data.datasets.dates import COLUMNS as PAIR
 from glassformer.data.datasets.dates import LANGUAGES, date_rows, date_test_rows

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import DataError
-from glassformer.config.say import Say
+from glassformer.config.errors import DataError, Say
 from glassformer.data.datasets.dataset import HUB, Dataset, Row
 from glassformer.data.datasets.hub_columns import HubColumn, hub_columns, labels_are_secret
 from glassformer.data.datasets.hub_refusals import quiet_hub, refusal

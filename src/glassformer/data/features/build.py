@@ -15,7 +15,7 @@ from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.features.tables import TableFeatures, TableInputs
 from glassformer.data.features.texts import Examples, encode_examples
 from glassformer.data.split.labelled import Labelled
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from glassformer.text.tokenizer import Tokenizer
 
 

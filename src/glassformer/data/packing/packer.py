@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.say import Say
+from glassformer.config.errors import Say
 from glassformer.data.io.source import Chunk
 from glassformer.data.packing.manifest import ShardEntry, map_ids, path_of, read_entry, write_entry
 from glassformer.data.split.part import Part

@@ -11,8 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from glassformer.config.errors import GlassformerError
-from glassformer.config.say import Say
+from glassformer.config.errors import GlassformerError, Say
 from glassformer.data.io import source
 from glassformer.data.packing.manifest import PartEntry, digest_of, map_ids, path_of, read_entry, write_entry
 from glassformer.data.packing.packer import pack_shards

@@ -12,7 +12,7 @@ import torch
 
 from glassformer.bricks.positions import Rotary, slowed
 from glassformer.config.errors import DataError
-from glassformer.config.scaling import Scaling
+from glassformer.config.sections import Scaling
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.header import Header, damaged, read_header
 from glassformer.exchange.gguf.tokens import read_tokens

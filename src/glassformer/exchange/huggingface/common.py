@@ -94,7 +94,6 @@ def require_plain_heads(config: Config, choices: Choices, name: str) -> None:
     """Refuse a run of ours with other settings, or whose heads do not share the width as theirs do."""
     require_settings(config, choices, name)
     model = config.model
-    assert model.head_width is not None
     if model.heads * model.head_width != model.width or model.kv_heads != model.heads:
         raise Unsupported(
             f"{name} has no model.heads {model.heads} of model.head_width {model.head_width}, model.kv_heads "

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.exchange.exporting import ExportedRun, check_empty, fill_folder, inference_copy
 from glassformer.exchange.onnx.graph import require_onnx
 from glassformer.exchange.onnx.parts import DECODER, ENCODER, MODEL, OnnxModel, graphs_of

@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_steps import Hidden, Step, step_of
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.recurrent import RecurrentDecoder
 
 Parts = tuple[Tensor, ...]
 

@@ -11,7 +11,7 @@ from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.norm import BatchNorm
 from glassformer.bricks.positions import Rotation
 from glassformer.bricks.recurrent import Recurrent
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.exchange.exporting import Module, tensors_of
 from glassformer.exchange.onnx.bag import WrittenOutBag
 from glassformer.exchange.onnx.recurrent import ScannedDecoder, ScannedRecurrent

@@ -9,12 +9,11 @@ from typing import Any
 from torch import nn
 
 from glassformer.config.encoders import OWN, model_name
-from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError
+from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError, silent
+from glassformer.config.presets import VERSION
 from glassformer.config.resolve import with_new_names
-from glassformer.config.say import silent
-from glassformer.config.version import VERSION
 from glassformer.families.base import FAMILIES, OwnModel
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.families.settings import with_vectors
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import DONE, refitted

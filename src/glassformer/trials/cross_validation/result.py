@@ -14,8 +14,7 @@ from glassformer.families.language import LanguageFamily, StreamFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.pipeline.result import Trained
 from glassformer.statistics.intervals import Interval
-from glassformer.tasks.classification import confusion_matrix, macro_f1
-from glassformer.tasks.multilabel import set_metrics
+from glassformer.tasks.prediction import confusion_matrix, macro_f1, set_metrics
 from glassformer.tasks.translation import judge
 from glassformer.trials.outcome import json_safe
 from glassformer.trials.results.metrics import titled

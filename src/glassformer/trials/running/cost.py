@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from glassformer.config.say import silent
+from glassformer.config.errors import silent
 from glassformer.data.packing.store import pack
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
@@ -25,7 +25,7 @@ from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
-from glassformer.tasks.windows import stack_rows
+from glassformer.tasks.language_model import stack_rows
 
 WARM_UP, TIMED, LONGEST = 3, 50, 3.0
 """Examples that are not timed, examples that are, and seconds after which it is enough."""

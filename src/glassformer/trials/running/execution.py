@@ -8,13 +8,12 @@ from typing import Any, Protocol
 
 import torch
 
-from glassformer.config.errors import GlassformerError, Misuse
-from glassformer.config.say import silent
+from glassformer.config.errors import GlassformerError, Misuse, silent
 from glassformer.families.base import FAMILIES, Loaded
 from glassformer.families.card import learned_of
-from glassformer.families.infer import infer_config
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare, split_data
+from glassformer.families.recognition import infer_config
 from glassformer.families.requests import EvaluateOptions
 from glassformer.pipeline.refit import DONE
 from glassformer.runs.checkpoints import list_checkpoints

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, Say
 from glassformer.config.presets import TEXT
-from glassformer.config.say import Say
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.model_settings import fixed_settings
 from glassformer.finetuning.sources import FinetuneSources, weights_digest

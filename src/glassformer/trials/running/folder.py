@@ -12,9 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from glassformer.config.errors import GlassformerError, Misuse, RunError
+from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
 from glassformer.config.resolve import first_name, with_new_names
-from glassformer.config.say import Say
 from glassformer.runs.files import read_json, write_json, writing
 from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import Cell, Outcome

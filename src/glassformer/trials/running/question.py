@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import BUDGETS, Config, check_ranges, resolve, that_writes
-from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES, Family
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell
 from glassformer.trials.running.finetuned import finetuned_rows

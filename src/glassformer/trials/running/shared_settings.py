@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.resolve import Config, resolve
-from glassformer.config.say import Say, silent
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.trials.running.ladder import rung
 from glassformer.trials.settings import check_split
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError
 from glassformer.config.resolve import Config, resolve
-from glassformer.config.say import Say
 from glassformer.families.base import Prepared
-from glassformer.families.build import build_model
+from glassformer.families.load import build_model
 from glassformer.models.build import parameter_count
 from glassformer.trials.running.shared_settings import SharedSettings
 

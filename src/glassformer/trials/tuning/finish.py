@@ -5,9 +5,8 @@ from typing import Any
 
 import yaml
 
-from glassformer.config.errors import RunError
+from glassformer.config.errors import RunError, Say
 from glassformer.config.resolve import SECTIONS, flatten
-from glassformer.config.say import Say
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.run import Run
 from glassformer.training.events import Listener

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.say import Say
+from glassformer.config.errors import Say
 from glassformer.trials.tuning.storage import START, State, optuna
 
 PROCESS = "process"

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.config.errors import SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import SettingError, unknown
 from glassformer.config.resolve import ALIASES, BUDGETS, SECTIONS, full_key, keys
 from glassformer.config.setting import Rule, kind_of, parse
 
