@@ -15,9 +15,9 @@ from glassformer.trials.cross_validation.folds import cross_validate
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import summarise
 from glassformer.trials.running.execution import run_cell
-from glassformer.trials.running.finetuned import short_names
 from glassformer.trials.running.folder import id_of
 from glassformer.trials.running.question import CompareOptions, Question, ask
+from glassformer.trials.running.row_settings import short_names
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.verbs.plan import plan
 from helpers.beginnings import BODY, quick, write_data

@@ -3,7 +3,7 @@
 import pytest
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.trials.running.variations import grid, parse_varied
+from glassformer.trials.running.candidates import grid, parse_varied
 
 
 def test_words_are_parsed_like_flags() -> None:

@@ -17,11 +17,10 @@ from glassformer.finetuning.sources import refuse_same
 from glassformer.runs.run import Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
+from glassformer.trials.running.candidates import Varied, parse_list, parse_models, parse_varied
 from glassformer.trials.running.engine import CellEvent, CellListener, Engine
 from glassformer.trials.running.folder import Folder, id_of
-from glassformer.trials.running.ladder import parse_models
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
-from glassformer.trials.running.variations import Varied, parse_list, parse_varied
 from glassformer.trials.settings import count_of, read_settings, refuse_reserved
 
 FROM = ("from", "from_run", "model.from_run")
@@ -90,7 +89,7 @@ def compare(
     with folder.locked(say) as lock:
         folder.open(question.identity, ids, overwrite=overwrite)
         threads = max(1, torch.get_num_threads() // jobs)
-        engine = Engine(folder, question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=listen)
+        engine = Engine(folder=folder, part=question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=listen)
         table = _Table(folder, question, Path(where).name)
         waiting = _waiting(folder, question.cells, listen)
         say(_plan(question, folder, len(waiting), jobs, threads))

@@ -18,8 +18,8 @@ from glassformer.trials.results.verdict import (
     sentence,
     verdict,
 )
+from glassformer.trials.running.candidates import MASK
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES
-from glassformer.trials.running.variations import MASK
 
 LITTLE = 0.01
 """A gain that is surely below such a part of the scale (of the score itself, where the scale has no end) is little."""
