@@ -11,7 +11,7 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.files import read_tensors
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
-from glassformer.trials.cross_validation.folds import cross_validate
+from glassformer.trials.cross_validation import cross_validate
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import summarise
 from glassformer.trials.running.execution import run_cell

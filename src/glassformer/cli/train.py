@@ -86,7 +86,7 @@ def _folds(options: argparse.Namespace, settings: dict[str, Any], argv: list[str
         raise Misuse("--folds trains on every fold, --data.folds and --data.fold on one: give one of them")
 
     from glassformer.cli.terminal.show import Watcher, print_json, results, say, say_next, table
-    from glassformer.trials.cross_validation.folds import cross_validate
+    from glassformer.trials.cross_validation import cross_validate
     from glassformer.trials.results.metrics import titled
 
     watcher = Watcher()

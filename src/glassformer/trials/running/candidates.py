@@ -11,10 +11,12 @@ from glassformer.config.encoders import OWN, encoder_info, model_name
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import IMAGE, MIXED, OWN_TASKS, TABLE, TEXT
 from glassformer.config.resolve import Config, check_ranges, flatten, full_key
+from glassformer.config.say import Say
 from glassformer.families.base import FAMILIES, Family
 from glassformer.families.language import LanguageFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.translation import TranslationFamily
+from glassformer.trials.settings import say_renamed, split_words
 
 # --- the ladder: from the simplest up, by what is learned and what an example is ---
 
@@ -77,8 +79,7 @@ def rung(name: str) -> dict[str, Any]:
 
 def parse_models(models: str | Sequence[str]) -> tuple[str, ...]:
     """Names with commas between them, or a list of them; each once, and known."""
-    words = models.split(",") if isinstance(models, str) else list(models)
-    names = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+    names = tuple(dict.fromkeys(split_words(models)))
     if not names:
         raise Misuse("--models: name at least one model, such as lstm,transformer")
     for name in names:
@@ -99,21 +100,18 @@ INSTEAD = {
 """What is varied by a flag of its own."""
 
 
-def parse_varied(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[Any]]:
+def parse_varied(vary: "str | Iterable[str] | Varied | None", say: Say) -> dict[str, list[Any]]:
     """The values to try by dotted key, each once: from `key=a,b` (one, or several), or a mapping."""
-    if vary is None:
-        return {}
-    wanted: dict[str, Any] = {}
-    if isinstance(vary, Mapping):
-        wanted = dict(vary)
-    else:
-        for word in [vary] if isinstance(vary, str) else vary:
-            key, equals, values = str(word).partition("=")
-            if not equals or not values:
-                raise Misuse(f"--vary wants a setting and its values, as model.heads=1,2,4, not '{word}'")
-            if full_key(key) in {full_key(other) for other in wanted}:
-                raise Misuse(f"--vary {key} is given twice: put its values together, with commas between them")
-            wanted[key] = values.split(",")
+    wanted: dict[str, Any] = dict(vary) if isinstance(vary, Mapping) else {}
+    words = () if vary is None or isinstance(vary, Mapping) else [vary] if isinstance(vary, str) else vary
+    for word in words:
+        key, equals, values = str(word).partition("=")
+        if not equals or not values:
+            raise Misuse(f"--vary wants a setting and its values, as model.heads=1,2,4, not '{word}'")
+        if full_key(key) in {full_key(other) for other in wanted}:
+            raise Misuse(f"--vary {key} is given twice: put its values together, with commas between them")
+        wanted[key] = values.split(",")
+    say_renamed(wanted, say)
     return dict(_parse_values(key, values) for key, values in wanted.items())
 
 
@@ -135,16 +133,6 @@ def _parse_values(key: str, values: Any) -> tuple[str, list[Any]]:
 def grid(varied: Varied) -> list[dict[str, Any]]:
     """Every combination; one empty one where nothing is varied."""
     return [dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())]
-
-
-def parse_list(name: str, values: "str | Iterable[Any]") -> list[str]:
-    """The words of a flag with commas between them, or of a list."""
-    several = values if isinstance(values, Iterable) else [values]
-    words = values.split(",") if isinstance(values, str) else [str(value) for value in several]
-    words = [word.strip() for word in words if word.strip()]
-    if not words:
-        raise Misuse(f"--{name}: give at least one value")
-    return words
 
 
 # --- parts of the Transformer ---

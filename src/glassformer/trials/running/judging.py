@@ -1,4 +1,6 @@
-"""How a cell is judged: a score for each example, the seconds of one use, and whether a run has learned from them."""
+"""How a model is judged: a score for each example, the seconds of one use, whether a run has learned from the examples,
+and what folds come to together.
+"""
 
 import contextlib
 import hashlib
@@ -7,7 +9,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -38,8 +40,15 @@ from glassformer.families.prepare import split_data
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
+from glassformer.tasks.classification import confusion_matrix, macro_f1
+from glassformer.tasks.multilabel import set_metrics
+from glassformer.tasks.translation import judge
 from glassformer.tasks.windows import stack_rows
 from glassformer.trials.outcome import Cell, Outcome
+
+Records = Sequence[Mapping[str, Any]]
+Folds = Sequence[Mapping[str, float]]
+"""The metrics of each fold."""
 
 EXAMPLE_KEYS: tuple[str, ...] = ("text", "example", "label", "labels", "number", "source", "target")
 WINDOW_KEYS: tuple[str, ...] = ("start", "tokens", "covered")
@@ -231,3 +240,84 @@ def _(family: StreamFamily, examples: Part, known: Part) -> float:
     if len(examples.chosen) != len(known.chosen):  # from a file of its own
         return 0.0
     return float((examples.chosen & known.chosen).sum() / max(1, examples.chosen.sum()))
+
+
+# --- the folds of a cross-validation, all rows together ---
+
+
+@singledispatch
+def fold_metric(family: Family) -> str:
+    """What a fold is judged by."""
+    return family.primary
+
+
+@fold_metric.register
+def _(family: LanguageFamily) -> str:
+    """Folds may have other tokens each: a metric that does not depend on them."""
+    return "bits_per_byte"
+
+
+@singledispatch
+def pooled_metrics(family: Family, records: Records, folds: Folds) -> dict[str, float]:
+    """Metrics over the records of all folds. Where nobody knows how they follow from records: counts of the folds are
+    added up, and of all else the mean is taken.
+    """
+    names = [name for name in folds[0] if all(name in fold for fold in folds)]
+    sums = {name: sum(fold[name] for fold in folds) for name in names}
+    return {name: value if isinstance(value, int) else value / len(folds) for name, value in sums.items()}
+
+
+@pooled_metrics.register
+def _(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str, float]:
+    names = sorted({record[key] for record in records for key in ("label", "predicted")})
+    numbers = {name: number for number, name in enumerate(names)}
+    true, predicted = (np.array([numbers[record[key]] for record in records]) for key in ("label", "predicted"))
+    confusion = confusion_matrix(true, predicted, len(names))
+    accuracy = float(np.trace(confusion) / confusion.sum())
+    return {"accuracy": accuracy, "macro_f1": macro_f1(confusion), **_mean_loss(records)}
+
+
+@pooled_metrics.register
+def _(family: MultilabelFamily, records: Records, folds: Folds) -> dict[str, float]:
+    names = sorted({name for record in records for key in ("labels", "predicted") for name in record[key]})
+    true, predicted = (
+        np.array([[name in record[key] for name in names] for record in records]) for key in ("labels", "predicted")
+    )
+    return {**set_metrics(true, predicted), **_mean_loss(records)}
+
+
+def _mean_loss(records: Records) -> dict[str, float]:
+    return {"loss": math.fsum(record["loss"] for record in records) / len(records), "examples": len(records)}
+
+
+@pooled_metrics.register
+def _(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, float]:
+    true, predicted = (np.array([record[key] for record in records], float) for key in ("number", "predicted"))
+    square, variance = float(np.mean((predicted - true) ** 2)), float(true.var())
+    return {
+        "rmse": math.sqrt(square),
+        "mae": float(np.mean(np.abs(predicted - true))),
+        "r2": 1 - square / variance if variance > 0 else 0.0,
+        "examples": len(records),
+    }
+
+
+@pooled_metrics.register
+def _(family: TranslationFamily, records: Records, folds: Folds) -> dict[str, float]:
+    return judge([dict(record) for record in records], "greedy").metrics
+
+
+@pooled_metrics.register
+def _(family: StreamFamily, records: Records, folds: Folds) -> dict[str, float]:
+    tokens = sum(fold["tokens"] for fold in folds)
+    loss = math.fsum(fold["loss"] * fold["tokens"] for fold in folds) / tokens
+    return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "tokens": tokens}
+
+
+@pooled_metrics.register
+def _(family: LanguageFamily, records: Records, folds: Folds) -> dict[str, float]:
+    """Folds may cut the text into different tokens: bits over bytes are the fair sum."""
+    bits = [fold["loss"] * fold["tokens"] / math.log(2) for fold in folds]
+    size = math.fsum(n / fold["bits_per_byte"] for n, fold in zip(bits, folds, strict=True) if n)
+    of_tokens = pooled_metrics.dispatch(StreamFamily)(family, records, folds)
+    return {**of_tokens, "bits_per_byte": math.fsum(bits) / size if size else 0.0}
