@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from glassformer.reporting.report import report as report
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.trials.compare import compare as compare
-    from glassformer.trials.cross_validation.folds import cross_validate as cross_validate
+    from glassformer.trials.cross_validation import cross_validate as cross_validate
     from glassformer.trials.tune import tune as tune
     from glassformer.verbs.check import check as check
     from glassformer.verbs.check import doctor as doctor
@@ -51,7 +51,7 @@ _PUBLIC = {
     "capture": "glassformer.inspection.capture",
     "check": "glassformer.verbs.check",
     "compare": "glassformer.trials.compare",
-    "cross_validate": "glassformer.trials.cross_validation.folds",
+    "cross_validate": "glassformer.trials.cross_validation",
     "doctor": "glassformer.verbs.check",
     "errors": "glassformer.verbs.evaluate",
     "evaluate": "glassformer.verbs.evaluate",

@@ -85,7 +85,7 @@ def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
 
 def _cross_validate(options: argparse.Namespace, request: dict[str, Any]) -> None:
     from glassformer.cli.terminal.progress import Watcher
-    from glassformer.trials.cross_validation.folds import cross_validate
+    from glassformer.trials.cross_validation import cross_validate
     from glassformer.trials.results.metrics import titled
 
     with Watcher() as watcher:
