@@ -20,7 +20,7 @@ UNEVEN = 1.5
 FEW_ROWS = 2000
 """Rows in all, below which folds make more of them than a larger validation part does."""
 MOST_HELD = 0.3
-"""Of the rows, for validation."""
+"""The largest share of the rows for validation."""
 LEAST_WIDTH = 16
 
 
@@ -37,9 +37,9 @@ def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
     if config.is_finetuned and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
         whole = not family.has_decoder or not new
         return finetuning_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
-    said = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
-    said = {key: value for key, value in said.items() if value is not None and config.idle(key) is None}
-    usual = resolve(said, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
+    stacks = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
+    chosen = {key: name for key, name in stacks.items() if name is not None and config.idle(key) is None}
+    usual = resolve(chosen, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
     if usual.optimizer != config.training.optimizer:
         usual = replace(config.training, lr=None)
     assert usual.lr is not None
@@ -97,6 +97,18 @@ class Advice:
         limit = self.config.training.grad_clip
         return f"--training.grad_clip {CLIP:g}" if limit is None or limit > CLIP else None
 
+    # --- the model ---
+
+    def norm(self) -> str | None:
+        """A norm, where there is none."""
+        return self.put("model.norm", "rms") if self.config.model.norm == "none" else None
+
+    def read_source(self) -> str:
+        """Against a translator that does not read its source."""
+        blind = self.config.model.attention == "none"  # a decoder that sees only a summary of its source
+        attention = self.put("model.attention", "additive") if blind else None
+        return joined(f"a longer training ({self.longer()})", self.lower_rate(), attention)
+
     # --- less by heart ---
 
     def dropout(self) -> str | None:
@@ -141,9 +153,9 @@ class Advice:
     def more_blocks(self) -> str | None:
         """Where a part of the model was left as it came."""
         blocks = self.config.training.last_blocks
-        return (
-            None if blocks is None else f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
-        )
+        if blocks is None:
+            return None
+        return f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
 
     def longer(self) -> str:
         flag, budget = self._budget()
@@ -180,10 +192,10 @@ class Advice:
         more = min(MOST_HELD, 2 * data.validation_fraction)
         return f"hold out more (--data.validation_fraction {more:.2g}), or {compared}"
 
-    def known_tokens(self) -> str:
-        """Against unknown ones."""
+    def known_tokens(self, vocab: int) -> str:
+        """Against unknown tokens, where so many were learned: fewer than there may be, and more room is of no use."""
         size = self.config.tokenizer.vocab_size
-        larger = None if size is None else self.put("tokenizer.vocab_size", 2 * size)
+        larger = None if size is None or vocab < size else self.put("tokenizer.vocab_size", 2 * size)
         bpe = self.put("tokenizer.kind", "bpe")
         knows = f"{bpe} (which knows every text)" if bpe else None
         return joined(knows, larger, self.put("tokenizer.min_count", 1)) or "more text to learn tokens from"

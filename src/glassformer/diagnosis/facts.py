@@ -45,10 +45,11 @@ def training_facts(config: Config, card: Mapping[str, Any]) -> TrainingFacts:
 class TrainingLog:
     """A training as its log tells it: what the checks are made on, while it goes on or long after."""
 
-    steps: list[int] = field(default_factory=list)
+    step: int = 0
+    """The last one."""
     losses: list[float] = field(default_factory=list)
-    done: list[float] = field(default_factory=list)
-    """How far through the budget each step began, 0 to 1."""
+    done: float = 0.0
+    """How far through the budget a step began at most, 0 to 1."""
     norms: list[float] = field(default_factory=list)
     """Norms of the gradients, where they are known."""
     layers: list[dict[str, dict[str, float]]] = field(default_factory=list)
@@ -57,16 +58,12 @@ class TrainingLog:
 
     def add(self, line: Line) -> None:
         if line.get("event") == "step":
-            self.steps.append(line["step"])
+            self.step = line["step"]
             self.losses.append(line["loss"])
-            self.done.append(line.get("done", 0.0))
+            self.done = max(self.done, line.get("done", 0.0))
             if line.get("gradient_norm") is not None:
                 self.norms.append(line["gradient_norm"])
             if line.get("layers"):
                 self.layers.append(line["layers"])
         elif line.get("event") == "validation":
             self.validations.append(dict(line))
-
-    @property
-    def step(self) -> int:
-        return self.steps[-1] if self.steps else 0

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.diagnosis import gradients, loss, overfitting
+from glassformer.diagnosis import layers, loss
 from glassformer.diagnosis.facts import TrainingFacts, TrainingLog
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
@@ -27,11 +27,11 @@ UNSEEN = "not looked at"
 def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> list[str]:
     """What a log of this length can tell."""
     there = {
-        "the first loss against that of guessing": bool(log.steps) and facts.judges_first,
+        "the first loss against that of guessing": bool(log.losses) and facts.judges_first,
         "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
         "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
-        "the gradient of every layer that learns": len(log.layers) >= gradients.LEAST_STEPS,
-        "validation after its best": len(log.validations) > overfitting.AFTER,
+        "the gradient of every layer that learns": len(log.layers) >= layers.LEAST_STEPS,
+        "validation after its best": len(log.validations) > loss.AFTER,
         "whether it was still falling at the end": ended and len(log.validations) > 1,
     }
     return [what for what, enough in there.items() if enough]

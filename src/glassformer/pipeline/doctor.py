@@ -31,7 +31,7 @@ class TrainingDoctor:
             write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
         self.recorder.observer = self.doctor
         self.doctor.take_up(kept)
-        if not self.doctor.log.steps:
+        if not self.doctor.log.step:
             self.recorder.tell(self.doctor.look_at_data(self.prepared, parameters))
 
     def conclude(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:
