@@ -1,14 +1,15 @@
-"""What to try, from where a run's settings stand: what is set already, or does nothing here, is not advised."""
+"""The facts of a training that stand before it begins, and what to try, from where its settings stand: what is set
+already, or does nothing here, is not advised.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
-from glassformer.families.base import FAMILIES
-from glassformer.finetuning.finetune import FURTHER, finetuning_rate
-from glassformer.finetuning.model_settings import FREE
+from glassformer.families.base import FAMILIES, Family
+from glassformer.finetuning.settings import FREE, FURTHER, finetuning_rate
 from glassformer.training.finding import lower_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
@@ -153,9 +154,9 @@ class Advice:
     def more_blocks(self) -> str | None:
         """Where a part of the model was left as it came."""
         blocks = self.config.training.last_blocks
-        if blocks is None:
-            return None
-        return f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
+        return (
+            None if blocks is None else f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
+        )
 
     def longer(self) -> str:
         flag, budget = self._budget()
@@ -199,3 +200,32 @@ class Advice:
         bpe = self.put("tokenizer.kind", "bpe")
         knows = f"{bpe} (which knows every text)" if bpe else None
         return joined(knows, larger, self.put("tokenizer.min_count", 1)) or "more text to learn tokens from"
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    family: Family
+    advise: Advice
+    guessing: float | None
+    """The loss of guessing; None: it is not known."""
+    guess: str
+    """That in words."""
+
+    @property
+    def causal(self) -> bool:
+        """No token sees the one that it is to predict."""
+        config = self.advise.config
+        return config.model.causal_mask or config.idle("model.causal_mask") is not None
+
+    @property
+    def judges_first(self) -> bool:
+        """The first loss can be set against that of guessing: no class weighs more than another in it, and the model
+        did not start from what another run has learned.
+        """
+        config = self.advise.config
+        return self.guessing is not None and config.training.class_weights is None and not config.is_finetuned
+
+
+def training_facts(config: Config, card: Mapping[str, Any]) -> TrainingFacts:
+    family, advise = FAMILIES[config.task], Advice(config, card.get("from", {}).get("new", ()))
+    return TrainingFacts(family, advise, *family.chance_level(config, card))

@@ -11,7 +11,7 @@ from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import StreamFamily
 from glassformer.families.predict import texts_in
 from glassformer.families.translation import TranslationFamily
-from glassformer.finetuning.model_settings import bound_positions
+from glassformer.finetuning.settings import bound_positions
 from glassformer.training.finding import NOTE, WARNING, Finding
 from glassformer.training.schedule import total_steps
 

@@ -1,24 +1,19 @@
 """The doctor at work: hears the lines of a log, looks at data and model, and says what they show, each thing once."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 
 from glassformer.config.errors import GlassformerError
 from glassformer.config.say import Say
+from glassformer.diagnosis import layers, loss
+from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.facts import Line, TrainingFacts, TrainingLog, training_facts
-from glassformer.diagnosis.findings import (
-    OF_THE_DATA,
-    OF_THE_MODEL,
-    Findings,
-    error_line,
-    findings_view,
-    is_strict,
-    visible_in_log,
-)
+from glassformer.diagnosis.findings import Findings, error_line, findings_view, is_strict
 from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (
     divergence,
@@ -41,6 +36,57 @@ from glassformer.training.finding import Finding
 A_THIRD = 1 / 3
 """Of the budget: by then a loss that falls at all has fallen."""
 ENDED = ("finished", "stopped early")
+OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
+OF_THE_MODEL = (
+    "what is held out: enough of it, every class found, better than guessing",
+    "the loss on the training part against validation",
+    "dead units, heads, states and gates",
+)
+"""What is looked at, by what is needed for it."""
+
+Line = Mapping[str, Any]
+"""A line of metrics.jsonl."""
+
+
+@dataclass
+class TrainingLog:
+    """A training as its log tells it: what the checks are made on, while it goes on or long after."""
+
+    step: int = 0
+    """The last one."""
+    losses: list[float] = field(default_factory=list)
+    done: float = 0.0
+    """How far through the budget a step began at most, 0 to 1."""
+    norms: list[float] = field(default_factory=list)
+    """Norms of the gradients, where they are known."""
+    layers: list[dict[str, dict[str, float]]] = field(default_factory=list)
+    """Sizes of gradients, weights and updates by layer, where they were measured."""
+    validations: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, line: Line) -> None:
+        if line.get("event") == "step":
+            self.step = line["step"]
+            self.losses.append(line["loss"])
+            self.done = max(self.done, line.get("done", 0.0))
+            if line.get("gradient_norm") is not None:
+                self.norms.append(line["gradient_norm"])
+            if line.get("layers"):
+                self.layers.append(line["layers"])
+        elif line.get("event") == "validation":
+            self.validations.append(dict(line))
+
+
+def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> list[str]:
+    """What a log of this length can tell."""
+    there = {
+        "the first loss against that of guessing": bool(log.losses) and facts.judges_first,
+        "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
+        "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
+        "the gradient of every layer that learns": len(log.layers) >= layers.LEAST_STEPS,
+        "validation after its best": len(log.validations) > loss.AFTER,
+        "whether it was still falling at the end": ended and len(log.validations) > 1,
+    }
+    return [what for what, enough in there.items() if enough]
 
 
 class Doctor:

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from glassformer.diagnosis.advice import Advice, joined
-from glassformer.diagnosis.facts import TrainingFacts
+from glassformer.diagnosis.advice import Advice, TrainingFacts, joined
 from glassformer.diagnosis.layers import attention_heads, dead_units, saturated_units
 from glassformer.diagnosis.loss import generalisation_gap
 from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss

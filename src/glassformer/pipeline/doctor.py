@@ -5,8 +5,8 @@ import json
 from torch import nn
 
 from glassformer.config.resolve import Config
+from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.facts import training_facts
 from glassformer.diagnosis.findings import UNSEEN, error_line, is_strict
 from glassformer.families.base import Prepared
 from glassformer.pipeline.recorder import Recorder
