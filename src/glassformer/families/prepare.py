@@ -5,7 +5,7 @@ from typing import Any
 from glassformer.config.errors import DataError, Say, SettingError, silent
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, DataParts, Prepared, Processor, tokenizers_of
-from glassformer.finetuning.finetune import source_tokenizers
+from glassformer.finetuning.sources import source_tokenizers
 from glassformer.runs.run import Run
 from glassformer.text.tokenizer import Tokenizer
 

@@ -10,7 +10,7 @@ from glassformer.config.resolve import BUDGETS, Config, first_name, flatten, ful
 from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import infer_config
 from glassformer.families.settings import PATHS, RUNS, read_config, with_vectors
-from glassformer.finetuning.finetune import Finetuning
+from glassformer.finetuning.settings import Finetuning
 from glassformer.finetuning.sources import weights_digest
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import Run
