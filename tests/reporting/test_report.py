@@ -15,7 +15,7 @@ from glassformer.inspection.views.learning import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
 from glassformer.rendering.curves import MOST_POINTS, curves
 from glassformer.rendering.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words
-from glassformer.reporting.sections import by_class, samples, scores
+from glassformer.reporting.report import by_class, samples, scores
 
 
 def log(steps: int, every: int = 4, **scores: float) -> list[dict[str, Any]]:
