@@ -18,7 +18,6 @@ from glassformer.data.columns.heuristics import (
 )
 from glassformer.data.columns.label_sets import label_columns, list_in, sets_of
 from glassformer.data.columns.labels import (
-    filled_rows,
     kinds_in_words,
     label_column,
     label_in_words,
@@ -191,29 +190,25 @@ def may_hold_labels(table: Table, settings: DataSettings) -> bool:
         return True
 
 
-def check_labels(table: Table, columns: Columns) -> None:
-    """Refuse a table that lacks a column, or a label, or a number where one is wanted."""
+def labels_to_learn(table: Table, columns: Columns, rows: Sequence[int]) -> list[str]:
+    """The labels of these rows, as a part holds them; a missing one is refused, and a text for a number."""
     assert columns.label is not None
-    if columns.text is not None:
-        require_column(table.name, columns.text, table.columns, "--text")
-    filled = filled_rows(table, columns.text)
     if columns.label_kind == LABEL_SET:
-        sets_of(table, columns.label, filled, columns.separator)  # says what is wrong
-        return
-    label = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
-    if empty := [place for place in filled if not label[place].strip()]:
-        rows = counted(len(empty), "row has", "rows have")
+        return sets_of(table, columns.label, rows, columns.separator)
+    values = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
+    if empty := [row for row in rows if not values[row].strip()]:
+        some = counted(len(empty), "row has", "rows have")
         raise DataError(
-            f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({rows} none): "
+            f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({some} none): "
             "fill it in, take such rows out, or choose another column with --label"
         )
-    if columns.label_kind == NUMBER:
-        for place in filled:
-            if number_in(label[place]) is None:
-                raise DataError(
-                    f"{table.name}, line {table.lines[place]:,}, column '{columns.label}': text where a number is "
-                    f"wanted: '{label[place].strip()[:40]}' ({_advice(label[place])})"
-                )
+    for row in rows if columns.label_kind == NUMBER else ():
+        if number_in(values[row]) is None:
+            raise DataError(
+                f"{table.name}, line {table.lines[row]:,}, column '{columns.label}': text where a number is "
+                f"wanted: '{values[row].strip()[:40]}' ({_advice(values[row])})"
+            )
+    return [values[row].strip() for row in rows]
 
 
 def _advice(value: str) -> str:

@@ -3,14 +3,15 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
+from glassformer.config.presets import LABEL_SET
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
-from glassformer.data.wording import EXAMPLES, listed
 
 SEPARATORS = (";", "|")
 """What people write between the labels of one cell."""
@@ -31,6 +32,11 @@ def set_of(text: str) -> list[str]:
     """What `as_text` made."""
     labels: list[str] = json.loads(text)
     return labels
+
+
+def names_of(labels: Iterable[str], label_kind: str | None) -> list[list[str]]:
+    """The labels of each row of a part: several, or just the one."""
+    return [set_of(label) if label_kind == LABEL_SET else [label] for label in labels]
 
 
 def list_in(cell: str) -> list[str] | None:
@@ -119,30 +125,24 @@ def _of_columns(table: Table, columns: Sequence[str], rows: Sequence[int]) -> li
 
 def names_in(labels: Sequence[str], where: str) -> tuple[str, ...]:
     """Every label that occurs, sorted."""
-    found = tuple(sorted({name for label in labels for name in set_of(label)}))
+    found = tuple(sorted(set().union(*map(set_of, labels))))
     if not found:
         raise DataError(f"{where}: no row has a label, so that there is nothing to learn: see --label")
     return found
 
 
-def kinds_of_sets(labels: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
+def kinds_of(sets: Sequence[Sequence[str]], names: Sequence[str]) -> NDArray[np.int64]:
     """The number of each row's rarest label, by which rows are spread over parts; without any, one more."""
-    counts = Counter(name for label in labels for name in set_of(label))
+    counts = Counter(chain.from_iterable(sets))
     number = {name: place for place, name in enumerate(names)}
     return np.array(
         [
-            min((number[name] for name in held), key=lambda place: (counts[names[place]], place), default=len(names))
-            for held in map(set_of, labels)
+            min(
+                (number[name] for name in held if name in number),
+                key=lambda place: (counts[names[place]], place),
+                default=len(names),
+            )
+            for held in sets
         ],
         dtype=np.int64,
     )
-
-
-def sets_in_words(labels: Sequence[str]) -> str:
-    """How many labels there are, of how many rows each is true, and how many a row has."""
-    sets = [set_of(label) for label in labels]
-    counts = sorted(Counter(name for held in sets for name in held).items(), key=lambda item: (-item[1], item[0]))
-    shares = listed([f"{name} {count / len(labels):.1%}" for name, count in counts], EXAMPLES)
-    none = sum(not held for held in sets)
-    some = f"{sum(map(len, sets)) / len(sets):.2f} a row on average, {none:,} rows without any"
-    return f"{len(counts):,} labels: {shares}; {some}"

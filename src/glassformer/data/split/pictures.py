@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASS, IMAGE
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
+from glassformer.data.columns.label_sets import kinds_of, names_of
 from glassformer.data.io.pictures import Pictures, read_pictures
 from glassformer.data.io.table import Table
 from glassformer.data.mixing import Numbers
@@ -20,10 +21,9 @@ from glassformer.data.split.labelled import (
     Labelled,
     LabelledCorpus,
     absent_labels,
-    classes_in_words,
     classes_of,
-    kinds_of,
     labelled_corpus,
+    labels_in_words,
     refuse_unseen,
 )
 from glassformer.data.split.rows import in_order, split_rows
@@ -47,23 +47,30 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
     """Parts that are given, as folders or files, are taken as they are; others are split off what is for training."""
     whole = _labelled(pictures)
     classes = classes_of(whole)
-    files, fractions = requested_parts(settings)
+    files, _ = requested_parts(settings)
     given = _given_parts(pictures, whole)
-    fractions = {name: fraction for name, fraction in fractions.items() if name not in given}
     if (both := next((name for name in files if name in given), None)) is not None:
         raise DataError(f"{pictures.name} has {both} pictures of its own: take them out, or leave --{both} unset")
     if "validation" in given and settings.folds is not None:
         raise DataError(f"{pictures.name} has validation pictures of its own: leave --data.folds away")
     ours: Labelled = given.pop("train", whole)
-    table, kinds = Table(pictures.name, {}, ours.lines), kinds_of(ours, classes)
-    split = split_rows(ours, table, range(len(ours)), settings, alike="picture", kinds=kinds, fractions=fractions)
+    own: dict[str, Any] = {f"{name}_fraction": 0.0 for name in given}
+    split = split_rows(
+        ours,
+        Table(pictures.name, {}, ours.lines),
+        range(len(ours)),
+        replace(settings, **own),
+        alike="picture",
+        facts=[labels_in_words(ours, CLASS)],
+        notes=[pictures.note] if pictures.note else [],
+        kinds=kinds_of(names_of(ours.labels, CLASS), classes),
+    )
     split.fingerprint = whole.fingerprint
-    remarks = [split.size, classes_in_words(ours), *split.how, *([pictures.note] if pictures.note else [])]
-    remarks += [*split.repeats("picture"), *split.warnings(absent_labels(ours))]
+    split.warn(absent_labels(ours))
     for part in given.values():
-        remarks += split.take(part)
+        split.take(part)
     read = ((name, read_pictures(path, settings.size_of_images())) for name, path in files.items())
-    corpus = split.corpus(remarks, ((_labelled(other, name), ()) for name, other in read), settings)
+    corpus = split.corpus(((_labelled(other, name), ()) for name, other in read), settings)
     return labelled_corpus(corpus, classes, COLUMNS)
 
 
