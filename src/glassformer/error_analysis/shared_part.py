@@ -9,9 +9,9 @@ import numpy as np
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.presets import TEXT
-from glassformer.data.columns.label_sets import set_of
+from glassformer.data.columns.labels import set_of
+from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
-from glassformer.data.split.part import Part
 from glassformer.data.wording import listed
 from glassformer.families.base import DataParts, EvaluatedPart, Family, Loaded
 from glassformer.families.labelling import ClassificationFamily, LabellingFamily, LoadedPredictor, MultilabelFamily

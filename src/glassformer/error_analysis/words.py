@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.data.features.sequences import Sequences
+from glassformer.data.features.texts import Sequences
 from glassformer.error_analysis.finding import CHANCE, ErrorFinding, percent
 from glassformer.error_analysis.groups import among_errors, difference_p, error_rates, quartiles
 from glassformer.rendering.panels import Cell, Rows, Table, Words

@@ -34,16 +34,22 @@ from glassformer.config.resolve import KINDS_IN_WORDS, Config, that_writes, with
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
-from glassformer.data.columns.label_sets import as_text, label_columns, labels_in
+from glassformer.data.columns.labels import as_text, label_columns, labels_in
 from glassformer.data.features.build import MixedFeatures, learn_features, read_features
 from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import TableFeatures
-from glassformer.data.io.pictures import Pictures, holds_pictures, read_pictures
-from glassformer.data.io.table import Table, holds_table, read_table
-from glassformer.data.split.labelled import Labelled, LabelledCorpus, split_table, whole_table
-from glassformer.data.split.pictures import COLUMNS as PICTURE_COLUMNS
-from glassformer.data.split.pictures import split_pictures, whole_pictures
+from glassformer.data.io.pictures import holds_pictures, read_pictures
+from glassformer.data.io.table import Pictures, Table, holds_table, read_table
+from glassformer.data.split.labelled import (
+    PICTURE_COLUMNS,
+    Labelled,
+    LabelledCorpus,
+    split_pictures,
+    split_table,
+    whole_pictures,
+    whole_table,
+)
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, OwnModel, Prepared, Processor
 from glassformer.families.embed import Embedded, embed, embed_examples
 from glassformer.families.examples import evenly_chosen

@@ -13,8 +13,8 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
-from glassformer.data.packing.masking import Masking
 from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.windows import Masking
 from glassformer.families.base import Loaded, Processor
 from glassformer.families.language import StreamFamily, check_text, refuse_search, refuse_stride, window_settings
 from glassformer.families.model_input import Example, ModelInput, say_unknown

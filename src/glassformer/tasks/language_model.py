@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.errors import DataError
-from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import Ids
-from glassformer.data.packing.windows import segments_of
+from glassformer.data.packing.windows import NOTHING, segments_of
 from glassformer.models.language_model import LanguageModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
 from glassformer.tasks.windows import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over

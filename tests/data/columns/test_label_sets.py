@@ -10,7 +10,7 @@ from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.tables import check_table
 from glassformer.data.columns.inference import choose_columns
-from glassformer.data.columns.label_sets import kinds_of, look_like_sets, set_of
+from glassformer.data.columns.labels import kinds_of, look_like_sets, set_of
 from glassformer.data.io.table import Table, read_table
 from glassformer.data.split.labelled import LabelledCorpus, split_table
 from helpers.tagged import tagged, write_cells, write_columns, write_lists, write_numbers

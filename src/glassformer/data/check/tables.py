@@ -10,8 +10,7 @@ import numpy as np
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER, TABLE, TEXT
 from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
-from glassformer.data.columns.label_sets import set_of, sets_of
-from glassformer.data.columns.labels import filled_rows, labels_of
+from glassformer.data.columns.labels import filled_rows, labels_of, set_of, sets_of
 from glassformer.data.io.table import Table
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 

@@ -6,9 +6,11 @@ Without a split (hf:NAME#SPLIT) the data is the split `train`; what the data set
 import functools
 import importlib
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,6 @@ from typing import Any
 from glassformer.config.errors import DataError
 from glassformer.config.say import Say
 from glassformer.data.datasets.dataset import HUB, Dataset, Row
-from glassformer.data.datasets.hub_refusals import quiet_hub, refusal
 from glassformer.data.io.rows import as_text
 
 TRAIN = "train"
@@ -275,3 +276,43 @@ def _rows(spec: str, split: Any, columns: tuple[HubColumn, ...]) -> Iterator[Row
             yield from zip(*(column.texts(values[column.origin]) for column in columns), strict=True)
     except Exception as error:  # of the library, or of Arrow
         raise _damage(spec, error) from None
+
+
+# --- what the hub may answer instead of a model or a data set ---
+
+PAGES = "https://huggingface.co/"
+LIBRARY = "huggingface_hub"
+GATED = {"GatedRepoError"}
+UNREACHED = {"LocalEntryNotFoundError", "ConnectionError", "TransportError"}
+NO_FILE = {"EntryNotFoundError"}
+NOT_THERE = {"RepositoryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}
+"""Its libraries' kinds of errors by name, so that none of them need be installed; of several alike, the base."""
+
+
+@contextmanager
+def quiet_hub() -> Iterator[None]:
+    """While a library asks the hub, it does not talk of its retries."""
+    logger = logging.getLogger(LIBRARY)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def refusal(error: Exception, page: str, instead: str) -> str | None:
+    """Why the hub did not give what was asked for, and what to do; None: another error.
+
+    `page`: where it is on the hub; `instead`: what else to do without a network.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if kinds & GATED or (kinds & NOT_THERE and "gated" in str(error)):
+        return f"its owner asks who wants it: ask for access at {PAGES}{page}, then log in with `hf auth login`"
+    if kinds & UNREACHED:
+        return f"the hub cannot be reached, and nothing of it is kept here: check the network, {instead}"
+    if kinds & NO_FILE:
+        return f"the hub has no such file: those that there are stand at {PAGES}{page}/tree/main"
+    if kinds & NOT_THERE:
+        return "the hub has none of this name that you may read: check the name; for a private one, `hf auth login`"
+    return None

@@ -1,9 +1,12 @@
-"""Labelled examples, divided: what is learned from, and what is held out to see how well."""
+"""Labelled examples, rows or pictures, divided: what is learned from, and what is held out to see how well."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,12 +15,12 @@ from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in, require_column
 from glassformer.data.columns.inference import Columns, labels_to_learn
-from glassformer.data.columns.label_sets import kinds_of, names_in, names_of
-from glassformer.data.columns.labels import filled_rows
-from glassformer.data.io.pictures import read_images
-from glassformer.data.io.table import Table, read_table
-from glassformer.data.split.base import Corpus
-from glassformer.data.split.rows import RowPart, given_tables, left_out, split_rows
+from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, names_of
+from glassformer.data.io.pictures import read_images, read_pictures
+from glassformer.data.io.table import Pictures, Table, read_table
+from glassformer.data.mixing import Numbers
+from glassformer.data.split.base import Corpus, requested_parts
+from glassformer.data.split.rows import RowPart, given_tables, in_order, left_out, split_rows
 from glassformer.data.wording import EXAMPLES, listed
 
 
@@ -180,3 +183,80 @@ def _single_in_words(whole: Labelled) -> list[str]:
     single = sorted(label for label, count in Counter(whole.labels).items() if count == 1)
     said = f"classes with a single example, which stays in training: {listed(single, EXAMPLES)}"
     return [said] if single else []
+
+
+# --- pictures with a class each ---
+
+PICTURE_COLUMNS = Columns(None, "the name of its folder", CLASS, "a class for each image", IMAGE)
+
+
+class PicturePart(Labelled):
+    """Pictures, and a class for each. Equal ones are never in two parts that were split, whatever their files."""
+
+    noun: ClassVar[str] = "picture"
+
+    @cached_property
+    def digests(self) -> Numbers:
+        assert self.pixels is not None
+        found = (hashlib.blake2b(picture.tobytes(), digest_size=8).digest() for picture in self.pixels)
+        return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+
+
+def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus:
+    """Parts that are given, as folders or files, are taken as they are; others are split off what is for training."""
+    whole = _picture_part(pictures)
+    classes = classes_of(whole)
+    files, _ = requested_parts(settings)
+    given = _given_parts(pictures, whole)
+    if (both := next((name for name in files if name in given), None)) is not None:
+        raise DataError(f"{pictures.name} has {both} pictures of its own: take them out, or leave --{both} unset")
+    if "validation" in given and settings.folds is not None:
+        raise DataError(f"{pictures.name} has validation pictures of its own: leave --data.folds away")
+    ours: Labelled = given.pop("train", whole)
+    own: dict[str, Any] = {f"{name}_fraction": 0.0 for name in given}
+    split = split_rows(
+        ours,
+        Table(pictures.name, {}, ours.lines),
+        range(len(ours)),
+        replace(settings, **own),
+        alike="picture",
+        facts=[labels_in_words(ours, CLASS)],
+        notes=[pictures.note] if pictures.note else [],
+        kinds=kinds_of(names_of(ours.labels, CLASS), classes),
+    )
+    split.fingerprint = whole.fingerprint
+    split.warn(absent_labels(ours))
+    for part in given.values():
+        split.take(part)
+    read = ((name, read_pictures(path, settings.size_of_images())) for name, path in files.items())
+    corpus = split.corpus(((_picture_part(other, name), ()) for name, other in read), settings)
+    return labelled_corpus(corpus, classes, PICTURE_COLUMNS)
+
+
+def whole_pictures(pictures: Pictures, name: str, classes: Collection[str]) -> Labelled:
+    """All pictures as one part; a label that is none of the `classes` is refused."""
+    part = _picture_part(pictures, name)
+    refuse_unseen(part, PICTURE_COLUMNS, classes)
+    return part
+
+
+def as_table(pictures: Pictures) -> tuple[Table, Columns]:
+    """Pictures by what tells them apart, for looking at what is odd about them."""
+    part = _picture_part(pictures)
+    columns = {"picture": [f"{number:x}" for number in part.digests.tolist()], "label": pictures.labels}
+    return Table(pictures.name, columns, part.lines), replace(PICTURE_COLUMNS, label="label", also=("picture",))
+
+
+def _picture_part(pictures: Pictures, name: str = "whole") -> PicturePart:
+    lines = list(range(1, len(pictures) + 1))
+    return PicturePart(name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels)
+
+
+def _given_parts(pictures: Pictures, whole: PicturePart) -> dict[str, PicturePart]:
+    """The parts that the pictures come in; none where they come as one."""
+    if pictures.part is None:
+        return {}
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(pictures.part):
+        rows.setdefault(name, []).append(row)
+    return {name: whole.select(name, of) for name, of in in_order(rows).items()}

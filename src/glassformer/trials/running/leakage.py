@@ -10,7 +10,7 @@ import numpy as np
 
 from glassformer.config.errors import GlassformerError
 from glassformer.config.resolve import Config
-from glassformer.data.split.part import Part
+from glassformer.data.split.documents import Part
 from glassformer.families.base import FAMILIES, DataParts, Family
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import StreamFamily
