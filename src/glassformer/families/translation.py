@@ -14,13 +14,12 @@ from glassformer.config.resolve import Config, that_writes
 from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE
-from glassformer.data.columns.pairs import pair_columns
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.features.pairs import PairExamples, encode_pairs, source_room, target_room_of
 from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.io.place import find
 from glassformer.data.io.table import Table, holds_table, read_table
-from glassformer.data.split.pairs import PairCorpus, Pairs, split_pairs, whole_pairs
+from glassformer.data.split.pairs import PairCorpus, Pairs, pair_columns, split_pairs, whole_pairs
 from glassformer.decoding.translate import Search
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.embed import Embedded, embed
