@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -193,12 +194,40 @@ def label_column(table: Table, text: str, settings: DataSettings, label_kind: st
     return only_column(table.name, found, "the label", "--label") if found else None
 
 
-def label_kind_in(table: Table, text: str | None, label: str) -> str:
+@dataclass(frozen=True)
+class LabelValues:
+    """What the values of a label column are."""
+
+    kind: str | None
+    separator: str | None
+    """What parts the labels of a cell, where there may be several."""
+    words: str
+    """How many there are of what, for a person."""
+
+
+def label_values(
+    table: Table, text: str | None, label: str, label_kind: str | None, settings: DataSettings
+) -> LabelValues:
+    """`label_kind`: what they are to be."""
+    names, rows = label_columns(table.name, label, table.columns), filled_rows(table, text)
+    cells = [table.columns[names[0]][row] for row in rows]
+    values = [cell.strip() for cell in cells if cell.strip()]
+    if label_kind == ANY_LABEL:
+        label_kind = LABEL_SET if len(names) > 1 else _kind_of(table.name, label, values)
+    if label_kind != LABEL_SET:
+        classes = counted(len(set(values)), "class", "classes")
+        return LabelValues(label_kind, None, classes if label_kind == CLASS else "numbers")
+    separator = settings.label_separator or separator_in(cells) if len(names) == 1 else None
+    different = set(chain.from_iterable(names_of(sets_of(table, label, rows, separator), LABEL_SET)))
+    how = f", several of a row parted by '{separator}' (--data.label_separator)" if separator else ""
+    return LabelValues(LABEL_SET, separator, f"{counted(len(different), 'label')}{how}")
+
+
+def _kind_of(where: str, label: str, values: Sequence[str]) -> str:
     """Numbers are amounts, unless they are whole and few, or count classes from 0 or 1 on; text names classes, or
     several labels of one row.
     """
-    values = [value for value in labels_of(table, text, label) if value]
-    if len(label_columns(table.name, label, table.columns)) > 1 or look_like_sets(values):
+    if look_like_sets(values):
         return LABEL_SET
     different = set(values)
     numbers = [number for value in different if (number := number_in(value)) is not None]
@@ -214,37 +243,10 @@ def label_kind_in(table: Table, text: str | None, label: str) -> str:
         if len(numbers) > len(different) / 2:  # amounts, with something else among them that will be pointed out
             return NUMBER
         raise DataError(
-            f"{table.name}: column '{label}' has {len(different):,} different values in {len(values):,} rows, a name "
+            f"{where}: column '{label}' has {len(different):,} different values in {len(values):,} rows, a name "
             "or an id and no label: choose another with --label, or --task language-model to learn the text alone"
         )
     return CLASS
-
-
-def kinds_in_words(table: Table, text: str | None, label: str, label_kind: str | None, separator: str | None) -> str:
-    """What the labels are, in words."""
-    if label_kind == LABEL_SET:
-        rows = filled_rows(table, text)
-        different = {name for one in sets_of(table, label, rows, separator) for name in set_of(one)}
-        how = f", several of a row parted by '{separator}' (--data.label_separator)" if separator else ""
-        return f"{counted(len(different), 'label')}{how}"
-    values = {value for value in labels_of(table, text, label) if value}
-    return counted(len(values), "class", "classes") if label_kind == CLASS else "numbers"
-
-
-def separator_of(
-    table: Table, text: str | None, label: str, label_kind: str | None, settings: DataSettings
-) -> str | None:
-    """What parts the labels of a cell: as asked for, or as found."""
-    several = label_columns(table.name, label, table.columns)
-    if label_kind != LABEL_SET or len(several) > 1:
-        return None
-    return settings.label_separator or separator_in(
-        [table.columns[several[0]][row] for row in filled_rows(table, text)]
-    )
-
-
-def label_in_words(label: str) -> str:
-    return f"label column '{label}'" if "," not in label else f"label columns {label}"
 
 
 def filled_rows(table: Table, text: str | None) -> list[int]:
@@ -252,9 +254,3 @@ def filled_rows(table: Table, text: str | None) -> list[int]:
     if text is None:
         return list(range(len(table)))
     return [row for row, words in enumerate(table.columns[text]) if words.strip()]
-
-
-def labels_of(table: Table, text: str | None, label: str) -> list[str]:
-    """The labels of all rows that have a text, blanks around them dropped; of several columns, those of the first."""
-    values = table.columns[label_columns(table.name, label, table.columns)[0]]
-    return [values[row].strip() for row in filled_rows(table, text)]
