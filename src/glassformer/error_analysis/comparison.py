@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError, Misuse, Say
 from glassformer.config.presets import TEXT
+from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
-from glassformer.data.split.part import Part
 from glassformer.data.wording import counted, listed
 from glassformer.error_analysis.classes import LABELS, is_wrong
 from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, percent, table_or_words

@@ -16,7 +16,7 @@ from glassformer.config.errors import DataError
 from glassformer.data.packing.shards import Ids, how_often
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.packing.windows import segments_of
-from glassformer.data.split.part import Part
+from glassformer.data.split.documents import Part
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores
 from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, worst
 from glassformer.error_analysis.tokens import (

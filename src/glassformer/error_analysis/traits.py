@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.data.columns.heuristics import hold_numbers, number_in
-from glassformer.data.features.sequences import Sequences
+from glassformer.data.features.texts import Sequences
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ends, percent, span

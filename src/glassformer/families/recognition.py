@@ -22,7 +22,6 @@ from glassformer.config.presets import (
 from glassformer.config.resolve import KINDS_IN_WORDS, flatten, that_writes, with_epochs
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
-from glassformer.data.columns.pairs import pair_columns
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.datasets.hub import own_parts
@@ -30,7 +29,8 @@ from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.io.pictures import holds_pictures, read_pictures
 from glassformer.data.io.place import find
 from glassformer.data.io.table import Table, holds_table, read_table
-from glassformer.data.split.pictures import COLUMNS as PICTURE_COLUMNS
+from glassformer.data.split.labelled import PICTURE_COLUMNS
+from glassformer.data.split.pairs import pair_columns
 from glassformer.families.base import FAMILIES
 from glassformer.families.requests import NO_DATA, ConfigRequest, Recognition
 
