@@ -15,7 +15,7 @@ from glassformer.checks.subject import Subject
 from glassformer.config.errors import Misuse
 from glassformer.config.names import unknown
 from glassformer.config.say import Say
-from glassformer.exchange.comparison import TOLERANCE
+from glassformer.exchange.exporting import TOLERANCE
 
 ROUNDING = 2e-5
 """What the order of sums may do to scores, as a share of the largest."""

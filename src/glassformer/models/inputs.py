@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks.embedding import WordVectors
+from glassformer.bricks.embedding import WordDropout, WordVectors
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.tap import Brick, record_vectors
-from glassformer.bricks.word_dropout import WordDropout
 
 Vectors = tuple[Float[Tensor, "B T d"], Bool[Tensor, "B T"] | None]
 Numbers = Float[Tensor, "B F"]
