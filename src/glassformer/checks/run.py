@@ -12,7 +12,7 @@ from glassformer.checks.saving import check_exported, check_resumed, check_saved
 from glassformer.checks.scores import check_batched, check_cached, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
 from glassformer.config.errors import Misuse, Say, unknown
-from glassformer.exchange.comparison import TOLERANCE
+from glassformer.exchange.exporting import TOLERANCE
 
 ROUNDING = 2e-5
 """What the order of sums may do to scores, as a share of the largest."""

@@ -16,7 +16,7 @@ from glassformer.checks.subject import Subject, relative_difference
 from glassformer.config.errors import silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.exchange.huggingface.export import is_huggingface, read_back
-from glassformer.exchange.onnx.parts import OnnxModel, is_onnx
+from glassformer.exchange.onnx.graph import OnnxModel, is_onnx
 from glassformer.families.load import load
 from glassformer.models.weights import take_weights
 from glassformer.runs.run import CARD, Run

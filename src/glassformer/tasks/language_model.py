@@ -18,7 +18,6 @@ from glassformer.data.packing.store import Tokens
 from glassformer.data.packing.windows import NOTHING, WindowOrder, segments_of
 from glassformer.models.token_model import LanguageModel, TokenModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, Task, to_device
-from glassformer.tasks.language_model import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
 from glassformer.text.tokenizer import Tokenizer
 
 TOKENS_AT_ONCE = 2**14

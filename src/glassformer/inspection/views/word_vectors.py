@@ -16,10 +16,10 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.layers import passed, vectors_by_layer
+from glassformer.inspection.links import words_of
 from glassformer.inspection.nearest import COSINE, Neighbours, closest, cosines, neighbours_of, plane
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.inputs import words_of
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.token_model import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table
