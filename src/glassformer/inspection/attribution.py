@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
-from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.capture import numbers_of
 from glassformer.inspection.occlusion import Inputs, parts_of, staying, without_each
 from glassformer.models.inputs import FlatColumns, FlatPixels
 from glassformer.models.language_model import LanguageModel
@@ -60,7 +60,7 @@ def score_in_words(model: nn.Module, which: Which, answer: str, *, against: str 
 
 
 def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shares:
-    """For each vector that the encoder reads (a translator's: of the source), of the first example.
+    """The share of each vector that the encoder reads (a translator's: of the source), of the first example.
 
     A row that is read as one vector has a number for each column, an image that is has one for each pixel.
     """
@@ -77,7 +77,7 @@ def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shar
 
 
 def translation_gradients(model: Seq2Seq, inputs: Inputs, answers: Sequence[int]) -> tuple[Matrix, Matrix]:
-    """Of each answer's log-probability: what every token of the source gave it (T×S), and every one written (T×T)."""
+    """What every token of the source gave each answer's log-probability (T×S), and every one written (T×T)."""
     with _gradients(), _cut_loose(model.encoder) as source, _cut_loose(model.decoder) as target:
         logs = model(*_fresh(inputs))[0].log_softmax(-1)
         read = [*source, *target]
@@ -117,8 +117,7 @@ def agreement(gradient: Shares, left_out: Shares) -> float | None:
     pairs = np.stack([gradient, left_out])[:, np.isfinite(left_out)].astype(np.float64)
     if pairs.shape[1] < 3 or (pairs.std(1) <= 1e-12 * np.abs(pairs).max(1)).any():
         return None
-    one, other = pairs - pairs.mean(1, keepdims=True)
-    return float(one @ other / np.sqrt((one @ one) * (other @ other)))
+    return float(np.corrcoef(pairs)[0, 1])
 
 
 def _place(model: nn.Module) -> nn.Module:
@@ -152,15 +151,13 @@ def _cut_loose(place: nn.Module) -> Iterator[list[Tensor]]:
         hook = place.register_forward_pre_hook(lambda _, inputs: (loose(inputs[0]), *inputs[1:]))
     else:
         hook = place.register_forward_hook(lambda _, inputs, vectors: loose(vectors))
-    try:
+    with hook:
         yield leaves
-    finally:
-        hook.remove()
 
 
 def _fresh(inputs: Inputs) -> Inputs:
     """Tensors from inference mode cannot be kept for a gradient; copies can."""
-    return tuple(one.clone() if isinstance(one, Tensor) else one for one in inputs)
+    return tuple(part.clone() if isinstance(part, Tensor) else part for part in inputs)
 
 
 def _by_part(model: nn.Module, inputs: Inputs, products: Float[Tensor, "T d"]) -> Float[Tensor, "parts"]:

@@ -10,7 +10,7 @@ from torch import nn
 from glassformer.bricks.embedding import WordVectors
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.capture import numbers_of
 from glassformer.models.build_input import words_of
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
@@ -31,7 +31,7 @@ class Neighbours:
 
     @property
     def dots(self) -> Float[Array, "k"]:
-        """Of each nearest word's vector with the word's own."""
+        """The dot product of each nearest word's vector with the word's own."""
         return self.vectors[1:].astype(np.float64) @ self.vectors[0]
 
     @property
@@ -41,15 +41,11 @@ class Neighbours:
 
 def word_table(model: nn.Module) -> Float[Array, "V d"]:
     """A model's word vectors; of a translator those of the source; of a bag of words what each word adds."""
-    table: nn.Module | None = None
     if isinstance(model, BagPredictor):
         return numbers_of(model.bag.table.weight[: model.bag.vocab])
-    if isinstance(model, Seq2Seq):
-        table = model.embed_source
-    elif isinstance(model, TokenModel | Predictor):
-        table = words_of(model.embed)
-    else:
+    if not isinstance(model, Seq2Seq | TokenModel | Predictor):
         raise Misuse(f"{type(model).__name__} is a model of one's own: where its word vectors are, only it knows")
+    table = model.embed_source if isinstance(model, Seq2Seq) else words_of(model.embed)
     if not isinstance(table, WordVectors):
         raise Misuse("this model has no word vectors: its words are one-hot, or it reads none (model.embed vectors)")
     return numbers_of(table.table.weight)
@@ -81,7 +77,7 @@ def neighbours_of(model: nn.Module, tokenizer: Tokenizer, word: str, *, most: in
     id = word_id(word, tokenizer)
     beyond = range(tokenizer.vocab_size, len(table))  # a table may have more rows than there are tokens
     rows = nearest(table, id, most, skip={*no_words(tokenizer), *beyond})
-    return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(one) for one in rows], table[[id, *rows]])
+    return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(row) for row in rows], table[[id, *rows]])
 
 
 def no_words(tokenizer: Tokenizer) -> set[int]:
@@ -100,8 +96,10 @@ COSINE = "cos(a, b) = a·b / (|a| |b|)"
 
 
 def cosines(vectors: Float[Array, "N d"]) -> Float[Array, "N N"]:
-    """Of every two of these vectors; 0 beside a vector that is 0."""
-    unit = _unit(vectors.astype(np.float64))
+    """The cosine of every two of these vectors; 0 beside a vector that is 0."""
+    x = vectors.astype(np.float64)
+    length = np.linalg.norm(x, axis=-1, keepdims=True)
+    unit = np.divide(x, length, out=np.zeros_like(x), where=length > 0)
     return np.clip(unit @ unit.T, -1, 1)
 
 
@@ -135,8 +133,3 @@ def plane(
     shares = np.zeros(2)
     shares[: len(s)] = (spread / max(spread.sum(), np.finfo(float).tiny))[:2]
     return points + 0.0, (float(shares[0]), float(shares[1]))
-
-
-def _unit(vectors: Float[Array, "*rest d"]) -> Float[Array, "*rest d"]:
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)

@@ -5,6 +5,7 @@ at the mean colour: to a model, all of these are 0.
 """
 
 from collections.abc import Collection, Iterator
+from itertools import groupby, islice
 from typing import Any
 
 import torch
@@ -25,9 +26,8 @@ def parts_of(model: nn.Module, inputs: Inputs) -> int:
     """How many parts an example has: columns, then patches, then words."""
     if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
         return int(inputs[0].shape[1])
-    embed, text = model.embed, text_inputs(model.embed)
-    columns = sum(one.shape[1] for one in inputs[text : text + 2]) if has_columns(embed) else 0
-    image = image_of(embed)
+    text, image = text_inputs(model.embed), image_of(model.embed)
+    columns = sum(part.shape[1] for part in inputs[text : text + 2]) if has_columns(model.embed) else 0
     words = inputs[0].shape[1] if text else 0
     return int(columns + (0 if image is None else len(blocks(image, inputs[-1]))) + words)
 
@@ -39,14 +39,12 @@ def without_each(
 
     Words whose ids `stay` are not removed, nor those from the place `last` on, nor padding.
     """
-    waiting: list[tuple[int, Inputs]] = []
-    for one in _variants(model, inputs, stay, last):
-        if waiting and (len(waiting) == AT_ONCE or one[1][0].shape != waiting[0][1][0].shape):
-            yield _batch(waiting)
-            waiting = []
-        waiting.append(one)
-    if waiting:
-        yield _batch(waiting)
+    variants = _variants(model, inputs, stay, last)
+    for _, alike in groupby(variants, key=lambda variant: variant[1][0].shape):
+        while batch := list(islice(alike, AT_ONCE)):
+            places, changed = zip(*batch, strict=True)
+            columns = zip(*changed, strict=True)
+            yield list(places), tuple(torch.cat(part) if isinstance(part[0], Tensor) else None for part in columns)
 
 
 def occlusion_in_words(model: nn.Module) -> str:
@@ -75,7 +73,7 @@ def staying(tokens: Tensor, stay: Collection[int]) -> Tensor:
 def _variants(
     model: nn.Module, inputs: Inputs, stay: Collection[int], last: int | None
 ) -> Iterator[tuple[int, Inputs]]:
-    inputs = tuple(one[:1] if isinstance(one, Tensor) else one for one in inputs)
+    inputs = tuple(part[:1] if isinstance(part, Tensor) else part for part in inputs)
     first = 0
     if isinstance(model, Predictor) and not isinstance(model, TextPredictor):
         embed, text = model.embed, text_inputs(model.embed)
@@ -110,12 +108,6 @@ def _emptied(inputs: Inputs, at: int, place: tuple[Any, ...]) -> Inputs:
     changed = inputs[at].clone()
     changed[place] = 0
     return (*inputs[:at], changed, *inputs[at + 1 :])
-
-
-def _batch(variants: list[tuple[int, Inputs]]) -> tuple[list[int], Inputs]:
-    columns = zip(*(changed for _, changed in variants), strict=True)
-    joined = tuple(torch.cat(column) if isinstance(column[0], Tensor) else None for column in columns)
-    return [place for place, _ in variants], joined
 
 
 def text_inputs(embed: nn.Module) -> int:

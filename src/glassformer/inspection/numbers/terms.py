@@ -14,9 +14,9 @@ from glassformer.bricks.norm import BatchNorm, LayerNorm, RMSNorm
 from glassformer.config.arrays import Array
 
 MOST_TERMS = 6
-"""Of a sum in a sentence; of a longer one, three and the last."""
+"""Terms of a sum in a sentence; of a longer one, three and the last."""
 DIGITS = 4
-"""Of a number in a sentence."""
+"""Digits of a number in a sentence."""
 NOTHING = 1e-9
 """What is smaller is written as 0."""
 
@@ -34,8 +34,7 @@ def number(value: float) -> str:
         return "∞" if value > 0 else "−∞"
     if abs(value) < NOTHING:
         return "0"
-    text = format(Decimal(f"{value:.{DIGITS}g}"), "f")
-    return text.replace("-", "−")
+    return format(Decimal(f"{value:.{DIGITS}g}"), "f").replace("-", "−")
 
 
 def added(terms: Sequence[str]) -> str:
@@ -44,7 +43,7 @@ def added(terms: Sequence[str]) -> str:
 
 
 def joined(terms: Sequence[str]) -> str:
-    """All of them."""
+    """All terms of a sum."""
     return " + ".join(terms).replace("+ −", "− ")
 
 
@@ -82,8 +81,8 @@ def term(letters: str, value: float) -> Term:
 
 def combine(template: str, **terms: Term) -> Term:
     """Terms in a template such as `{f} ⊙ {c} + {b}`; between numbers, ⊙ is written as ·."""
-    letters = template.format_map({name: one.letters for name, one in terms.items()})
-    numbers = template.format_map({name: one.numbers for name, one in terms.items()})
+    letters = template.format_map({name: part.letters for name, part in terms.items()})
+    numbers = template.format_map({name: part.numbers for name, part in terms.items()})
     numbers = numbers.replace(" ⊙ (", " · (").replace(" ⊙ ", "·")
     return Term(letters.replace("+ −", "− "), numbers.replace("+ −", "− "))
 
@@ -120,9 +119,10 @@ def norm_term(norm: nn.Module, x: Vector, letter: str = "x") -> Term:
             gain=term("γ", float(norm.weight[0])),
         )
     assert isinstance(norm, LayerNorm | BatchNorm)
-    inner: Any = norm.norm if isinstance(norm, BatchNorm) else norm
+    inner: Any = norm
     mean, variance = x.mean(), x.var()
     if isinstance(norm, BatchNorm):
+        inner = norm.norm
         mean, variance = (float(average[0]) for average in (inner.running_mean, inner.running_var))
     out = combine(
         "({x} + {mean}) / √({variance} + {eps}) · {gain}",

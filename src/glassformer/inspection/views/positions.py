@@ -10,7 +10,7 @@ from torch import nn
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
-from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.capture import numbers_of
 from glassformer.inspection.nearest import COSINE, cosines
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest

@@ -14,8 +14,7 @@ from torch import nn
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.arrays import numbers_of
-from glassformer.inspection.layers import passed, vectors_by_layer
+from glassformer.inspection.capture import numbers_of, passed, vectors_by_layer
 from glassformer.inspection.nearest import COSINE, Neighbours, closest, cosines, neighbours_of, plane
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
