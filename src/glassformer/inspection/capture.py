@@ -65,8 +65,10 @@ class Seen(Mapping[str, Tensor]):
         """`more`: another piece of what is there, further along the tokens."""
         if not self.wants(name):
             return
+        if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+            make = torch.no_grad()(make)  # it is made later, as it would be made now
         self._known.pop(name, None)
-        self._made[name] = [*(self._made.get(name, []) if more else []), _as_now(make)]
+        self._made[name] = [*(self._made.get(name, []) if more else []), make]
 
     def forget(self, prefix: str) -> None:
         for name in [name for name in self if name.startswith(prefix)]:
@@ -105,11 +107,6 @@ def capture(model: nn.Module, only: Sequence[str] | None = None) -> Iterator[See
         for hook in _hooks(model, seen):
             hooks.callback(hook.remove)
         yield seen
-
-
-def _as_now(make: Make) -> Make:
-    """To be made later as it would be made now: with a gradient or without."""
-    return make if torch.is_grad_enabled() and not torch.is_inference_mode_enabled() else torch.no_grad()(make)
 
 
 def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:

@@ -13,17 +13,22 @@ from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
 from glassformer.bricks.pooling import AttentionPool, Pool
 from glassformer.config.arrays import Array
-from glassformer.inspection.numbers.steps import Activations, Step, answer_name, grid, lines, pairs
-from glassformer.inspection.numbers.terms import (
+from glassformer.inspection.numbers.steps import (
+    Activations,
+    Step,
     Term,
     Vector,
     activate,
     activation_name,
     added,
+    answer_name,
     array,
     combine,
+    grid,
     linear,
+    lines,
     number,
+    pairs,
     products,
     softmax_worked,
     term,
@@ -66,10 +71,8 @@ def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> l
         symbol, how = "s", Term("Σ p_t x_t", products(weights, x[:, 0]))
     elif isinstance(pool, Pool) and pool.function.__name__ in POOLS:
         letters, numbers = astuple(POOLS[pool.function.__name__])
-        written = numbers.format(sum=added(first), count=len(first), list=", ".join(first))
-        symbol, how = "s", Term(letters, written)
-    step = Step("Pool: one vector for all", {"s": acts["output"]}, symbol, how)
-    return [*panels, acts.beside(()).panel(step)]
+        symbol, how = "s", Term(letters, numbers.format(sum=added(first), count=len(first), list=", ".join(first)))
+    return [*panels, acts.beside(()).panel(Step("Pool: one vector for all", {"s": acts["output"]}, symbol, how))]
 
 
 def bag_panels(

@@ -12,18 +12,22 @@ from glassformer.bricks.norm import NoNorm
 from glassformer.bricks.positions import OneHotPositions
 from glassformer.bricks.residual import Residual
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.inspection.numbers.steps import Activations, Source, Step, check_index, score_panels
-from glassformer.inspection.numbers.terms import (
+from glassformer.inspection.numbers.steps import (
+    Activations,
+    Source,
+    Step,
     Term,
     Vectors,
     activate,
     activation_name,
     array,
+    check_index,
     combine,
     linear,
     norm_term,
     number,
     products,
+    score_panels,
 )
 from glassformer.rendering.panels import Panel
 

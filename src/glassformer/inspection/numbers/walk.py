@@ -28,10 +28,11 @@ from glassformer.inspection.numbers.steps import (
     Activations,
     Source,
     Step,
+    array,
     check_index,
     check_length,
+    number,
 )
-from glassformer.inspection.numbers.terms import array, number
 from glassformer.inspection.numbers.transformer import transformer_panels
 from glassformer.models.inputs import ColumnTokens, ImageTokens
 from glassformer.models.language_model import LanguageModel

@@ -13,8 +13,7 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.model_input import ModelInput
 from glassformer.inspection.attention import attention_of, sizes_of
-from glassformer.inspection.views.registry import DECODING, HEADS, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, register_view
 from glassformer.rendering.panels import Heads, Panel, Patches
 from glassformer.rendering.view import View
 

@@ -15,13 +15,12 @@ from glassformer.inspection.attribution import (
     agreement,
     gradient_times_input,
     leave_one_out,
+    occlusion_in_words,
     score_in_words,
     translation_gradients,
 )
-from glassformer.inspection.occlusion import occlusion_in_words
 from glassformer.inspection.views.logit_lens import next_of, scores_tokens
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
 from glassformer.rendering.view import View

@@ -24,8 +24,7 @@ from glassformer.families.base import Loaded
 from glassformer.families.examples import validation_examples
 from glassformer.families.model_input import ModelInput
 from glassformer.inspection.attention import SELF_ATTENTION, attention_of, sizes_of
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Grid, Heads, Panel, Table
 from glassformer.rendering.view import View
 

@@ -29,8 +29,7 @@ from glassformer.data.io.reading import numbered_lines, text_blocks
 from glassformer.data.wording import counted
 from glassformer.inspection.attention import SOURCE_ATTENTION, sizes_of
 from glassformer.inspection.views.head_roles import TextAttention, attention_by_text, check_sizes, visible_to
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.panels import Grid, Table
 from glassformer.rendering.view import View
 from glassformer.text.alignment import tokens_of

@@ -16,8 +16,7 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.model_input import ModelInput
 from glassformer.inspection.capture import INPUT, OUTPUT, passed, vectors_by_layer
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.token_model import TokenModel
 from glassformer.rendering.panels import Guesses, Line, Lines, Panel, Table
@@ -152,8 +151,7 @@ def _scored(model: TokenModel | Seq2Seq, x: Tensor) -> Tensor:
 def next_of(model: nn.Module, inputs: Sequence[Any], *, most: int = 10, never: Collection[int] = ()) -> Next:
     """What a language model, or a translator's decoder, would write after the last token; `never` as for `lens_of`."""
     model = _able(model)
-    scores = model.head(model.features(*inputs)[0, -1:])
-    ids, probabilities, entropy, _, _ = _read(scores, [None], most, never)
+    ids, probabilities, entropy, _, _ = _read(model.head(model.features(*inputs)[0, -1:]), [None], most, never)
     return Next(ids[0].tolist(), probabilities[0], float(entropy[0]))
 
 

@@ -3,8 +3,7 @@
 from glassformer.families.base import Loaded
 from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq

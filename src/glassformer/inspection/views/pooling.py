@@ -12,8 +12,7 @@ from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import capture, numbers_of
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
 from glassformer.rendering.view import View

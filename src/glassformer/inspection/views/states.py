@@ -13,8 +13,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import capture, numbers_of
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
 
@@ -142,6 +141,5 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
         for letter, units in values.items()
         if letter in GATES
     ]
-    title = f"{of}how open the gates are"
-    lines = Lines(title=title, series=gates, x_name="token", y_name="mean over all units")
+    lines = Lines(title=f"{of}how open the gates are", series=gates, x_name="token", y_name="mean over all units")
     return [*panels, lines] if gates else panels

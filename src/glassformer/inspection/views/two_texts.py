@@ -26,10 +26,9 @@ from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.model_input import Example, ModelInput
 from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of
 from glassformer.inspection.capture import capture, layers_of, numbers_of
-from glassformer.inspection.nearest import cosines
 from glassformer.inspection.views.logit_lens import next_of
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import LookRequest, register_view
+from glassformer.inspection.views.word_vectors import cosines
 from glassformer.models.reader import BagPredictor, Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
@@ -275,10 +274,9 @@ def _answers(a: Side, b: Side) -> Table:
 def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
     """Both texts, where there are words in them."""
     note = "shaded: where the other text has another word"
-    sides = (("first", a, b), ("second", b, a))
     return [
         Tokens(title=f"{of}the {name} text", tokens=side.tokens, values=_moved(side.tokens, other.tokens), note=note)
-        for name, side, other in sides
+        for name, side, other in (("first", a, b), ("second", b, a))
         if side.ids
     ]
 

@@ -8,9 +8,25 @@ from matplotlib.colors import Colormap, Normalize
 
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
-from glassformer.rendering.drawing.colours import GREY, INK, PALE, RULE, UP, colours_of, ink_on, scale_of
-from glassformer.rendering.drawing.lettering import CODE, SMALL, STRONG, TEXT, number, token_label, width_of, wrap
 from glassformer.rendering.drawing.sheet import Block, Sheet, paragraph, rows_of, stack
+from glassformer.rendering.drawing.style import (
+    CODE,
+    GREY,
+    INK,
+    PALE,
+    RULE,
+    SMALL,
+    STRONG,
+    TEXT,
+    UP,
+    colours_of,
+    ink_on,
+    number,
+    scale_of,
+    token_label,
+    width_of,
+    wrap,
+)
 from glassformer.rendering.panels import Cell, Table, Tokens, Words
 
 READING = 8.5
