@@ -223,15 +223,14 @@ def occlusion_in_words(model: nn.Module) -> str:
         return f"its share of the sum is taken away{again}"
     if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
         return "it is removed from the text"
-    embed, sentences = model.embed, []
-    if has_columns(embed):
-        sentences.append("a number is put at its mean, a category at an unknown value")
-    if (image := image_of(embed)) is not None:
-        part = "pixel" if isinstance(image, FlatPixels) else "patch"
-        sentences.append(f"a {part} is painted over with the mean colour of the training images")
-    if text_inputs(embed):
-        sentences.append("a word is removed")
-    return "; ".join(sentences)
+    image = image_of(model.embed)
+    part = "pixel" if isinstance(image, FlatPixels) else "patch"
+    sentences = {
+        "a number is put at its mean, a category at an unknown value": has_columns(model.embed),
+        f"a {part} is painted over with the mean colour of the training images": image is not None,
+        "a word is removed": text_inputs(model.embed),
+    }
+    return "; ".join(sentence for sentence, holds in sentences.items() if holds)
 
 
 def staying(tokens: Tensor, stay: Collection[int]) -> Tensor:

@@ -240,11 +240,8 @@ def grid(
 ) -> Grid:
     """A vector a row; of long ones the first numbers, of many the first rows."""
     high, wide = values.shape
-    cut = []
-    if wide > shown:
-        cut.append(f"The first {shown} of {wide} numbers of each vector.")
-    if high > MOST_TOKENS:
-        cut.append(f"The first {MOST_TOKENS} of {high} vectors.")
+    numbers_cut = f"The first {shown} of {wide} numbers of each vector." if wide > shown else ""
+    vectors_cut = f"The first {MOST_TOKENS} of {high} vectors." if high > MOST_TOKENS else ""
     return Grid(
         title=title,
         values=values[:MOST_TOKENS, :shown],
@@ -254,7 +251,7 @@ def grid(
         signed=True,
         numbers=True,
         formula=formula,
-        note=lines(*cut, note, worked),
+        note=lines(numbers_cut, vectors_cut, note, worked),
     )
 
 

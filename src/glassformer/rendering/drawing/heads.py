@@ -80,13 +80,9 @@ def weight_scale(weights: NDArray[Any]) -> Normalize:
 
 def chosen_words(layers: int, heads: int, layer: int | None, head: int | None) -> str:
     """Which of the layers and heads are shown, in words."""
-    parts = []
-    means = []
-    for name, many, chosen in (("layer", layers, layer), ("head", heads, head)):
-        if many > 1 and chosen is None:
-            means.append(f"{many} {name}s")
-        elif many > 1:
-            parts.append(f"{name} {chosen}")
+    several = [side for side in (("layer", layers, layer), ("head", heads, head)) if side[1] > 1]
+    parts = [f"{name} {chosen}" for name, _, chosen in several if chosen is not None]
+    means = [f"{many} {name}s" for name, many, chosen in several if chosen is None]
     return ", ".join(parts + [f"mean over {' and '.join(means)}"] * bool(means))
 
 
