@@ -27,7 +27,7 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.data.columns.inference import choose_columns
-from glassformer.data.columns.labels import label_columns, labels_in
+from glassformer.data.columns.labels import as_text, label_columns, labels_in
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.io.pictures import read_pictures

@@ -21,7 +21,6 @@ from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder, init_map
 from glassformer.encoders.convolutional import IdentityEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.inspection.links import words_of
 from glassformer.models.initialise import (
     initialise_bag,
     initialise_head,
@@ -39,6 +38,7 @@ from glassformer.models.inputs import (
     build_input,
     embed_tokens,
     rows_of,
+    words_of,
 )
 from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
 from glassformer.models.token_model import LanguageModel, MaskedLanguageModel, Seq2Seq, TokenModel, Transform
