@@ -16,7 +16,7 @@ from glassformer.decoding.translate import GREEDY, marks_of, translate
 from glassformer.families.base import Family
 from glassformer.families.language import LanguageFamily
 from glassformer.families.translation import TranslationFamily
-from glassformer.models.token_model import LanguageModel, Seq2Seq
+from glassformer.models.modules import LanguageModel, Seq2Seq
 
 MAX_PROMPT, WRITTEN = 16, 12
 """Tokens that writing begins after, and those that are written greedily."""

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared, tokenizers_of
 from glassformer.families.evaluate import held_out_examples
-from glassformer.families.load import load
-from glassformer.families.prepare import check_same_data, prepare
+from glassformer.families.load import check_same_data, load, prepare
 from glassformer.families.requests import ModelInput
 from glassformer.families.settings import resumed_config, whole_path
 from glassformer.runs.run import Run

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.models.inputs import Shape
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 
 BATCH, LENGTH, SOURCE = "batch", "length", "source_length"
 """Axes of any size."""

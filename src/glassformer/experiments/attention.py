@@ -10,8 +10,7 @@ import torch
 from glassformer.config.errors import Say, silent
 from glassformer.experiments.growth import Curve
 from glassformer.experiments.models import brief_training, train_briefly
-from glassformer.families.load import build_model
-from glassformer.families.prepare import prepare
+from glassformer.families.load import build_model, prepare
 from glassformer.families.recognition import infer_config
 
 KINDS = {"additive": "with attention", "none": "without"}

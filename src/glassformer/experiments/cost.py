@@ -13,7 +13,7 @@ from glassformer.bricks.vocabulary_loss import vocabulary_loss
 from glassformer.config.arrays import Array
 from glassformer.config.sections import ModelSettings
 from glassformer.models.build import build_language_model
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 
 REPEATS, MOST = 5, 15
 """So often at least, and more often, up to so many times, what takes no time at all."""

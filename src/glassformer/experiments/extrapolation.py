@@ -13,10 +13,9 @@ from glassformer.config.errors import Say, silent
 from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import Ids
 from glassformer.experiments.models import brief_training, train_briefly
-from glassformer.families.load import build_model
-from glassformer.families.prepare import prepare
+from glassformer.families.load import build_model, prepare
 from glassformer.families.recognition import infer_config
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from glassformer.tasks.language_model import answers
 
 KINDS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}

@@ -36,6 +36,7 @@ from glassformer.data.split.labelled import Labelled, LabelledCorpus, split_tabl
 from glassformer.data.split.pictures import split_pictures, whole_pictures
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
 from glassformer.families.embedding import ExampleFamily, row_input
+from glassformer.families.load import say_tokens, tokenizer_of_texts
 from glassformer.families.predict import (
     Prediction,
     as_learned,
@@ -46,7 +47,6 @@ from glassformer.families.predict import (
     say_read,
     texts_in,
 )
-from glassformer.families.prepare import say_tokens, tokenizer_of_texts
 from glassformer.families.recognition import recognise_images, recognise_table
 from glassformer.families.requests import (
     NO_DATA,
@@ -58,7 +58,7 @@ from glassformer.families.requests import (
     evenly_chosen,
 )
 from glassformer.models.build import build_predictor
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task

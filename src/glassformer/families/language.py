@@ -21,7 +21,7 @@ from glassformer.data.split.documents import TextCorpus, refuse_joining, split_t
 from glassformer.data.split.part import Part, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.generate import Writer
-from glassformer.families.prepare import say_tokens
+from glassformer.families.load import say_tokens
 from glassformer.families.recognition import recognise_text
 from glassformer.families.requests import (
     NO_DATA,
@@ -36,7 +36,7 @@ from glassformer.families.requests import (
     say_unknown,
 )
 from glassformer.models.build import build_language_model
-from glassformer.models.token_model import TokenModel
+from glassformer.models.modules import TokenModel
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of

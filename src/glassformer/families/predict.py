@@ -26,8 +26,7 @@ from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import listed
 from glassformer.families.requests import Embedded, Example
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.tasks.answers import Answers, Labels, Scale
 from glassformer.tasks.labelling import device_of, score
 from glassformer.text.tokenizer import Tokenizer

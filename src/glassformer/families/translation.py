@@ -15,7 +15,7 @@ from glassformer.data.features.pairs import PairExamples, encode_pairs, source_r
 from glassformer.data.split.pairs import PairCorpus, Pairs, split_pairs, whole_pairs
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.prepare import say_tokens, tokenizer_of_texts
+from glassformer.families.load import say_tokens, tokenizer_of_texts
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
 from glassformer.families.requests import (
     ConfigRequest,
@@ -29,7 +29,7 @@ from glassformer.families.requests import (
     say_unknown,
 )
 from glassformer.models.build import build_seq2seq
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of

@@ -12,8 +12,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.arrays import numbers_of
 from glassformer.models.inputs import words_of
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.text.tokenizer import Tokenizer
 
 NOTHING = 1e-9

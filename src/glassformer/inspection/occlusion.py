@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
+from glassformer.models.modules import BagPredictor, Predictor, TextPredictor
 
 Inputs = tuple[Any, ...]
 """What a model is called with."""

@@ -21,12 +21,7 @@ from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder, init_map
 from glassformer.encoders.convolutional import IdentityEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.models.initialise import (
-    initialise_bag,
-    initialise_head,
-    initialise_input,
-    initialise_scores,
-)
+from glassformer.models.initialise import initialise_bag, initialise_head, initialise_input, initialise_scores
 from glassformer.models.inputs import (
     ColumnTokens,
     FlatColumns,
@@ -40,8 +35,16 @@ from glassformer.models.inputs import (
     rows_of,
     words_of,
 )
-from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
-from glassformer.models.token_model import LanguageModel, MaskedLanguageModel, Seq2Seq, TokenModel, Transform
+from glassformer.models.modules import (
+    BagPredictor,
+    LanguageModel,
+    MaskedLanguageModel,
+    Predictor,
+    Seq2Seq,
+    TextPredictor,
+    TokenModel,
+    Transform,
+)
 
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:

@@ -20,8 +20,7 @@ from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel
 from glassformer.families.card import BEFORE, label_names, learned_of, size_in_words
 from glassformer.families.evaluate import held_out_examples
 from glassformer.families.language import StreamFamily
-from glassformer.families.load import load
-from glassformer.families.prepare import prepare_again
+from glassformer.families.load import load, prepare_again
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.attention import attention_panels
 from glassformer.inspection.views.registry import register_view

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from glassformer.config.errors import DataError, SettingError
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import LengthOrder
-from glassformer.models.reader import Predictor
+from glassformer.models.modules import Predictor
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer

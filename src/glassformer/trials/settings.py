@@ -8,7 +8,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import BUDGETS, Config, flatten
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
-from glassformer.families.prepare import check_validation, split_data
+from glassformer.families.load import check_validation, split_data
 from glassformer.families.settings import read_config, whole_path
 
 

@@ -10,8 +10,7 @@ from glassformer.config.errors import Misuse
 from glassformer.exchange.comparison import BATCH, LENGTH, SOURCE, Port, ports_of, translator_ports
 from glassformer.exchange.onnx.graph import Graph, Session
 from glassformer.models.inputs import Shape
-from glassformer.models.reader import TextPredictor
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import Seq2Seq, TextPredictor, TokenModel
 from glassformer.tasks.answers import Answers, Scale
 
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"

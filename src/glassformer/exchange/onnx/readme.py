@@ -12,7 +12,7 @@ from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.tables import TableFeatures
 from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.onnx.graph import Graph
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.tasks.answers import Labels, Scale
 from glassformer.text.tokenizer import Tokenizer
 

@@ -16,7 +16,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.numbers.steps import SHOWN, answer_name, check_index, check_length, grid, lines
 from glassformer.inspection.numbers.terms import Term, Vector, added, array, number, products, worked
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 from glassformer.rendering.panels import Grid, Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.text.display import bare

@@ -13,7 +13,7 @@ from glassformer.inspection.layers import INPUT, OUTPUT, passed
 from glassformer.inspection.lens import lens_of, next_of
 from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Guesses, Line, Lines, Panel, Table
 from glassformer.rendering.view import View
 

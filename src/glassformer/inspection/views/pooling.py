@@ -14,7 +14,7 @@ from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import capture
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.reader import BagPredictor, Predictor
+from glassformer.models.modules import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
 from glassformer.rendering.view import View
 

@@ -20,8 +20,7 @@ from glassformer.inspection.nearest import COSINE, Neighbours, closest, cosines,
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.models.inputs import words_of
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table
 from glassformer.rendering.view import View
 from glassformer.text.alignment import Span, tokens_of

@@ -17,8 +17,7 @@ from glassformer.families.recognition import infer_config
 from glassformer.families.settings import with_vectors
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import DONE, refitted
-from glassformer.pipeline.result import Trained
-from glassformer.pipeline.training import TrainRequest
+from glassformer.pipeline.training import Trained, TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text, writing
 from glassformer.runs.run import CARD, Run
 from glassformer.statistics.intervals import mean_interval

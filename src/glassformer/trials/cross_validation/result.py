@@ -12,7 +12,7 @@ from glassformer.families.base import Family
 from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
 from glassformer.families.language import LanguageFamily, StreamFamily
 from glassformer.families.translation import TranslationFamily
-from glassformer.pipeline.result import Trained
+from glassformer.pipeline.training import Trained
 from glassformer.statistics.intervals import Interval
 from glassformer.tasks.prediction import confusion_matrix, macro_f1, set_metrics
 from glassformer.tasks.translation import judge

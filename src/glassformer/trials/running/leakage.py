@@ -14,7 +14,7 @@ from glassformer.data.split.part import Part
 from glassformer.families.base import FAMILIES, DataParts, Family
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import StreamFamily
-from glassformer.families.prepare import split_data
+from glassformer.families.load import split_data
 from glassformer.families.translation import TranslationFamily
 from glassformer.runs.run import Run
 

@@ -10,7 +10,7 @@ from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.prepare import prepare
+from glassformer.families.load import prepare
 from glassformer.families.recognition import infer_config
 from glassformer.trials.running.ladder import rung
 from glassformer.trials.settings import check_split
