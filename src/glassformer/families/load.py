@@ -1,6 +1,8 @@
-"""The data and the model of a configuration, or of a run that is there already."""
+"""The data and the model of a configuration, or of a run that is there already; and the card that a run leaves."""
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,13 +10,14 @@ from torch import nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
+from glassformer.config.presets import TEXT, VERSION
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
 from glassformer.finetuning.finetune import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
 from glassformer.models.modules import Predictor
-from glassformer.runs.run import Run
+from glassformer.runs.run import Run, environment, tokenizer_card
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
@@ -160,3 +163,57 @@ def load_for(verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto
         what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {loaded.family.verb} {run} TEXT"
         raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to {what}: {instead}")
     return loaded
+
+
+BEFORE = "before the refit, on rows held out"
+"""How the scores that a refitted run tells are labelled: they are not its own."""
+
+
+def run_card(
+    config: Config, prepared: Prepared, model: nn.Module, command: str | None, source: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The card as it stands before the first step. `source`: what is to be said of the run it begins from."""
+    return {
+        "glassformer": VERSION,
+        "status": "training",
+        "task": config.task,
+        "labels": None if prepared.answers is None else prepared.answers.to_json(),
+        "parameters": parameter_count(model),
+        "learned": learned_count(model),
+        **({} if source is None else {"from": source}),
+        "data": {
+            "name": Path(config.data.path or config.data.source_file or "").name,
+            "fingerprint": prepared.corpus.fingerprint,
+            "report": prepared.corpus.report(),
+            "tokens": prepared.tokens,
+        },
+        "tokenizer": None if prepared.tokenizer is None else tokenizer_card(prepared.tokenizer),
+        **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),
+        "target_tokenizer": None if prepared.target_tokenizer is None else tokenizer_card(prepared.target_tokenizer),
+        "command": command,
+        "environment": environment(),
+        "config": config.to_dict(),
+    }
+
+
+def learned_of(card: Mapping[str, Any]) -> int:
+    """How many of a run's parameters were trained: all, where its card says nothing else."""
+    return int(card.get("learned", card["parameters"]))
+
+
+def size_in_words(card: Mapping[str, Any]) -> str:
+    """How large a run's model is, in words."""
+    return sized(card["parameters"], learned_of(card))
+
+
+def nothing_held_out(card: dict[str, Any]) -> bool:
+    """Whether a run has learned from all its rows."""
+    return "before_refit" in card and "test" not in card
+
+
+def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    """What a run tells apart, and what these are called: classes, or labels of which several may hold."""
+    labels = card["labels"]
+    if isinstance(labels, list):
+        return "classes", labels
+    return ("labels", labels["labels"]) if isinstance(labels, dict) and "labels" in labels else None

@@ -86,17 +86,11 @@ def framed_ids(tokenizer: Tokenizer, text: str, context: int, say: Say) -> list[
     return [*before, *ids[:room], *after]
 
 
-def fill(
-    model: MaskedLanguageModel, tokenizer: Tokenizer, texts: Sequence[str], *, context: int, most: int, say: Say
-) -> list[Filled]:
-    """The likeliest tokens for every MASK of each text; `most` of them. Tokens that stand for no text are none."""
+@torch.inference_mode()
+def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context: int, most: int, say: Say) -> Filled:
+    """The likeliest tokens for every MASK of a text; `most` of them. Tokens that stand for no text are none."""
     if most < 1:
         raise Misuse(f"--top {most} must be at least 1")
-    return [_filled(model, tokenizer, text, context, most, say) for text in texts]
-
-
-@torch.inference_mode()
-def _filled(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, context: int, most: int, say: Say) -> Filled:
     ids = framed_ids(tokenizer, text, context, say)
     mask = _mask(tokenizer)
     if mask not in ids:
@@ -145,7 +139,8 @@ class LoadedMasked(Loaded):
             return self.fill([texts], most=most, say=say)[0]
         if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
             raise Misuse("fill takes a text, or a list of texts")
-        return fill(self.model, self.tokenizer, texts, context=self.config.model.context, most=most, say=say)
+        context = self.config.model.context
+        return [fill(self.model, self.tokenizer, text, context=context, most=most, say=say) for text in texts]
 
     predict = fill
 

@@ -21,7 +21,6 @@ from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder, init_map
 from glassformer.encoders.convolutional import IdentityEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.models.initialise import initialise_bag, initialise_head, initialise_input, initialise_scores
 from glassformer.models.inputs import (
     ColumnTokens,
     FlatColumns,
@@ -45,6 +44,7 @@ from glassformer.models.modules import (
     TokenModel,
     Transform,
 )
+from glassformer.models.weights import initialise_bag, initialise_head, initialise_input, initialise_scores
 
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:

@@ -15,8 +15,15 @@ from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.resolve import Config, flatten, renamed_lines
 from glassformer.diagnosis.advice import usual_rate
 from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
-from glassformer.families.card import run_card
-from glassformer.families.load import build_model, check_same_data, learn_from_data, prepare, say_size, try_out
+from glassformer.families.load import (
+    build_model,
+    check_same_data,
+    learn_from_data,
+    prepare,
+    run_card,
+    say_size,
+    try_out,
+)
 from glassformer.families.recognition import infer_config
 from glassformer.families.settings import read_config, resumed_config, where_it_stands, whole_path, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_same

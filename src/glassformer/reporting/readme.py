@@ -10,7 +10,7 @@ import jinja2
 
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES
-from glassformer.families.card import BEFORE, label_names, nothing_held_out, size_in_words
+from glassformer.families.load import BEFORE, label_names, nothing_held_out, size_in_words
 
 TOKEN_KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
