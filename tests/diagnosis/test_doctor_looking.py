@@ -13,7 +13,7 @@ from glassformer.diagnosis.findings import findings_view, logged_panel
 from glassformer.diagnosis.measure import dead_shares
 from glassformer.families.load import load, prepare_again
 from glassformer.runs.run import Run
-from glassformer.verbs.doctor import doctor
+from glassformer.verbs.check import doctor
 from helpers.bare_family import use_bare_family
 from helpers.kinds import write_rows
 

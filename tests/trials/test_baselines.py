@@ -28,8 +28,8 @@ from glassformer.trials.baselines.names import (
 )
 from glassformer.trials.baselines.registry import BaselineResult, baselines, evaluate_baseline
 from glassformer.trials.outcome import FLOOR, REFERENCE
-from glassformer.trials.running.scores import example_scores
 from helpers.kinds import rows_of, write_rows
+from helpers.simulated import judged
 
 Made = tuple[Config, Prepared]
 
@@ -174,7 +174,7 @@ def test_texts_are_those_of_the_task(opinions: Made, name: str) -> None:
     assert seconds > 0
     constant, _ = floor(MAJORITY, config, prepared)
     family = FAMILIES[config.task]
-    assert example_scores(found, family).digest == example_scores(constant, family).digest
+    assert judged(found, family).examples == judged(constant, family).examples
 
 
 def test_only_the_part_that_is_learned_from() -> None:

@@ -94,6 +94,23 @@ def test_the_same_command_finds_its_folder(tmp_path: Path, monkeypatch: pytest.M
     assert other.out == "runs/tune-opinions-average-2"
 
 
+def test_old_names_in_a_space_are_said_once() -> None:
+    heard: list[str] = []
+    space = {
+        "training": {"accumulate": [1, 2]},
+        "dropout": {"choices": [0.1, 0.2], "when": {"training.accumulate": 1}},
+        "lstm": {"training.clip": [0.5, 1.0]},
+    }
+    found = plan_search(DATA, ["lstm", "gru"], {"steps": 3}, space=space, say=heard.append)
+    assert [dimension.key for dimension in found.spaces["lstm"]] == [
+        "training.accumulation_steps", "model.dropout", "training.grad_clip",
+    ]  # fmt: skip
+    assert [line for line in heard if "now called" in line] == [
+        "training.accumulate is now called training.accumulation_steps; the old name still works",
+        "training.clip is now called training.grad_clip; the old name still works",
+    ]
+
+
 def test_another_search_in_the_same_place_is_refused(five: TuneResult) -> None:
     with pytest.raises(Misuse, match=r"holds another search: --training.steps was 3, and now is 4; name another --out"):
         search(Path(five.out), 5, steps=4)
