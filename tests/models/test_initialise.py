@@ -1,4 +1,4 @@
-"""How weights start: the table at the head of `models/initialise.py`, row by row."""
+"""How weights start: the table at the head of `models/weights.py`, row by row."""
 
 import math
 
