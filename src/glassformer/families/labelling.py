@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, Say, SettingError, silent, unknown
+from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent
 from glassformer.config.presets import (
     CLASS,
     CLASSIFICATION,
@@ -99,7 +99,6 @@ class LabellingFamily(ExampleFamily):
 
     noun = "example"
     labels_examples = True
-    reads_tables = True
     loaded_class = LoadedPredictor
 
     def recognise(self, request: ConfigRequest) -> Recognition:
@@ -282,8 +281,7 @@ class ClassificationFamily(LabellingFamily):
         names = loaded.answers.names
         if answer is None:
             raise Misuse(f"a training step needs what the example should be: --answer, one of {', '.join(names)}")
-        if answer not in names:
-            raise Misuse(unknown("class", answer, names))
+        refuse_unknown("class", answer, names, Misuse)
         return torch.from_numpy(loaded.answers.learned([answer]))
 
     def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
@@ -320,8 +318,8 @@ class MultilabelFamily(LabellingFamily):
 
     def learned_answer(self, loaded: Any, answer: str | None) -> Tensor:
         named = labels_in(answer or "", loaded.config.data.label_separator or ";")
-        if odd := next((name for name in named if name not in loaded.answers.names), None):
-            raise Misuse(unknown("label", odd, loaded.answers.names))
+        for name in named:
+            refuse_unknown("label", name, loaded.answers.names, Misuse)
         return torch.from_numpy(loaded.answers.learned([as_text(named)]))
 
     def own_answer(self, answers: Labels, scores: Tensor) -> Tensor:

@@ -11,8 +11,9 @@ from torch import nn
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
 from glassformer.config.presets import TEXT, VERSION
-from glassformer.config.resolve import Config
+from glassformer.config.resolve import Config, flatten, resolve
 from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
+from glassformer.families.recognition import PATHS
 from glassformer.finetuning.finetune import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
@@ -21,7 +22,10 @@ from glassformer.runs.run import Run, environment, tokenizer_card
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
+from glassformer.training.checkpointer import restore
 from glassformer.training.device import choose_device
+from glassformer.training.schedule import total_steps
+from glassformer.training.snapshot import Snapshot
 
 UNKNOWN_PROCESSOR = Processor()
 
@@ -82,6 +86,9 @@ def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, 
         for name, count in tokens.items()
     )
     say(f"tokens: {tokenizer.kind}, vocabulary of {tokenizer.vocab_size:,}; {counts}")
+
+
+# --- the model ---
 
 
 def build_model(config: Config, processor: Processor, own: OwnModel | None = None) -> nn.Module:
@@ -165,6 +172,8 @@ def load_for(verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto
     return loaded
 
 
+# --- the card ---
+
 BEFORE = "before the refit, on rows held out"
 """How the scores that a refitted run tells are labelled: they are not its own."""
 
@@ -217,3 +226,53 @@ def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:
     if isinstance(labels, list):
         return "classes", labels
     return ("labels", labels["labels"]) if isinstance(labels, dict) and "labels" in labels else None
+
+
+# --- going on with a run ---
+
+
+FIXED = ("training.optimizer", "training.loss", "training.last_blocks")
+"""Of those of training: what the optimiser remembers is of these."""
+
+
+def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
+    """The run's own settings; how to train may change, but not what the optimiser remembers.
+
+    So may the place of the data: that it is the same is told by its fingerprint.
+    """
+    if "imported" in run.card():
+        raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
+    saved = run.config().to_dict()
+    before = flatten(saved)
+    for key, value in flags.items():
+        free = key in PATHS or (key.startswith("training.") and key not in FIXED)
+        if not free and before.get(key) != value:
+            raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
+    return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
+
+
+def where_it_stands(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
+    """Where the run stands, if there is something left to do."""
+    finished = run.card().get("status") in ("finished", "stopped early")
+    found = run.newest_checkpoint(say)
+    if found is None:
+        if finished:
+            raise Misuse(f"{run.path} had finished and has no checkpoint to go on from: --overwrite trains it anew")
+        say("no checkpoint to go on from: starting again from the first step")
+        return None
+    snapshot = restore(*found)
+    done, wanted = snapshot.progress.step, total_steps(config.training, prepared.task)
+    if wanted is not None and (wanted < done or (finished and wanted == done)):
+        raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more")
+    _say_average(run.config().training.average, config.training.average, snapshot, say)
+    return snapshot
+
+
+def _say_average(before: int | None, span: int | None, snapshot: Snapshot, say: Say) -> None:
+    """What becomes of the average of the weights, where it is not as it was."""
+    if span is not None and not snapshot.average:
+        say("training.average: the checkpoint holds no average yet, so it starts from the weights as they are")
+    elif span is None and snapshot.average:
+        say("training.average is unset: the checkpoint's average is dropped, and the weights are used as they are")
+    elif span is not None and span != before:
+        say(f"training.average: the average goes on, from here over about {span} updates")

@@ -3,7 +3,10 @@
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, Say, SettingError
@@ -25,7 +28,7 @@ from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, 
 from glassformer.data.columns.pairs import pair_columns
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.datasets.hub import own_parts
+from glassformer.data.datasets.hub import own_parts, whole_name
 from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.io.pictures import holds_pictures, read_pictures
 from glassformer.data.io.place import find
@@ -33,6 +36,8 @@ from glassformer.data.io.table import Table, holds_table, read_table
 from glassformer.data.split.pictures import COLUMNS as PICTURE_COLUMNS
 from glassformer.families.base import FAMILIES
 from glassformer.families.requests import NO_DATA, ConfigRequest, Recognition
+from glassformer.runs.run import Run
+from glassformer.text.vectors import vectors_width
 
 
 def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> Recognition:
@@ -213,3 +218,56 @@ def recognise_text(request: ConfigRequest) -> Recognition:
     """A text is what a language model learns, or what the run that it starts from has learned."""
     task = request.task or (None if request.finetuning is None else request.finetuning.task)
     return Recognition(that_writes(request.resolve({"task": task}, starts=request.starts)))
+
+
+# --- settings as a person gives them ---
+
+
+PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
+"""The settings that say where the data is: it may have moved."""
+
+
+RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
+"""The settings that name a run to begin from, and their flags."""
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """Settings from a YAML (or JSON) file; a run's `glassformer.json` serves as well."""
+    try:
+        value = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"cannot read the config {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = (
+            f" (line {error.problem_mark.line + 1})"
+            if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark
+            else ""
+        )
+        raise SettingError(f"{path} is not valid YAML{where}") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingError(
+            f"{path} must hold sections (data, tokenizer, model, training), not a {type(value).__name__}"
+        )
+    return value["config"] if isinstance(value.get("config"), dict) else value
+
+
+def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """Pretrained word vectors bring their own width."""
+    path = said.get("model.vectors")
+    if path is None or said.get("model.embed_width") is not None:
+        return flags
+    return {**flags, "model.embed_width": vectors_width(path)}
+
+
+def whole_path(key: str, value: Any) -> Any:
+    """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
+    if key in PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():
+        return whole_name(value)
+    if key in RUNS and value is not None and not value.strip():
+        raise SettingError(f"{RUNS[key]} is empty: name a run's folder, or `last`")
+    if key in RUNS and value == "last" and not Path(value).exists():
+        return str(Run.last().path.resolve())
+    is_path = key in (*PATHS, *RUNS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()
+    return str(Path(value).resolve()) if is_path else value

@@ -296,9 +296,6 @@ class TranslationFamily(Family):
         source, target = (random_tokens(vocab, generator, max_tokens) for vocab in vocabs)
         return source, None, target, None
 
-    def batch_size_in_words(self, config: Config) -> str:
-        return f"{config.training.batch_tokens} tokens"
-
 
 def _check_marks(config: Config, tokenizer: Tokenizer) -> None:
     """Refuse tokens that do not say where a text begins and ends."""

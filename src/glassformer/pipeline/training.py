@@ -20,12 +20,13 @@ from glassformer.families.load import (
     check_same_data,
     learn_from_data,
     prepare,
+    resumed_config,
     run_card,
     say_size,
     try_out,
+    where_it_stands,
 )
-from glassformer.families.recognition import infer_config
-from glassformer.families.settings import read_config, resumed_config, where_it_stands, whole_path, with_vectors
+from glassformer.families.recognition import infer_config, read_config, whole_path, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor

@@ -17,8 +17,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.language import LanguageFamily
 from glassformer.families.load import build_model, learn_from_data, prepare
-from glassformer.families.recognition import infer_config
-from glassformer.families.settings import read_config, whole_path, with_vectors
+from glassformer.families.recognition import infer_config, read_config, whole_path, with_vectors
 from glassformer.models.build import build_language_model
 from glassformer.planning.training_step import Piece
 from glassformer.tasks.base import Batch, Task

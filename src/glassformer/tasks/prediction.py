@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
 from glassformer.config.arrays import Array
-from glassformer.config.errors import SettingError, unknown
+from glassformer.config.errors import SettingError, refuse_unknown
 from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.tasks.base import Evaluation
@@ -125,8 +125,7 @@ def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) ->
             raise SettingError(
                 f"training.class_weights wants balanced or a weight by class, {names[0]}=5, not '{pair}'"
             )
-        if name not in names:
-            raise SettingError(unknown("class in training.class_weights", name, names))
+        refuse_unknown("class in training.class_weights", name, names)
         try:
             weight = float(value)
         except ValueError:

@@ -12,8 +12,7 @@ from glassformer.config.resolve import BUDGETS, RENAMED_SETTINGS, Config
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
 from glassformer.families.load import check_validation, split_data
-from glassformer.families.recognition import infer_config
-from glassformer.families.settings import with_vectors
+from glassformer.families.recognition import infer_config, with_vectors
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import RUNS, Run
 
