@@ -151,8 +151,10 @@ class Loaded(Processor):
         """What only runs of another task can do is refused with what this one can."""
         if name.startswith("_") or not any(name in family.methods for family in FAMILIES.values()):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        can = ", ".join(self.family.methods)
-        raise NotThisRun(f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has {can}")
+        raise NotThisRun(
+            f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has "
+            f"{', '.join(self.family.methods)}"
+        )
 
 
 AnyRun = str | os.PathLike[str] | Run | Loaded

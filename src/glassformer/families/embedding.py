@@ -70,8 +70,7 @@ class ExampleFamily(Family):
 
 def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> ModelInput:
     """One example of a part that a run's features have read."""
-    device = device_of(loaded.model)
-    tensors = tuple(tensor.to(device) for tensor in inputs.take(np.array([row])))
+    tensors = tuple(tensor.to(device_of(loaded.model)) for tensor in inputs.take(np.array([row])))
     text, image = texts_in(inputs), images_in(inputs)
     ids = [] if text is None else text.tokens.padded(np.array([row]))[0][0].tolist()
     tokenizer = loaded.tokenizer

@@ -100,9 +100,13 @@ def held_out_examples(
     loaded: Loaded, prepared: Prepared, *, count: int, max_tokens: int, max_patches: int = MAX_PATCHES
 ) -> Iterator[ModelInput]:
     """Some examples of the validation part, of so many tokens at most; of an image, so many patches."""
-    part = held_out_part(prepared.task)
     yield from loaded.family.held_out_examples(
-        loaded, prepared, part, count=count, max_tokens=max_tokens, max_patches=max_patches
+        loaded,
+        prepared,
+        held_out_part(prepared.task),
+        count=count,
+        max_tokens=max_tokens,
+        max_patches=max_patches,
     )
 
 

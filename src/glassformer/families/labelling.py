@@ -174,8 +174,7 @@ class LabellingFamily(ExampleFamily):
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:
         """A bag of words learns how frequent each is."""
         if isinstance(model, BagPredictor):
-            train = prepared.task.parts["train"]
-            model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in train.batches())
+            model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in prepared.task.parts["train"].batches())
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
         """Where only the head learns, what the rest of a model makes of each example is computed once."""

@@ -77,8 +77,12 @@ class StreamFamily(Family):
         say_tokens(tokenizer, counts, {name: tokens.unknown for name, tokens in parts.items()}, say)
         if tokenizer.vocab_size <= len(tokenizer.specials) + 1:
             raise DataError("there is only one token to learn: the text repeats a single one")
-        task = self.task_on(config, parts, tokenizer, config.model.context)
-        return Prepared(corpus=corpus, tokenizer=tokenizer, tokens=counts, task=task)
+        return Prepared(
+            corpus=corpus,
+            tokenizer=tokenizer,
+            tokens=counts,
+            task=self.task_on(config, parts, tokenizer, config.model.context),
+        )
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
         """Refuse to read documents apart where nothing says where one begins."""
@@ -112,8 +116,7 @@ class StreamFamily(Family):
         return EvaluatedPart(loaded, part, tokens, self.evaluate_task(task, loaded.model, part.name, options))
 
     def evaluate_task(self, task: Any, model: nn.Module, part: str, options: EvaluateOptions) -> Evaluation:
-        evaluation: Evaluation = task.evaluate(model, part)
-        return evaluation
+        return task.evaluate(model, part)
 
     def held_out_examples(
         self, loaded: Any, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
@@ -129,8 +132,13 @@ class StreamFamily(Family):
             if tokenizer.end in chosen:
                 chosen = chosen[: chosen.index(tokenizer.end) + 1]
             batch = torch.tensor([chosen], device=device_of(loaded.model))
-            names = [tokenizer.shown(id) for id in chosen]
-            yield ModelInput(inputs=(batch,), text="", tokens=names, ids=chosen, words=range(len(chosen)))
+            yield ModelInput(
+                inputs=(batch,),
+                text="",
+                tokens=[tokenizer.shown(id) for id in chosen],
+                ids=chosen,
+                words=range(len(chosen)),
+            )
 
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         return random_tokens(loaded.tokenizer.vocab_size, generator, max_tokens), None

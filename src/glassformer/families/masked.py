@@ -97,8 +97,7 @@ def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context
         own = " or ".join(dict.fromkeys([MASK, tokenizer.token(mask)]))
         raise Misuse(f"'{cut(text, LONGEST)}' has nothing to guess: write {own} where a token is missing")
     places = [place for place, id in enumerate(ids) if id == mask]
-    device = model.head.weight.device
-    features = model.features(torch.tensor([ids], device=device))[0, places]
+    features = model.features(torch.tensor([ids], device=device_of(model)))[0, places]
     chances = model.head(features).float().softmax(-1)
     guesses = [_likeliest(tokenizer, row, most) for row in chances.cpu()]
     for place, found in zip(places, guesses, strict=True):

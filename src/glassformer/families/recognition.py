@@ -48,8 +48,7 @@ def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) ->
     """
     request = ConfigRequest(file, flags, say)
     if request.task is not None:
-        family = FAMILIES[request.task]
-        return family.recognise(_with_own_parts(request))
+        return FAMILIES[request.task].recognise(_with_own_parts(request))
     request = _with_own_parts(request)
     return recognise_images(request) or recognise_pairs(request) or recognise_table(request) or recognise_text(request)
 
@@ -172,8 +171,9 @@ def is_read_apart(settings: DataSettings) -> bool:
 def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
     """Pairs to translate, where that is asked for or plainly what is there."""
     if settings.source_file is not None:
-        table = read_aligned(settings.source_file, str(settings.target_file), settings.encoding)
-        return PairTable(table, "source", "target")
+        return PairTable(
+            read_aligned(settings.source_file, str(settings.target_file), settings.encoding), "source", "target"
+        )
     if settings.path is None:
         return None
     if is_tmx(settings.path):

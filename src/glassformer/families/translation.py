@@ -288,8 +288,7 @@ class TranslationFamily(Family):
         pairs = prepared.task.parts[part]
         short = np.flatnonzero(np.maximum(pairs.source.lengths, pairs.target.lengths) <= max_tokens)
         for row in evenly_chosen(short, count):
-            target = pairs.targets[row]
-            yield self.encode_example(loaded, pairs.sources[row], target=target, beam=1, say=silent)
+            yield self.encode_example(loaded, pairs.sources[row], target=pairs.targets[row], beam=1, say=silent)
 
     def random_call(self, loaded: LoadedTranslator, generator: Generator, max_tokens: int) -> ModelCall:
         vocabs = (loaded.tokenizer.vocab_size, loaded.target_tokenizer.vocab_size)

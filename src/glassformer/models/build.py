@@ -112,9 +112,7 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
     with _own_random_numbers(seed):
         embed_source = embed_tokens(settings, source_vocab)
         embed_target = embed_tokens(writing, target_vocab)
-        if settings.shared:
-            assert isinstance(embed_source, WordVectors)
-            assert isinstance(embed_target, WordVectors)
+        if settings.shared and isinstance(embed_source, WordVectors) and isinstance(embed_target, WordVectors):
             embed_source.table = embed_target.table
         encoder = build_encoder(settings, Place(input_width=embed_source.width, causal=False))
         place = Place(

@@ -195,8 +195,7 @@ class Predictor(nn.Module):
 
     def vectors(self, *inputs: Tensor) -> Vectors:
         """What the encoder reads, and which of it is real."""
-        out: Vectors = self.embed(*inputs)
-        return out
+        return self.embed(*inputs)
 
     def states(self, *inputs: Tensor) -> Float[Tensor, "B T d"]:
         """A vector for each token; at padding, whatever it may be."""
