@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.spelled import spelled
+from glassformer.bricks.bag import BagOfWords, spelled
 from helpers.support import ready, same
 
 LETTERS = " abcd"

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from glassformer.bricks.word_dropout import WordDropout
+from glassformer.bricks.embedding import WordDropout
 from helpers.support import numbers, same
 
 B, T, D = 37, 41, 5

@@ -13,7 +13,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.exchange.external_model import ExternalModel
-from glassformer.exchange.gguf import package as gguf_package
+from glassformer.exchange.gguf import header as gguf_header
 from glassformer.exchange.gguf.reader import read_gguf
 from helpers.gguf_files import WORDS, byte_pairs, tiny, write
 
@@ -167,6 +167,6 @@ def test_a_kind_of_numbers_that_cannot_be_turned_back_is_refused_before_anything
 def test_without_the_package_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "tiny.gguf", tiny(), TOKENS)
     monkeypatch.setitem(sys.modules, "gguf", None)
-    gguf_package._package.cache_clear()
+    gguf_header._package.cache_clear()
     with pytest.raises(Misuse, match=r"pip install 'glassformer\[gguf\]'"):
         read_gguf(tmp_path / "tiny.gguf")

@@ -16,7 +16,7 @@ from glassformer.exchange.exporting import check_empty, fill_folder
 from glassformer.exchange.onnx import graph as onnx_graph
 from glassformer.exchange.onnx import twins as onnx_twins
 from glassformer.exchange.onnx.export import FILES
-from glassformer.exchange.onnx.parts import OnnxModel
+from glassformer.exchange.onnx.graph import OnnxModel
 from helpers.exported import LETTERS, export, reader, writer
 from helpers.support import tokens
 

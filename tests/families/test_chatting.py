@@ -12,6 +12,7 @@ from glassformer.families.language import LoadedLanguageModel
 from glassformer.families.load import load_for
 from glassformer.runs.run import Run
 from glassformer.text.roles import Roles
+from glassformer.text.tokenizer import Tokenizer
 from helpers.running import tiny, train_here
 
 TEMPLATE = (
@@ -55,7 +56,7 @@ def test_an_answer_ends_at_each_of_several(chatting: LoadedLanguageModel) -> Non
     text = "".join(written)
     second = written.ids[2]
     roles = dataclasses.replace(chatting.tokenizer.roles, stops=(second,))
-    stopping = dataclasses.replace(chatting, tokenizer=chatting.tokenizer.with_roles(roles))
+    stopping = dataclasses.replace(chatting, tokenizer=Tokenizer.from_json(chatting.tokenizer.to_json(), roles=roles))
     shorter = "".join(stopping.stream("", greedy=True, tokens=6))
     assert shorter == text[: text.index(chatting.tokenizer.token(second))]
     assert second not in stopping.tokenizer.never(stopping.tokenizer.vocab_size)
@@ -64,10 +65,12 @@ def test_an_answer_ends_at_each_of_several(chatting: LoadedLanguageModel) -> Non
 def test_nothing_to_go_on_from_is_the_end_of_the_text_before(chatting: LoadedLanguageModel) -> None:
     """As GPT-2 has it: no START, so that a text begins after the END of another."""
     end = chatting.tokenizer.end
-    plain = dataclasses.replace(chatting, tokenizer=chatting.tokenizer.with_roles(Roles(end=end)))
+    plain = dataclasses.replace(
+        chatting, tokenizer=Tokenizer.from_json(chatting.tokenizer.to_json(), roles=Roles(end=end))
+    )
     assert plain.stream("").ids == [end]
     assert plain.stream("ab").ids == plain.tokenizer.encode("ab")
-    framed = chatting.tokenizer.with_roles(Roles(end=end, opening=(end, 1)))
+    framed = Tokenizer.from_json(chatting.tokenizer.to_json(), roles=Roles(end=end, opening=(end, 1)))
     assert dataclasses.replace(chatting, tokenizer=framed).stream("").ids == [end, 1]
 
 

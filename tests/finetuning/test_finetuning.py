@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError
-from glassformer.diagnosis.advice import usual_rate
-from glassformer.diagnosis.facts import training_facts
+from glassformer.diagnosis.advice import training_facts, usual_rate
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.families.load import load
 from glassformer.families.recognition import infer_config

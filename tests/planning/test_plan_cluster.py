@@ -7,7 +7,7 @@ import torch
 
 from glassformer.config.errors import SettingError, silent
 from glassformer.config.resolve import flatten
-from glassformer.planning.cluster import _border
+from glassformer.planning.build import _border
 from glassformer.planning.setup import from_data
 from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, OPTIMISER, Cluster, LayerwiseMemory, ways
 from glassformer.planning.training_step import StepDevice

@@ -21,8 +21,8 @@ from glassformer.families.recognition import infer_config
 from glassformer.inspection.attention import attention_of
 from glassformer.rendering.panels import Gallery, Heads, Panel, Patches, Table, Tokens, Words
 from glassformer.rendering.view import View
-from glassformer.reporting.report import leave_report, report
-from glassformer.reporting.sections import command_of
+from glassformer.reporting.papers import leave_report
+from glassformer.reporting.report import command_of, report
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted
 from glassformer.verbs.evaluate import evaluate
@@ -373,7 +373,7 @@ def test_a_report_that_cannot_be_made_never_fails_a_training(tmp_path: Path, mon
     def broken(*_: object, **__: object) -> None:
         raise ValueError("no such\nthing")
 
-    monkeypatch.setattr("glassformer.reporting.report.report_of", broken)
+    monkeypatch.setattr("glassformer.reporting.papers.report_of", broken)
     with pytest.raises(ValueError, match="no such"):
         train(DATA, out=tmp_path / "strict", **tiny(training__steps=1))
     monkeypatch.delenv("GLASSFORMER_STRICT")

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from glassformer.bricks.vocabulary_loss import vocabulary_loss
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
-from glassformer.data.packing.masking import NOTHING, Masking
 from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.build import build_masked_model
 from glassformer.models.modules import MaskedLanguageModel
 from glassformer.tasks import language_model
@@ -100,7 +100,7 @@ COMPILED = """
 import numpy as np, torch
 from torch._dynamo.testing import CompileCounter
 from glassformer.config.resolve import resolve
-from glassformer.data.packing.masking import Masking
+from glassformer.data.packing.windows import Masking
 from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_masked_model
 from glassformer.tasks.masked_language_model import MaskedModelling

@@ -4,23 +4,64 @@ The vector x of a text has a number for every word of the vocabulary, nearly all
 product with a matrix is the sum of that matrix's rows for the words that are there.
 """
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from glassformer.bricks.spelled import SPREAD, Spelled, spelled
-from glassformer.bricks.word_dropout import WordDropout
+from glassformer.bricks.embedding import WordDropout
 
 Features = tuple[Int[Tensor, "B F"], Bool[Tensor, "B F"]]
 """Rows of the table for each text, and which of them are real."""
 
+SPREAD = -7046029254386353131
+"""Odd, near 2⁶⁴ over the golden ratio: products with it wrap around and spread over 64 bits."""
 NUMBERS_AT_ONCE = 2**22
-"""Of the gradient, before they are added up."""
+"""Numbers of the gradient, before they are added up."""
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """The words of some texts; W of the text with the most."""
+
+    numbers: Int[Tensor, "B W"]
+    """The same for words of the same characters, hardly ever for others."""
+    real: Bool[Tensor, "B W"]
+    letters: Int[Tensor, "B W"]
+    """How many characters each has."""
+    place: Int[Tensor, "B T"]
+    """Which word a character belongs to."""
+    letter: Bool[Tensor, "B T"]
+    """It belongs to one."""
+
+
+def spelled(tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"], space: int, *, most: int | None = None) -> Spelled:
+    """The words between the tokens `space`. `most`: room for so many; unset, for those of the text with the most."""
+    letter = real & (tokens != space)
+    first = (letter & ~F.pad(letter, (1, 0))[:, :-1]).long()
+    place = (first.cumsum(1) - 1).clamp(min=0)
+    count = first.sum(1, keepdim=True)
+    if most is None:
+        most = max(1, int(count.max())) if len(tokens) else 1
+    here = torch.arange(tokens.shape[1], device=tokens.device)
+    none = tokens.new_zeros(len(tokens), most, dtype=torch.long)
+    within = here - none.scatter_add(1, place, here * first).gather(1, place)
+    # Each character with its place in the word makes a number of its own; a word is the sum of these.
+    marks = _spread(_spread(tokens.long() + 1) + within) * letter
+    numbers, letters = none.scatter_add(1, place, marks), none.scatter_add(1, place, letter.long())
+    return Spelled(numbers, torch.arange(most, device=tokens.device) < count, letters, place, letter)
+
+
+def _spread(numbers: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+    """Neighbouring numbers, far apart."""
+    numbers = numbers * SPREAD
+    return (numbers ^ (numbers >> 32)) * SPREAD
 
 
 class BagOfWords(nn.Module):
@@ -86,14 +127,20 @@ class BagOfWords(nn.Module):
         found, real = self.features(tokens, mask)
         rows = F.embedding(found, self.table.weight) * self.weights(found, real).unsqueeze(-1)
         size = tokens.shape[1]
-        out = rows[:, :size].clone()
-        start = size
-        for length in self._lengths(size, self.ngrams):
-            runs = size - length + 1
-            for place in range(length):
-                out[:, place : place + runs] += rows[:, start : start + runs] / length
-            start += runs
-        return out + self._of_words(tokens, real[:, :size], rows[:, start:]) if self.words else out
+        lengths = self._lengths(size, self.ngrams, least=1)
+        out = shared_out(rows, size, [(length, length) for length in lengths])
+        if not self.words:
+            return out
+        # what runs of words add is shared evenly by their characters
+        whole = self._spelled(tokens, real[:, :size])
+        words = whole.numbers.shape[1]
+        letters = [
+            (length, whole.letters.unfold(1, length, 1).sum(-1).clamp(min=1).unsqueeze(-1))
+            for length in self._lengths(words, self.words, least=1)
+        ]
+        of_words = rows[:, sum(size - length + 1 for length in lengths) :]
+        owner = whole.place.unsqueeze(-1).expand(-1, -1, rows.shape[-1])
+        return out + shared_out(of_words, words, letters).gather(1, owner) * whole.letter.unsqueeze(-1)
 
     def spans(self, tokens: Int[Tensor, "T"]) -> list[tuple[int, int]]:
         """Where each feature of one text begins and ends, in their order."""
@@ -121,41 +168,28 @@ class BagOfWords(nn.Module):
         real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         found, exists = [tokens.long()], [real]
         for length in self._lengths(tokens.shape[1], self.ngrams):
-            found.append(self.vocab + run_hashes(tokens, length) % self.buckets)
-            exists.append(real.unfold(1, length, 1).all(-1))
+            here = self._with_room(tokens, length)
+            found.append(self.vocab + run_hashes(here, length) % self.buckets)
+            exists.append(whole_runs(self._with_room(real, length), length))
             if self.words and length > 2:
-                inner = tokens[:, 1:-1].unfold(1, length - 2, 1)
                 assert self.space is not None
-                exists[-1] &= inner.ne(self.space).all(-1)
+                exists[-1] = exists[-1] & whole_runs(here[:, 1:-1].ne(self.space), length - 2)
         if self.words:
             whole = self._spelled(tokens, real)
             for length in self._lengths(whole.numbers.shape[1], self.words, least=1):
-                found.append(self.words_from + run_hashes(whole.numbers, length) % self.buckets)
-                exists.append(whole.real.unfold(1, length, 1).all(-1))
+                found.append(
+                    self.words_from + run_hashes(self._with_room(whole.numbers, length), length) % self.buckets
+                )
+                exists.append(whole_runs(self._with_room(whole.real, length), length))
         return torch.cat(found, 1), torch.cat(exists, 1)
+
+    def _with_room(self, values: Tensor, length: int) -> Tensor:
+        """What runs of so many are taken of: only those that lie within a text are features."""
+        return values
 
     def _spelled(self, tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> Spelled:
         assert self.space is not None
         return spelled(tokens, real, self.space)
-
-    def _of_words(
-        self, tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"], rows: Float[Tensor, "B R out"]
-    ) -> Float[Tensor, "B T out"]:
-        """What runs of words add, shared evenly by their characters."""
-        whole = self._spelled(tokens, real)
-        size = whole.numbers.shape[1]
-        each = rows.new_zeros(len(tokens), size, rows.shape[-1])
-        """For every character of a word."""
-        start = 0
-        for length in self._lengths(size, self.words, least=1):
-            runs = size - length + 1
-            letters = whole.letters.unfold(1, length, 1).sum(-1).clamp(min=1)
-            share = rows[:, start : start + runs] / letters.unsqueeze(-1)
-            for place in range(length):
-                each[:, place : place + runs] += share
-            start += runs
-        owner = whole.place.unsqueeze(-1).expand(-1, -1, rows.shape[-1])
-        return each.gather(1, owner) * whole.letter.unsqueeze(-1)
 
     def weights(self, found: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]) -> Float[Tensor, "B F"]:
         """What one occurrence of each feature counts; where none is real, 0."""
@@ -166,10 +200,10 @@ class BagOfWords(nn.Module):
         ordered, rank = self._sorted(found, real)
         squares = picked(F.pad(self.idf, (0, 1)), ordered).square() * (2 * rank + 1)
         if not self.words:
-            return weights / _length(squares)
+            return weights / vector_length(squares)
         # Each kind of feature counts as much as the other, however many there are.
         of_words = ordered >= self.words_from
-        lengths = _length(squares * ~of_words), _length(squares * of_words)
+        lengths = vector_length(squares * ~of_words), vector_length(squares * of_words)
         return weights / torch.where(found < self.words_from, *lengths)
 
     def _sorted(
@@ -181,13 +215,29 @@ class BagOfWords(nn.Module):
         new = F.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True)
         return ordered, place - (place * new).cummax(1).values
 
-    @staticmethod
-    def _lengths(tokens: int, most: int, least: int = 2) -> range:
-        """Of the runs that fit into so many tokens."""
+    def _lengths(self, tokens: int, most: int, least: int = 2) -> range:
+        """The lengths of the runs that fit into so many tokens."""
         return range(least, min(most, tokens) + 1)
 
 
-def _length(squares: Float[Tensor, "B F"]) -> Float[Tensor, "B 1"]:
+def shared_out(
+    rows: Float[Tensor, "B R out"], size: int, lengths: Sequence[tuple[int, int | Tensor]]
+) -> Float[Tensor, "B T out"]:
+    """What each of `size` neighbours gets of the rows of the runs that it stands in.
+
+    `lengths`: the runs' lengths in the order of their rows, and by what each row is divided.
+    """
+    out = rows.new_zeros(len(rows), size, rows.shape[-1])
+    start = 0
+    for length, divisor in lengths:
+        count = size - length + 1
+        for place in range(length):
+            out[:, place : place + count] += rows[:, start : start + count] / divisor
+        start += count
+    return out
+
+
+def vector_length(squares: Float[Tensor, "B F"]) -> Float[Tensor, "B 1"]:
     """√Σx² of each text, above 0."""
     return squares.sum(1, keepdim=True).clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
 
@@ -233,11 +283,20 @@ def in_order(found: Int[Tensor, "B F"]) -> Int[Tensor, "B F"]:
     return found.sort(1).values
 
 
+def runs(values: Shaped[Tensor, "B T"], length: int) -> list[Shaped[Tensor, "B runs"]]:
+    """The first of every run of so many neighbours, then the second of each, and so on."""
+    return [values[:, place : values.shape[1] - length + 1 + place] for place in range(length)]
+
+
+def whole_runs(mask: Bool[Tensor, "B T"], length: int) -> Bool[Tensor, "B runs"]:
+    """Whether all of a run are there."""
+    return functools.reduce(torch.logical_and, runs(mask, length))
+
+
 def run_hashes(tokens: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B runs"]:
     """A number for each run of neighbouring tokens, spread evenly over 64 bits. Products wrap around on purpose."""
     total = torch.full_like(tokens[:, length - 1 :], length, dtype=torch.long)
-    for place in range(length):
-        total = total ^ tokens[:, place : tokens.shape[1] - length + 1 + place]
-        total = total * SPREAD
+    for neighbours in runs(tokens, length):
+        total = (total ^ neighbours) * SPREAD
         total = total ^ (total >> 32)
     return total

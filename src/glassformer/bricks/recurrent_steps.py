@@ -116,25 +116,10 @@ class Trace(NamedTuple):
 Step = Callable[[Tensor, Hidden], tuple[Hidden, Mapping[str, Tensor]]]
 
 
-def trace(
-    cell: nn.RNNBase, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None = None
-) -> list[list[Trace]]:
-    """By layer and way: as torch's cell computes them in use, where no dropout stands between its layers."""
-    ways = 2 if cell.bidirectional else 1
-    out: list[list[Trace]] = []
-    for layer in range(cell.num_layers):
-        both = []
-        for way in range(ways):
-            before = tuple(part[layer * ways + way] for part in hidden)
-            both.append(_one_way(step_of(cell, layer, way), x, before, mask, backwards=way == 1))
-        out.append(both)
-        x = torch.cat([one.states for one in both], -1)
-    return out
-
-
-def _one_way(
+def step_by_step(
     step: Step, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None, *, backwards: bool
 ) -> Trace:
+    """One layer, one way, along the tokens."""
     times = range(x.shape[1])
     moments: dict[int, tuple[Hidden, Mapping[str, Tensor]]] = {}
     for t in reversed(times) if backwards else times:
@@ -154,6 +139,29 @@ def _one_way(
         joined([moments[t][0][1] for t in times]) if len(hidden) == 2 else None,
         {name: joined([moments[t][1][name] for t in times]) for name in moments[0][1]},
     )
+
+
+def trace(
+    cell: nn.RNNBase,
+    x: Float[Tensor, "B T i"],
+    hidden: Hidden,
+    mask: Bool[Tensor, "B T"] | None = None,
+    along: Callable[..., Trace] = step_by_step,
+) -> list[list[Trace]]:
+    """By layer and way: as torch's cell computes them in use, where no dropout stands between its layers.
+
+    `along`: how a layer goes along the tokens.
+    """
+    ways = 2 if cell.bidirectional else 1
+    out: list[list[Trace]] = []
+    for layer in range(cell.num_layers):
+        both = []
+        for way in range(ways):
+            before = tuple(part[layer * ways + way] for part in hidden)
+            both.append(along(step_of(cell, layer, way), x, before, mask, backwards=way == 1))
+        out.append(both)
+        x = torch.cat([way.states for way in both], -1)
+    return out
 
 
 def step_of(cell: nn.RNNBase, layer: int, way: int) -> Step:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from glassformer.config.resolve import Config
     from glassformer.data.check.pairs import PairCheck
     from glassformer.data.check.tables import Spread, TableCheck
-    from glassformer.data.io.pictures import Pictures
-    from glassformer.data.io.table import Table
+    from glassformer.data.io.table import Pictures, Table
 
 HELP = """usage: glassformer data                     the data sets that come along
        glassformer data describe DATA       how large it is, and how it would be divided

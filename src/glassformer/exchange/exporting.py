@@ -1,7 +1,10 @@
-"""What every export shares: the run that goes out, a copy of its model, and a folder that is whole or not there."""
+"""What every export shares: the run that goes out, a folder that is whole or not there, and whether what was written
+computes what the run does: the scores of both, on random examples of several sizes.
+"""
 
 import contextlib
 import copy
+import math
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
@@ -15,14 +18,23 @@ from torch import Tensor, nn
 from glassformer.config.errors import Misuse, RunError
 from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features
-from glassformer.exchange.comparison import TOLERANCE, largest_difference
 from glassformer.models.inputs import Shape
+from glassformer.models.modules import Seq2Seq
 from glassformer.runs.files import flush, writing
 from glassformer.runs.run import CARD
 from glassformer.tasks.answers import Answers
 from glassformer.text.tokenizer import Tokenizer
 
 Module = TypeVar("Module", bound=nn.Module)
+
+BATCH, LENGTH, SOURCE = "batch", "length", "source_length"
+"""Axes of any size."""
+TOLERANCE = 1e-3
+"""Allowed difference, as a share of the largest score. Other kernels add up in another order: in single precision that
+moves the scores of deep models by up to some 1e-4 of it. What is computed wrongly, a mask or a weight, is off by far
+more."""
+LEAST = 1e-2
+"""Scores smaller than this are compared as if they were as large."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +77,85 @@ class ExportedRun:
                 f"explains {TOLERANCE:g}: nothing was written to {folder}"
             )
         return f"it differs from the run by at most {difference:.2g} of the largest score"
+
+
+@dataclass(frozen=True)
+class Port:
+    """A tensor that goes in."""
+
+    name: str
+    axes: tuple[int | str, ...]
+    """Sizes; those that may be any are names."""
+    kind: torch.dtype = torch.int64
+    below: tuple[int, ...] = ()
+    """How many ids there are; or, of categories, how many each column has."""
+
+    def example(self, sizes: Mapping[str, int], random: torch.Generator) -> Tensor:
+        """Numbers of the right kind. A mask shows rows of different lengths; with three of them, one is empty."""
+        shape = [axis if isinstance(axis, int) else sizes[axis] for axis in self.axes]
+        if self.kind == torch.bool:
+            rows, length = shape
+            lengths = torch.tensor([0 if row == 2 else max(1, length * (row + 1) // rows) for row in range(rows)])
+            return torch.arange(length) < lengths.unsqueeze(1)
+        if self.kind != torch.int64:
+            return torch.randn(shape, generator=random)
+        if self.axes[-1] in sizes:
+            return torch.randint(self.below[0], shape, generator=random)
+        columns = [torch.randint(most, (shape[0], 1), generator=random) for most in self.below]
+        return torch.cat([torch.empty(shape[0], 0, dtype=torch.int64), *columns], 1)
+
+    @property
+    def description(self) -> str:
+        """A line of the page beside an export."""
+        kind = {torch.int64: "int64", torch.bool: "bool"}.get(self.kind, "float32")
+        return f"`{self.name}`: {kind}, {' × '.join(map(str, self.axes))}"
+
+
+def ports_of(shape: Shape, *, empty: bool = False) -> tuple[Port, ...]:
+    """What a model of such examples is called with; what has no columns is left out, unless `empty` ones are wanted."""
+    columns = empty and shape.columns
+    ports = (
+        (shape.vocab, Port("tokens", (BATCH, LENGTH), below=(shape.vocab,))),
+        (shape.vocab, Port("mask", (BATCH, LENGTH), torch.bool)),
+        (shape.numbers or columns, Port("numbers", (BATCH, shape.numbers), torch.float32)),
+        (shape.categories or columns, Port("categories", (BATCH, len(shape.categories)), below=shape.categories)),
+        (shape.image, Port("pixels", (BATCH, *(shape.image or ())), torch.float32)),
+    )
+    return tuple(port for there, port in ports if there)
+
+
+def translator_ports(source_vocab: int, target_vocab: int) -> tuple[Port, Port, Port]:
+    """What a translator is called with: source, its mask, and target."""
+    return (
+        Port("source", (BATCH, SOURCE), below=(source_vocab,)),
+        Port("source_mask", (BATCH, SOURCE), torch.bool),
+        Port("target", (BATCH, LENGTH), below=(target_vocab,)),
+    )
+
+
+@torch.inference_mode()
+def largest_difference(model: nn.Module, exported: nn.Module, shape: Shape, target_vocab: int, longest: int) -> float:
+    """The largest difference of two scores, as a share of the largest score; padding aside. Infinite where one is no
+    number."""
+    ports = translator_ports(shape.vocab, target_vocab) if isinstance(model, Seq2Seq) else ports_of(shape, empty=True)
+    random = torch.Generator().manual_seed(1)
+    worst, largest = 0.0, LEAST
+    for batch, length in ((1, 1), (4, 11), (3, 29), (2, 2)):
+        length = min(length, longest)
+        sizes = {BATCH: batch, LENGTH: length, SOURCE: min(length + 2, longest)}
+        inputs = {port.name: port.example(sizes, random) for port in ports}
+        ours, theirs = (each(*inputs.values()).double() for each in (model, exported))
+        if ours.shape != theirs.shape:
+            return math.inf
+        if "mask" in inputs and ours.dim() == 3:  # at padding, anything may stand
+            ours, theirs = ours[inputs["mask"]], theirs[inputs["mask"]]
+        if not ours.numel():
+            continue
+        gap = float((ours - theirs).abs().max())
+        if not math.isfinite(gap):
+            return math.inf
+        worst, largest = max(worst, gap), max(largest, float(ours.abs().max()))
+    return worst / largest
 
 
 def inference_copy(model: Module) -> Module:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
-from glassformer.data.datasets.hub_refusals import quiet_hub, refusal
+from glassformer.data.datasets.hub import quiet_hub, refusal
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.reader import read_gguf
 from glassformer.exchange.huggingface.folder import CONFIG, read_folder

@@ -27,13 +27,19 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.data.columns.inference import choose_columns
-from glassformer.data.columns.label_sets import as_text, label_columns, labels_in
+from glassformer.data.columns.labels import as_text, label_columns, labels_in
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.table import read_table
-from glassformer.data.split.labelled import Labelled, LabelledCorpus, split_table, whole_table
-from glassformer.data.split.pictures import split_pictures, whole_pictures
+from glassformer.data.split.labelled import (
+    Labelled,
+    LabelledCorpus,
+    split_pictures,
+    split_table,
+    whole_pictures,
+    whole_table,
+)
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
 from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.load import say_tokens, tokenizer_of_texts

@@ -14,11 +14,9 @@ from glassformer.config.errors import DataError, RunError, Say, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL, predicts_hidden_tokens
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
-from glassformer.data.io.source import open_source
-from glassformer.data.io.survey import survey
+from glassformer.data.io.source import open_source, survey
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.documents import TextCorpus, refuse_joining, split_texts
-from glassformer.data.split.part import Part, whole
+from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.generate import Writer
 from glassformer.families.load import say_tokens

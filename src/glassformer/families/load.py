@@ -14,7 +14,7 @@ from glassformer.config.presets import TEXT, VERSION
 from glassformer.config.resolve import Config, flatten, resolve
 from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
 from glassformer.families.recognition import PATHS
-from glassformer.finetuning.finetune import source_tokenizers
+from glassformer.finetuning.sources import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
 from glassformer.models.modules import Predictor
@@ -251,7 +251,7 @@ def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
     return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
 
 
-def where_it_stands(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
+def snapshot_to_resume(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
     """Where the run stands, if there is something left to do."""
     finished = run.card().get("status") in ("finished", "stopped early")
     found = run.newest_checkpoint(say)

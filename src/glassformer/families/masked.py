@@ -12,8 +12,8 @@ from torch import Tensor
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import Config
-from glassformer.data.packing.masking import Masking
 from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.windows import Masking
 from glassformer.families.base import Loaded, Processor
 from glassformer.families.language import StreamFamily, window_settings
 from glassformer.families.requests import Example, ModelInput, check_text, say_unknown

@@ -1,6 +1,7 @@
 """What the data is for: from the settings that a person gave to a whole configuration."""
 
 import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,6 @@ from glassformer.config.presets import (
 from glassformer.config.resolve import KINDS_IN_WORDS, flatten, that_writes, with_epochs
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
-from glassformer.data.columns.pairs import pair_columns
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.datasets.hub import own_parts, whole_name
@@ -33,7 +33,8 @@ from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.io.pictures import holds_pictures, read_pictures
 from glassformer.data.io.place import find
 from glassformer.data.io.table import Table, holds_table, read_table
-from glassformer.data.split.pictures import COLUMNS as PICTURE_COLUMNS
+from glassformer.data.split.labelled import PICTURE_COLUMNS
+from glassformer.data.split.pairs import pair_columns
 from glassformer.families.base import FAMILIES
 from glassformer.families.requests import NO_DATA, ConfigRequest, Recognition
 from glassformer.runs.run import Run
@@ -251,6 +252,20 @@ def read_config(path: str | Path) -> dict[str, Any]:
             f"{path} must hold sections (data, tokenizer, model, training), not a {type(value).__name__}"
         )
     return value["config"] if isinstance(value.get("config"), dict) else value
+
+
+def file_settings(path: str | Path | None) -> dict[str, Any]:
+    """The settings of a file by dotted key, with paths that lead from anywhere; none, if there is no file."""
+    settings = flatten(read_config(path) if path else {})
+    return {key: whole_path(key, value) for key, value in settings.items()}
+
+
+def flag_settings(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a person gave by dotted key, `data` among them, with paths that lead from anywhere."""
+    if data is not None and not isinstance(data, str | os.PathLike):
+        raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
+    flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    return {key: whole_path(key, value) for key, value in flags.items()}
 
 
 def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks.embedding import OneHot, WordVectors
+from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.tap import Brick, record_vectors
-from glassformer.bricks.word_dropout import WordDropout
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import ModelSettings
 

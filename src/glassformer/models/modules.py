@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.bricks.word_dropout import WordDropout
+from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
 from glassformer.encoders.base import Encoder, State
 from glassformer.models.inputs import Vectors
 

@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from glassformer.config.resolve import Config
+from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.facts import training_facts
 from glassformer.diagnosis.findings import UNSEEN, error_line, is_strict
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.runs.files import write_text
@@ -96,7 +96,7 @@ class TrainingDoctor:
             write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
         self.recorder.doctor = self.doctor
         self.doctor.take_up(kept)
-        if not self.doctor.log.steps:
+        if not self.doctor.log.step:
             self.recorder.tell(self.doctor.look_at_data(self.prepared, parameters))
 
     def conclude(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:

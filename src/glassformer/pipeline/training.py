@@ -1,7 +1,6 @@
 """One training, from what a person asked for to a finished run: resolve, prepare, build, fit, report."""
 
 import contextlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from torch import nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import GlassformerError, SettingError, silent
-from glassformer.config.resolve import Config, flatten, renamed_lines
+from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import usual_rate
 from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
 from glassformer.families.load import (
@@ -23,10 +22,15 @@ from glassformer.families.load import (
     resumed_config,
     run_card,
     say_size,
+    snapshot_to_resume,
     try_out,
-    where_it_stands,
 )
-from glassformer.families.recognition import infer_config, read_config, whole_path, with_vectors
+from glassformer.families.recognition import (
+    file_settings,
+    flag_settings,
+    infer_config,
+    with_vectors,
+)
 from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
@@ -125,19 +129,10 @@ class TrainRequest:
 
     def flags(self) -> dict[str, Any]:
         """The settings by dotted key, with paths that lead from anywhere."""
-        if self.data is not None and not isinstance(self.data, str | os.PathLike):
-            raise SettingError(
-                f"data is a path or the name of a data set, not a {type(self.data).__name__}: write it to a file"
-            )
         settings = dict(self.settings)
         if self.model is not None:
             settings["model"] = self.model if self.own_model is None else OWN
-        flags = {**flatten(settings), **({} if self.data is None else {"data.path": str(self.data)})}
-        return {key: whole_path(key, value) for key, value in flags.items()}
-
-    def file_settings(self) -> dict[str, Any]:
-        told = flatten(read_config(self.config) if self.config else {})
-        return {key: whole_path(key, value) for key, value in told.items()}
+        return flag_settings(self.data, settings)
 
 
 class Training:
@@ -190,7 +185,7 @@ class Training:
     def resolve(self) -> None:
         """The whole configuration, and the device."""
         request = self.request
-        flags, file = request.flags(), request.file_settings()
+        flags, file = request.flags(), file_settings(request.config)
         for line in renamed_lines(request.settings):
             self.say(line)
         if request.resume:
@@ -211,7 +206,7 @@ class Training:
         if self.request.resume:
             self.prepared = prepare(self.config, self.say, tokenizers_of(self.run))
             check_same_data(self.run, self.prepared)
-            self.snapshot = where_it_stands(self.run, self.config, self.prepared, self.say)
+            self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say)
             return
         data, model = self.config.data, self.config.model
         name = str(self.request.out or Run.next_name(data.path or data.source_file or "data", model.encoder))

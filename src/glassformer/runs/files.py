@@ -21,8 +21,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise RunError(f"cannot write {path}: {reason}; what was there before is kept") from None
+        raise RunError(f"cannot write {path}: {reason(error)}; what was there before is kept") from None
 
 
 @contextlib.contextmanager
@@ -63,7 +62,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {_reason(error)}") from None
+        raise RunError(f"{path} cannot be read: {reason(error)}") from None
     if not isinstance(value, dict):
         raise RunError(f"{path} is damaged: it holds no object")
     return value
@@ -86,7 +85,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise RunError(f"{path} cannot be read: {_reason(error)}") from None
+        raise RunError(f"{path} cannot be read: {reason(error)}") from None
 
 
 def digest(path: Path) -> str:
@@ -94,5 +93,6 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """What went wrong, in one line: the system's words where there are some."""
     return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)

@@ -38,17 +38,15 @@ def _json(value: Any, ensure_ascii: bool = False, **how: Any) -> str:
     return json.dumps(value, ensure_ascii=ensure_ascii, **how)
 
 
-def _now(format: str) -> str:
-    return datetime.datetime.now().strftime(format)
-
-
 def write(template: str, messages: list[dict[str, str]], specials: dict[str, str], most: int) -> str:
     """What the template makes of the messages, up to where the assistant is to go on."""
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
     )
     environment.filters["tojson"] = _json
-    environment.globals.update(raise_exception=_refuse, strftime_now=_now)
+    environment.globals.update(
+        raise_exception=_refuse, strftime_now=lambda format: datetime.datetime.now().strftime(format)
+    )
     values = {**specials, "messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
     pieces: list[str] = []
     size = 0

@@ -1,17 +1,21 @@
-"""SentencePiece files: Unigram pieces and rules that fold characters, as a pipeline with the ids of a vocabulary."""
+"""SentencePiece files: Unigram pieces and rules that fold characters, as a pipeline with the ids of a vocabulary.
+
+A file is a message of protocol buffers: numbered fields, nested in fields.
+"""
 
 import math
 import re
-from collections.abc import Collection, Mapping
+import struct
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.config.errors import DataError
-from glassformer.text import protobuf
 from glassformer.text.external_pipeline import CLOSE, OPEN, OTHER, hide
 
 BLANK = "▁"
@@ -23,6 +27,11 @@ MOST_BYTES = 1 << 27
 FEW = 0.02
 """The share of a file's pieces that a vocabulary may lack: those that no text it was counted on was cut into."""
 
+VARINT, EIGHT, BLOCK, FOUR = 0, 1, 2, 5
+"""The kinds of values in a message: a number of any length, eight bytes, a counted block, four bytes."""
+LONGEST = 10
+"""Bytes of the longest number."""
+Value = int | memoryview
 UNIGRAM = 1
 KINDS = {1: "Unigram", 2: "BPE", 3: "words", 4: "characters"}
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)
@@ -53,11 +62,11 @@ def read_pieces(path: Path) -> Pieces:
     except OSError as error:
         raise DataError(f"cannot read {name}: {error.strerror}") from None
     scores: dict[str, float] = {}
-    trainer: dict[int, protobuf.Value] = {}
-    normalizer: dict[int, protobuf.Value] = {}
-    for field, value in protobuf.fields(data, name):
+    trainer: dict[int, Value] = {}
+    normalizer: dict[int, Value] = {}
+    for field, value in _fields(data, name):
         if field == 1:
-            piece, score, use = _piece(protobuf.block(value, name), name)
+            piece, score, use = _piece(_block(value, name), name)
             if use in (USER, BYTE):
                 what = "pieces chosen by hand" if use == USER else "single bytes"
                 raise DataError(f"{name} holds {what} ({piece!r}), which cannot be read: only Unigram pieces can")
@@ -65,29 +74,91 @@ def read_pieces(path: Path) -> Pieces:
                 scores[piece] = score
         elif field in (2, 3):
             settings = trainer if field == 2 else normalizer
-            settings.update(protobuf.fields(protobuf.block(value, name), name))
-    kind, suffix = protobuf.whole(trainer.get(3, UNIGRAM), name), protobuf.whole(trainer.get(24, 0), name)
-    folding = bytes(protobuf.block(normalizer.get(2, memoryview(b"")), name))
-    starts_with_blank, few_blanks, escaped = (bool(protobuf.whole(normalizer.get(at, 1), name)) for at in (3, 4, 5))
+            settings.update(_fields(_block(value, name), name))
+    kind, suffix = _number(trainer.get(3, UNIGRAM), name), _number(trainer.get(24, 0), name)
+    folding = bytes(_block(normalizer.get(2, memoryview(b"")), name))
+    starts_with_blank, few_blanks, escaped = (bool(_number(normalizer.get(at, 1), name)) for at in (3, 4, 5))
     if kind != UNIGRAM:
         raise DataError(f"{name} is a SentencePiece file of kind {KINDS.get(kind, kind)}: only Unigram can be read")
     if suffix or not escaped:
         raise DataError(f"{name} writes blanks in another way than before a word as {BLANK}: it cannot be read")
     if not scores:
-        protobuf.damaged(name, "it holds no pieces")
+        _damaged(name, "it holds no pieces")
     if folding and not _whole(folding):
         raise DataError(f"{name} is damaged: its rules for characters lead nowhere")
     return Pieces(name, scores, folding, starts_with_blank, few_blanks)
 
 
+def _damaged(name: str, why: str) -> NoReturn:
+    raise DataError(f"{name} is damaged, or no SentencePiece file: {why}") from None
+
+
 def _piece(data: memoryview, name: str) -> tuple[str, float, int]:
-    fields = dict(protobuf.fields(data, name))
-    piece = protobuf.text(fields.get(1, memoryview(b"")), name)
-    score = protobuf.real(fields[2], name) if 2 in fields else 0.0
-    use = protobuf.whole(fields.get(3, NORMAL), name)
+    """A piece, its score and what it is for."""
+    fields = dict(_fields(data, name))
+    written = _block(fields.get(2, memoryview(bytes(4))), name)
+    if len(written) != 4:
+        _damaged(name, f"a score of {len(written)} bytes")
+    (score,) = struct.unpack("<f", written)
+    try:
+        piece = bytes(_block(fields.get(1, memoryview(b"")), name)).decode()
+    except UnicodeDecodeError:
+        _damaged(name, "a piece is no text")
     if not piece or not math.isfinite(score):
-        protobuf.damaged(name, f"the piece {piece!r} has the score {score}")
-    return piece, score, use
+        _damaged(name, f"the piece {piece!r} has the score {score}")
+    return piece, score, _number(fields.get(3, NORMAL), name)
+
+
+def _fields(data: memoryview, name: str) -> Iterator[tuple[int, Value]]:
+    """The fields of a message, one after the other: their number, and a number or their bytes.
+
+    Nothing is copied, and no length is believed that leads out of the message. `name` is what an error calls the file.
+    """
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place, name)
+        kind, field = key & 7, key >> 3
+        if kind == VARINT:
+            value, place = _varint(data, place, name)
+            yield field, value
+            continue
+        if kind == BLOCK:
+            size, place = _varint(data, place, name)
+        elif kind in (EIGHT, FOUR):
+            size = 8 if kind == EIGHT else 4
+        else:
+            _damaged(name, f"a field of kind {kind}")
+        if size > len(data) - place:
+            _damaged(name, f"a field of {size} bytes ends outside it")
+        yield field, data[place : place + size]
+        place += size
+
+
+def _varint(data: memoryview, place: int, name: str) -> tuple[int, int]:
+    """A number of any length, and the place after it."""
+    value = 0
+    for step in range(LONGEST):
+        if place + step >= len(data):
+            _damaged(name, "it ends within a number")
+        byte = data[place + step]
+        value |= (byte & 0x7F) << (7 * step)
+        if byte < 0x80:
+            return value, place + step + 1
+    _damaged(name, "a number is too long")
+
+
+def _number(value: Value, name: str) -> int:
+    """A field that must be a number."""
+    if not isinstance(value, int):
+        _damaged(name, "bytes where a number belongs")
+    return value
+
+
+def _block(value: Value, name: str) -> memoryview:
+    """A field that must be bytes."""
+    if isinstance(value, int):
+        _damaged(name, "a number where bytes belong")
+    return value
 
 
 def _whole(folding: bytes) -> bool:
@@ -182,13 +253,15 @@ def _normalizer(pieces: Pieces, codes: list[str]) -> normalizers.Normalizer:
     steps += [normalizers.Prepend(" "), normalizers.Replace(Regex(rf"\A (?={OPEN})"), "")]
     if pieces.starts_with_blank:
         steps.append(normalizers.Replace(Regex(rf"{_marked(codes)}\K(?=(?m:.))"), " "))
-    steps.append(normalizers.Replace(" ", BLANK))
     familiar = {OPEN, CLOSE, BLANK, *"".join(pieces.scores)}
     strange = "[^" + "".join(rf"\x{{{ord(mark):x}}}" for mark in sorted(familiar)) + "]"
     longest = max((len(code) for code in codes), default=0) + 4
     outside = f"(?![^{CLOSE}]{{0,{longest}}}{CLOSE})"  # of a code: no other mark stands in the text yet
-    steps.append(normalizers.Replace(Regex(rf"(?<!{strange})(?={strange}){outside}"), OPEN))
-    steps.append(normalizers.Replace(Regex(rf"(?<={strange})(?!{strange}){outside}"), CLOSE))
+    steps += [
+        normalizers.Replace(" ", BLANK),
+        normalizers.Replace(Regex(rf"(?<!{strange})(?={strange}){outside}"), OPEN),
+        normalizers.Replace(Regex(rf"(?<={strange})(?!{strange}){outside}"), CLOSE),
+    ]
     if not pieces.starts_with_blank:
         steps.append(normalizers.Replace(Regex(rf"\A{BLANK}"), ""))
     return normalizers.Sequence(steps)

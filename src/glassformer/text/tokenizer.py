@@ -81,10 +81,6 @@ class Tokenizer:
         others = self.specials | self._gaps | {self.pad, self.start, self.end, self.unk, self.mask}
         return [id for id in range(self.vocab_size) if id not in others]
 
-    def with_roles(self, roles: Roles) -> "Tokenizer":
-        """The same tokens, with other uses."""
-        return Tokenizer(self._rust, roles)
-
     @classmethod
     def train(
         cls,
@@ -248,7 +244,7 @@ class Tokenizer:
 
     def one_byte(self, id: int) -> bool:
         """Whether a token is a byte of a character that is no token."""
-        return self.spelling.fallback and self.spelling.is_byte(self._name(id))
+        return self.spelling.is_byte(self._name(id))
 
     def _name(self, id: int) -> str:
         name = self._rust.id_to_token(id)

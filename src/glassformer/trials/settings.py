@@ -12,14 +12,14 @@ from glassformer.config.resolve import BUDGETS, RENAMED_SETTINGS, Config
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
 from glassformer.families.load import check_validation, split_data
-from glassformer.families.recognition import infer_config, with_vectors
+from glassformer.families.recognition import file_settings, infer_config, with_vectors
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import RUNS, Run
 
 
 def read_settings(request: TrainRequest) -> dict[str, Any]:
     """Settings by dotted key, with paths that lead from anywhere; how long to train is the flag's, if it says so."""
-    from_file, from_flags = request.file_settings(), request.flags()
+    from_file, from_flags = file_settings(request.config), request.flags()
     if any(from_flags.get(budget) is not None for budget in BUDGETS):
         from_file = {key: value for key, value in from_file.items() if key not in BUDGETS}
     return {**from_file, **from_flags}

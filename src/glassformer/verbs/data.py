@@ -13,14 +13,11 @@ from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
 from glassformer.data.check.tables import TableCheck, check_table
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.features.build import TextFeatures
-from glassformer.data.io.pictures import Pictures
-from glassformer.data.io.table import Table, read_table
-from glassformer.data.packing.masking import NOTHING
-from glassformer.data.packing.windows import training_pairs
-from glassformer.data.split.labelled import Labelled
+from glassformer.data.io.table import Pictures, Table, read_table
+from glassformer.data.packing.windows import NOTHING, training_pairs
+from glassformer.data.split.documents import Part
+from glassformer.data.split.labelled import Labelled, as_table
 from glassformer.data.split.pairs import Pairs
-from glassformer.data.split.part import Part
-from glassformer.data.split.pictures import as_table
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import LanguageFamily, StreamFamily
@@ -28,7 +25,7 @@ from glassformer.families.load import prepare, split_data
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.recognition import pairs_of
 from glassformer.families.translation import TranslationFamily
-from glassformer.finetuning.finetune import source_tokenizers
+from glassformer.finetuning.sources import source_tokenizers
 from glassformer.tasks.labelling import LabelledBatch
 from glassformer.tasks.language_model import WindowBatch
 from glassformer.tasks.masked_language_model import MaskedBatch

@@ -13,7 +13,7 @@ from glassformer.exchange.huggingface.importing import ImportedModel, import_ext
 from glassformer.exchange.source import find
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
-from glassformer.reporting.readme import imported_card
+from glassformer.reporting.papers import imported_card
 from glassformer.runs.files import write_text, writing
 from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, RUNS, Run, environment, tokenizer_card
 

@@ -9,16 +9,9 @@ from typing import Any
 import torch
 
 from glassformer.config.errors import Say, silent
-from glassformer.experiments.cost import REPEATS
-from glassformer.experiments.growth import growth_view
-from glassformer.experiments.measurements import (
-    Measurement,
-    attention_part,
-    beyond_part,
-    gradient_part,
-    recall_part,
-    time_part,
-)
+from glassformer.experiments.associative_recall import recall_part
+from glassformer.experiments.cost import REPEATS, gradient_part, time_part
+from glassformer.experiments.growth import Section, growth_view
 from glassformer.experiments.request import (
     CHOSEN,
     LAYERS,
@@ -30,11 +23,12 @@ from glassformer.experiments.request import (
     lengths_of,
     names_of,
 )
+from glassformer.experiments.variants import attention_part, beyond_part
 from glassformer.rendering.view import View
 from glassformer.runs.files import write_json
 from glassformer.training.device import choose_device
 
-MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Measurement]] = {
+MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Section]] = {
     "time": time_part,
     "gradient": gradient_part,
     "recall": recall_part,
@@ -50,12 +44,12 @@ class Growth:
     plan: ScalingRequest
     device: str
     threads: int
-    parts: dict[str, Measurement]
+    parts: dict[str, Section]
 
     @property
     def findings(self) -> list[str]:
         """A sentence or two of each part."""
-        return [part.section.finding for part in self.parts.values()]
+        return [section.finding for section in self.parts.values()]
 
     @property
     def how(self) -> str:
@@ -68,7 +62,7 @@ class Growth:
         )
 
     def view(self) -> View:
-        return growth_view([part.section for part in self.parts.values()], self.how)
+        return growth_view(list(self.parts.values()), self.how)
 
     def save(self, path: str | Path) -> None:
         """To .html, .png, .svg, .pdf, or all numbers to .json."""
@@ -86,7 +80,7 @@ class Growth:
             "threads": self.threads,
             "repeats": REPEATS,
             "findings": self.findings,
-            **{name: part.numbers for name, part in self.parts.items()},
+            **{name: section.numbers for name, section in self.parts.items()},
         }
 
     def _repr_html_(self) -> str:

@@ -1,21 +1,21 @@
 """The head of a GGUF file: what it says of itself and where its tensors lie.
 
 Every count, length and place is held against the file's size before anything is read or reserved for it: a damaged file
-ends in one line.
+ends in one line. The package gguf, which not everyone needs, knows how each kind of number is written.
 """
 
+import importlib
 import math
-import os
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TypeVar
+from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError
-from glassformer.exchange.gguf.package import Kind, kind_of
+from glassformer.config.errors import DataError, Misuse
 
 Item = TypeVar("Item")
 
@@ -28,6 +28,15 @@ NAME, STRING, ITEMS, DIMENSIONS = 1 << 16, 1 << 24, 1 << 24, 4
 SCALARS = {0: "u1", 1: "i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?", 10: "<u8", 11: "<i8", 12: "<f8"}
 TEXT, LIST = 8, 9
 """The types of values, by their number in the file."""
+
+
+class Kind(NamedTuple):
+    """A way to write numbers: so many of them in so many bytes."""
+
+    number: int
+    name: str
+    block: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ def read_header(path: Path) -> Header:
         if not path.is_file():
             raise DataError(f"{path} is no file" if path.exists() else f"there is no file {path}")
         with open(path, "rb") as file:
-            return _HeaderReader(file, os.stat(path).st_size, path).header()
+            return _HeaderReader(file, path.stat().st_size, path).header()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
 
@@ -77,7 +86,7 @@ class _HeaderReader:
         infos = self.named(tensors, "tensor", self.tensor)
         alignment = settings.get("general.alignment", ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
-            self.bad(f"general.alignment is {str(alignment)[:40]!r}, no power of two")
+            damaged(self.path, f"general.alignment is {str(alignment)[:40]!r}, no power of two")
         start = -(-self.at // alignment) * alignment
         placed = {name: replace(info, offset=start + info.offset) for name, info in infos.items()}
         self.check_places(placed, alignment)
@@ -92,41 +101,41 @@ class _HeaderReader:
         if version not in VERSIONS:
             raise DataError(f"{self.path} is of GGUF version {version}; versions 2 and 3 can be read: convert it again")
 
-    def bad(self, why: str) -> NoReturn:
-        damaged(self.path, why)
-
     def room(self, size: int, what: str) -> None:
         if size > self.size - self.at:
-            self.bad(f"{what} at byte {self.at:,} do not fit its {self.size:,} bytes")
+            damaged(self.path, f"{what} at byte {self.at:,} do not fit its {self.size:,} bytes")
 
     def take(self, size: int, what: str) -> bytes:
         self.room(size, what)
         read = self.file.read(size)
         if len(read) != size:
-            self.bad(f"it ends within {what}")
+            damaged(self.path, f"it ends within {what}")
         self.at += size
         return read
 
+    def numbers(self, code: str, count: int, what: str) -> NDArray[Any]:
+        return np.frombuffer(self.take(count * np.dtype(code).itemsize, what), code)
+
     def number(self, code: str, what: str) -> int:
-        return int(np.frombuffer(self.take(np.dtype(code).itemsize, what), code)[0])
+        return int(self.numbers(code, 1, what)[0])
 
     def text(self, what: str, longest: int = STRING) -> str:
-        length = struct.unpack("<Q", self.take(8, f"the length of {what}"))[0]
+        length = self.number("<u8", f"the length of {what}")
         if length > longest:
-            self.bad(f"{what} is said to be {length:,} bytes long")
+            damaged(self.path, f"{what} is said to be {length:,} bytes long")
         try:
             return self.take(length, what).decode()
         except UnicodeDecodeError:
-            self.bad(f"{what} is not text in UTF-8")
+            damaged(self.path, f"{what} is not text in UTF-8")
 
     def named(self, count: int, what: str, read: Callable[[str], Item]) -> dict[str, Item]:
         items: dict[str, Item] = {}
         for number in range(count):
             name = self.text(f"the name of {what} {number + 1:,} of {count:,}", NAME)
             if not name or not name.isprintable():
-                self.bad(f"{name[:80]!r} is no name of a {what}")
+                damaged(self.path, f"{name[:80]!r} is no name of a {what}")
             if name in items:
-                self.bad(f"two {what}s are called {name[:80]!r}")
+                damaged(self.path, f"two {what}s are called {name[:80]!r}")
             items[name] = read(name[:80])
         return items
 
@@ -136,32 +145,36 @@ class _HeaderReader:
         if type == LIST:
             return self.list(name)
         if type not in SCALARS:
-            self.bad(f"{name} is of type {type}, which does not exist")
-        return _plain(np.frombuffer(self.take(np.dtype(SCALARS[type]).itemsize, name), SCALARS[type])[0])
+            damaged(self.path, f"{name} is of type {type}, which does not exist")
+        value = self.numbers(SCALARS[type], 1, name)[0]
+        # of a number in single precision, the shortest decimal that means it, as a person once wrote it
+        return float(str(value)) if isinstance(value, np.float32) else value.item()
 
     def list(self, name: str) -> Any:
         type, count = self.number("<u4", f"the type of {name}"), self.number("<u8", f"the length of {name}")
         if type not in SCALARS and type != TEXT:
-            self.bad(f"{name} is a list of type {type}, which cannot be read")
+            damaged(self.path, f"{name} is a list of type {type}, which cannot be read")
         if count > ITEMS:
-            self.bad(f"{name} is said to hold {count:,} items")
+            damaged(self.path, f"{name} is said to hold {count:,} items")
         self.room(count * (8 if type == TEXT else np.dtype(SCALARS[type]).itemsize), f"{count:,} items of {name}")
         if type == TEXT:
             return [self.text(name) for _ in range(count)]
-        return np.frombuffer(self.take(count * np.dtype(SCALARS[type]).itemsize, name), SCALARS[type])
+        return self.numbers(SCALARS[type], count, name)
 
     def tensor(self, name: str) -> TensorInfo:
         """A tensor, whose offset still counts from the end of the head."""
         count = self.number("<u4", f"the dimensions of {name}")
         if not 1 <= count <= DIMENSIONS:
-            self.bad(f"tensor {name} has {count} dimensions")
+            damaged(self.path, f"tensor {name} has {count} dimensions")
         shape = tuple(self.number("<u8", f"the dimensions of {name}") for _ in range(count))[::-1]
         number, offset = self.number("<u4", f"the kind of {name}"), self.number("<u8", f"the place of {name}")
         kind = kind_of(number)
         if kind is None:
-            self.bad(f"tensor {name} is of kind {number}, which does not exist or is newer than the package gguf")
+            damaged(
+                self.path, f"tensor {name} is of kind {number}, which does not exist or is newer than the package gguf"
+            )
         if not all(shape) or shape[-1] % kind.block:
-            self.bad(f"tensor {name} has the shape {shape}, which {kind.name} cannot have")
+            damaged(self.path, f"tensor {name} has the shape {shape}, which {kind.name} cannot have")
         return TensorInfo(shape, kind, offset, math.prod(shape) // kind.block * kind.bytes)
 
     def check_places(self, tensors: Mapping[str, TensorInfo], alignment: int) -> None:
@@ -170,12 +183,43 @@ class _HeaderReader:
         for name, tensor in sorted(tensors.items(), key=lambda item: item[1].offset):
             if tensor.offset % alignment or tensor.offset + tensor.size > self.size:
                 place = f"{tensor.size:,} bytes from {tensor.offset:,} on"
-                self.bad(f"tensor {name[:80]}, {place}, does not fit {self.size:,} bytes")
+                damaged(self.path, f"tensor {name[:80]}, {place}, does not fit {self.size:,} bytes")
             if tensor.offset < end:
-                self.bad(f"tensor {name[:80]} begins within another")
+                damaged(self.path, f"tensor {name[:80]} begins within another")
             end = tensor.offset + tensor.size
 
 
-def _plain(value: Any) -> bool | int | float:
-    """A Python number; of one in single precision, the shortest decimal that means it, as a person once wrote it."""
-    return float(str(value)) if isinstance(value, np.float32) else value.item()
+@cache
+def _package() -> Any:
+    try:
+        return importlib.import_module("gguf")
+    except ImportError:
+        raise Misuse("reading .gguf files needs gguf: pip install 'glassformer[gguf]'") from None
+
+
+def kind_of(number: int) -> Kind | None:
+    """The kind with this number in the file; None if the package knows none."""
+    package = _package()
+    try:
+        kind = package.GGMLQuantizationType(number)
+    except ValueError:
+        return None
+    return Kind(number, kind.name, *package.GGML_QUANT_SIZES[kind])
+
+
+@cache
+def readable(kind: Kind) -> bool:
+    """Whether the package can turn a kind back; it says so only when it is asked to."""
+    try:
+        dequantise(np.zeros((1, kind.bytes), np.uint8), kind)
+    except (NotImplementedError, ValueError):
+        return False
+    return True
+
+
+def dequantise(rows: NDArray[np.uint8], kind: Kind) -> NDArray[np.float32]:
+    """Bytes, as they lie in the file, in single precision: the last dimension grows or shrinks."""
+    package = _package()
+    with np.errstate(all="ignore"):  # damaged scales are no reason to warn: numbers that are none are found when used
+        numbers: NDArray[np.float32] = package.dequantize(rows, package.GGMLQuantizationType(kind.number))
+    return numbers

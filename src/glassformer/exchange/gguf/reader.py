@@ -1,22 +1,25 @@
 """GGUF files, as llama.cpp reads them: models of Llama's kind, often quantised, with their tokenizer, in one file.
 
-What a file says of its model becomes Hugging Face's config.json.
+What a file says of its model becomes Hugging Face's config.json, and its weights get Hugging Face's names; they are
+turned back to plain numbers one at a time.
 """
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from glassformer.bricks.positions import Rotary, slowed
 from glassformer.config.errors import DataError
 from glassformer.config.sections import Scaling
-from glassformer.exchange.external_model import ExternalModel
-from glassformer.exchange.gguf.header import Header, damaged, read_header
+from glassformer.exchange.external_model import ExternalModel, Weights
+from glassformer.exchange.gguf.header import Header, damaged, dequantise, read_header, readable
 from glassformer.exchange.gguf.tokens import read_tokens
-from glassformer.exchange.gguf.weights import FREQUENCIES, GgufWeights, read_tensor
 from glassformer.exchange.huggingface.architecture import short
 from glassformer.exchange.huggingface.llama import rope_scaling
 
@@ -39,6 +42,25 @@ OTHER_MATHS = {
     "use_parallel_residual": False,
 }
 """What would change the computation, and the value at which it does not."""
+
+OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+INSIDE = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+"""The parts of a block, in the two houses' names."""
+
+FREQUENCIES = "rope_freqs.weight"
+"""Factors of the rotary's frequencies: told by the settings, no weight."""
 
 
 class _Values:
@@ -110,6 +132,9 @@ def _config(header: Header) -> dict[str, Any]:
         damaged(header.path, f"heads {head} wide cannot be turned by rotary, which needs pairs")
     if (layers := values.size("block_count")) > len(header.tensors):
         damaged(header.path, f"its {len(header.tensors):,} tensors are too few for {layers:,} layers")
+    table = header.tensors.get("token_embd.weight")
+    if table is None or len(table.shape) != 2:
+        damaged(header.path, "it holds no matrix token_embd.weight")
     base = values.number("rope.freq_base", 10_000.0)
     return {
         "architectures": [CLASSES[values.architecture]],
@@ -125,7 +150,7 @@ def _config(header: Header) -> dict[str, Any]:
         "rope_theta": base,
         "rope_scaling": _scaling(values, header, head, base),
         "max_position_embeddings": values.size("context_length"),
-        "vocab_size": _vocab_size(header),
+        "vocab_size": table.shape[0],
         "tie_word_embeddings": "output.weight" not in header.tensors,
         "attention_bias": "blk.0.attn_q.bias" in header.tensors,
         "mlp_bias": values.architecture == "llama" and "blk.0.ffn_gate.bias" in header.tensors,
@@ -148,13 +173,6 @@ def _check_kind(values: _Values) -> None:
             raise DataError(
                 f"{values.path}: {values.architecture}.{key} is {_short(value)}, which no model here computes"
             )
-
-
-def _vocab_size(header: Header) -> int:
-    table = header.tensors.get("token_embd.weight")
-    if table is None or len(table.shape) != 2:
-        damaged(header.path, "it holds no matrix token_embd.weight")
-    return table.shape[0]
 
 
 def _scaling(values: _Values, header: Header, head: int, base: float) -> dict[str, Any] | None:
@@ -182,3 +200,99 @@ def _scaling(values: _Values, header: Header, head: int, base: float) -> dict[st
 
 def _short(value: Any) -> str:
     return "missing" if value is None else short(value)
+
+
+class GgufWeights(Weights):
+    """The weights of one file. Llama's queries and keys come back to half-split rotary from the interleaved one."""
+
+    def __init__(self, header: Header, config: Mapping[str, Any]) -> None:
+        """Raises unless the file holds exactly the tensors that `config` speaks of, each in a kind that can be read."""
+        self._header = header
+        self._expected = _expected(config)
+        self.shapes = {name: shape for name, (_, shape) in self._expected.items()}
+        _check(header, dict(self._expected.values()))
+        self._interleaved: dict[str, int] = {}
+        if config["model_type"] == "llama":
+            heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+            self._interleaved = {name: heads[part] for name in self.shapes if (part := name.split(".")[-2]) in heads}
+
+    def kind_of(self, name: str) -> str:
+        return self._header.tensors[self._expected[name][0]].kind.name
+
+    def read(self, name: str) -> Tensor:
+        numbers = torch.from_numpy(read_tensor(self._header, self._expected[name][0]))
+        return half_split(numbers, self._interleaved[name]) if name in self._interleaved else numbers
+
+
+def read_tensor(header: Header, name: str) -> NDArray[np.float32]:
+    """One tensor of the file, by the file's own name, in single precision."""
+    tensor = header.tensors[name]
+    try:
+        bytes = np.fromfile(header.path, np.uint8, count=tensor.size, offset=tensor.offset)
+    except OSError as error:
+        raise DataError(f"cannot read {header.path}: {error.strerror or error}") from None
+    if len(bytes) != tensor.size:
+        damaged(header.path, f"it ends within tensor {name}")
+    numbers = dequantise(bytes.reshape(*tensor.shape[:-1], -1), tensor.kind)
+    if not np.isfinite(numbers).all():
+        damaged(header.path, f"tensor {name} holds numbers that are infinite or none")
+    return numbers.reshape(tensor.shape)
+
+
+def half_split(rows: Tensor, heads: int) -> Tensor:
+    """Rows of each head in the order 0, 2, 4 … 1, 3, 5 …: rotary then turns the first half against the second."""
+    pairs = rows.view(heads, rows.shape[0] // heads // 2, 2, *rows.shape[1:])
+    return pairs.transpose(1, 2).reshape(rows.shape)
+
+
+def _expected(config: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Hugging Face's name → the file's, and the shape that the settings ask for."""
+    width, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    query, key = head * config["num_attention_heads"], head * config["num_key_value_heads"]
+    matrices = {
+        "attn_q": (query, width),
+        "attn_k": (key, width),
+        "attn_v": (key, width),
+        "attn_output": (width, query),
+        "ffn_gate": (inner, width),
+        "ffn_up": (inner, width),
+        "ffn_down": (width, inner),
+    }
+    tables = {"token_embd": (config["vocab_size"], width)}
+    if not config["tie_word_embeddings"]:
+        tables["output"] = (config["vocab_size"], width)
+    vectors = {"attn_norm": (width,), "ffn_norm": (width,)}
+    if config["model_type"] == "qwen3":
+        vectors |= {"attn_q_norm": (head,), "attn_k_norm": (head,)}
+    inside: dict[str, tuple[int, ...]] = {f"{part}.weight": shape for part, shape in (matrices | vectors).items()}
+    biased = {"attn": config["attention_bias"], "ffn": config["mlp_bias"]}
+    inside |= {f"{part}.bias": shape[:1] for part, shape in matrices.items() if biased[part.split("_")[0]]}
+    outside = {f"{part}.weight": shape for part, shape in (tables | {"output_norm": (width,)}).items()}
+    return {_theirs(OUTSIDE, name): (name, shape) for name, shape in outside.items()} | {
+        f"model.layers.{number}.{_theirs(INSIDE, name)}": (f"blk.{number}.{name}", shape)
+        for number in range(config["num_hidden_layers"])
+        for name, shape in inside.items()
+    }
+
+
+def _theirs(names: Mapping[str, str], name: str) -> str:
+    part, kind = name.split(".")
+    return f"{names[part]}.{kind}"
+
+
+def _check(header: Header, expected: Mapping[str, tuple[int, ...]]) -> None:
+    for name, shape in expected.items():
+        if name not in header.tensors:
+            damaged(header.path, f"it holds no tensor {name}, of which its settings speak")
+        if header.tensors[name].shape != shape:
+            damaged(
+                header.path, f"tensor {name} is of shape {header.tensors[name].shape}, its settings ask for {shape}"
+            )
+    for name, tensor in header.tensors.items():
+        if name not in expected and name != FREQUENCIES:
+            raise DataError(f"{header.path} holds a tensor {name[:80]}, which no model here has")
+        if not readable(tensor.kind):
+            raise DataError(
+                f"{header.path}: tensor {name} is written as {tensor.kind.name}, which cannot be turned back to "
+                "numbers; take another quantisation of the model (Q8_0, Q4_K_M …)"
+            )

@@ -1,6 +1,6 @@
 """The tokenizer inside a GGUF file: byte pairs as GPT-2 has them, or SentencePiece's pairs by their scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,10 +39,10 @@ SINGLES = TRIPLES.replace("{1,3}", "")
 class PreTokenizer:
     """A way to cut a text before its bytes are merged, and what else goes with it."""
 
-    pattern: str | None = None
-    """The stretches that merges stay within; unset, GPT-2's."""
-    digits: bool = False
-    """Every digit is cut off first."""
+    first: pre_tokenizers.PreTokenizer | None = None
+    """What cuts before the bytes are taken: digits off, or into the stretches that merges stay within."""
+    regex: bool = True
+    """Merges stay within GPT-2's stretches."""
     nfc: bool = False
     """Letters and their marks are first put together (NFC)."""
     ignore_merges: bool = False
@@ -51,12 +51,13 @@ class PreTokenizer:
     """Texts begin with the first token where the file says nothing of it."""
 
 
-GPT2, QWEN2 = PreTokenizer(), PreTokenizer(SINGLES, nfc=True)
-LLAMA3 = PreTokenizer(TRIPLES, ignore_merges=True, add_bos=True)
+GPT2 = PreTokenizer()
+QWEN2 = PreTokenizer(pre_tokenizers.Split(Regex(SINGLES), "isolated"), regex=False, nfc=True)
+LLAMA3 = PreTokenizer(pre_tokenizers.Split(Regex(TRIPLES), "isolated"), regex=False, ignore_merges=True, add_bos=True)
 PRE_TOKENIZERS = {
     "default": GPT2,
     "gpt-2": GPT2,
-    "smollm": PreTokenizer(digits=True),
+    "smollm": PreTokenizer(pre_tokenizers.Digits(individual_digits=True)),
     "llama-bpe": LLAMA3,
     "llama3": LLAMA3,
     "llama-v3": LLAMA3,
@@ -145,13 +146,8 @@ def _byte_pairs(tokens: _TokenValues) -> tuple[tokenizers.Tokenizer, bool]:
     cut = PRE_TOKENIZERS[name]
     merges = [tuple(merge.split(" ")) for merge in tokens.strings("merges")]
     rust = _build(tokens, merges, ignore_merges=cut.ignore_merges)
-    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=cut.pattern is None)
-    if cut.pattern is not None:
-        rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(cut.pattern), "isolated"), plain])
-    elif cut.digits:
-        rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])
-    else:
-        rust.pre_tokenizer = plain
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=cut.regex)
+    rust.pre_tokenizer = plain if cut.first is None else pre_tokenizers.Sequence([cut.first, plain])
     if cut.nfc:
         rust.normalizer = normalizers.NFC()
     rust.decoder = decoders.ByteLevel()
@@ -203,22 +199,18 @@ def _tokenizer(rust: tokenizers.Tokenizer, tokens: _TokenValues, add_bos: bool) 
     for special, ids in added.items():
         rust.add_tokens([AddedToken(tokens.texts[id], normalized=False, special=special) for id in ids])
     unknown: str | None = rust.model.unk_token  # byte pairs have none: every byte is a token
-    roles = _roles(tokens, add_bos, None if unknown is None else tokens.ids[unknown])
-    frame(rust, [tokens.texts[id] for id in roles.opening], [tokens.texts[id] for id in roles.closing])
-    return Tokenizer(rust, roles)
-
-
-def _roles(tokens: _TokenValues, add_bos: bool, unknown: int | None) -> Roles:
-    ids: Mapping[str, int | None] = tokens.roles
-    start = ids["bos"] if tokens.get("add_bos_token", bool, add_bos) else None
-    closing = ids["eos"] if tokens.get("add_eos_token", bool, False) else None
-    stops = dict.fromkeys(id for role in ("eot", "eom") if (id := ids[role]) is not None and id != ids["eos"])
-    return Roles(
-        pad=ids["padding"],
+    by_role = tokens.roles
+    start = by_role["bos"] if tokens.get("add_bos_token", bool, add_bos) else None
+    closing = by_role["eos"] if tokens.get("add_eos_token", bool, False) else None
+    stops = dict.fromkeys(id for role in ("eot", "eom") if (id := by_role[role]) is not None and id != by_role["eos"])
+    roles = Roles(
+        pad=by_role["padding"],
         start=start,
-        end=ids["eos"],
-        unk=unknown,
+        end=by_role["eos"],
+        unk=None if unknown is None else tokens.ids[unknown],
         opening=() if start is None else (start,),
         closing=() if closing is None else (closing,),
         stops=tuple(stops),
     )
+    frame(rust, [tokens.texts[id] for id in roles.opening], [tokens.texts[id] for id in roles.closing])
+    return Tokenizer(rust, roles)

@@ -1,17 +1,19 @@
 """An architecture of Hugging Face's: what its config.json means here, what ours is there, which weights are which."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
+
+from torch import Tensor
 
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import CLASSIFICATION, LABELLING
 from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
-from glassformer.exchange.huggingface.matching import Match
 
+Tensors = Sequence[Tensor]
 Choices = Mapping[str, Sequence[Any]]
 """The values that each setting can have; the first is meant where nothing is said."""
 
@@ -83,6 +85,13 @@ class ConfigValues:
             raise Unsupported(f"config.json: {key} is {short(value)}, but must be a number from 0 to 0.95")
         return float(value)
 
+    def width_and_heads(self, width: str, heads: str, defaults: tuple[int, int]) -> tuple[int, int]:
+        """Two sizes by their keys: the width, and how many heads share it."""
+        sizes = self.size(width, defaults[0]), self.size(heads, defaults[1])
+        if sizes[0] % sizes[1]:
+            raise Unsupported(f"config.json: {heads} {sizes[1]} does not divide {width} {sizes[0]}")
+        return sizes
+
     def boolean(self, key: str, default: bool) -> bool:
         value = self.get(key, default)
         if type(value) is not bool:
@@ -95,6 +104,21 @@ class ConfigValues:
         if not isinstance(value, str) or value not in names:
             raise Unsupported(f"{self.name} with {key} {short(value)} is not supported: only with {', '.join(names)}")
         return names[value]
+
+
+@dataclass(frozen=True)
+class Match:
+    """Some weights of ours and some of theirs that are the same numbers, however they are laid out."""
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    to_ours: Callable[[Tensors], Tensors]
+    to_theirs: Callable[[Tensors], Tensors]
+    """The way out, also for tensors without numbers (`meta`): what shapes theirs must have follows from ours."""
+    any_rows: tuple[str, ...] = ()
+    """Names of theirs whose number of rows is theirs to choose."""
+    optional: tuple[str, ...] = ()
+    """Names of theirs that a file may lack: then they are zeros."""
 
 
 class Architecture(ABC):
@@ -164,3 +188,28 @@ def require_settings(config: Config, choices: Choices, name: str) -> None:
 
 def _plain(value: Any) -> str:
     return "unset" if value is None else str(value).lower()
+
+
+def same(ours: str, theirs: str) -> Match:
+    return Match((ours,), (theirs,), lambda tensors: tensors, lambda tensors: tensors)
+
+
+def first_of(ours: str, theirs: Sequence[str], rest: Callable[[Tensor], Tensor], optional: Sequence[str] = ()) -> Match:
+    """One of ours is the first of theirs; `rest` makes of it what each of the others holds."""
+    return Match(
+        (ours,),
+        tuple(theirs),
+        lambda tensors: tensors[:1],
+        lambda tensors: [tensors[0], *(rest(tensors[0]) for _ in theirs[1:])],
+        optional=tuple(optional),
+    )
+
+
+def linear(ours: str, theirs: str, *, bias: bool) -> list[Match]:
+    """A linear map, or a norm: its weight, and its bias if it has one."""
+    return [same(f"{ours}.{part}", f"{theirs}.{part}") for part in ("weight", "bias")[: 1 + bias]]
+
+
+def linears(ours: str, theirs: str, names: Mapping[str, str], *, bias: bool = True) -> list[Match]:
+    """Several linear maps or norms; `names`: ours → theirs."""
+    return [match for part, name in names.items() for match in linear(f"{ours}.{part}", f"{theirs}.{name}", bias=bias)]

@@ -17,9 +17,14 @@ from glassformer.exchange.huggingface.architecture import (
     Architecture,
     Choices,
     ConfigValues,
+    Match,
     ParsedConfig,
     Unsupported,
+    first_of,
     head_task,
+    linear,
+    linears,
+    same,
 )
 from glassformer.exchange.huggingface.common import (
     POST_NORM,
@@ -27,9 +32,8 @@ from glassformer.exchange.huggingface.common import (
     POST_NORM_SETTINGS,
     activation_name,
     require_plain_heads,
+    with_labels,
 )
-from glassformer.exchange.huggingface.labels import with_labels
-from glassformer.exchange.huggingface.matching import Match, Tensors, linear, linears, same
 from glassformer.exchange.huggingface.sentences import sentence_files, sentence_settings
 
 THEIRS: Choices = {
@@ -71,7 +75,7 @@ PARTS = {
 }
 BIAS, BIAS_OF_ITS_OWN = "cls.predictions.bias", "cls.predictions.decoder.bias"
 """The head's bias; the second where it is not tied, in files that have it."""
-WORDS = "embeddings.word_embeddings.weight"
+TABLE, WORDS = "embed.table.weight", "embeddings.word_embeddings.weight"
 TEXTS = 2
 """Rows that the table of the first and the second text has in a model that goes out."""
 
@@ -89,9 +93,7 @@ class Bert(Architecture):
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
         values.require(THEIRS)
-        width, heads = values.size("hidden_size", 768), values.size("num_attention_heads", 12)
-        if width % heads:
-            raise Unsupported(f"config.json: num_attention_heads {heads} does not divide hidden_size {width}")
+        width, heads = values.width_and_heads("hidden_size", "num_attention_heads", (768, 12))
         body = {
             **POST_NORM_SETTINGS,
             "layers": values.size("num_hidden_layers", 12),
@@ -139,30 +141,25 @@ class Bert(Architecture):
     def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
         task = self.tasks[architecture]
         body = "" if task == VECTORS else self.base
-        table = same("embed.table.weight", f"{body}{WORDS}")
+        words = f"{body}{WORDS}"
         matches = [
             _positions(f"{body}embeddings"),
             *linear("encoder.embed_norm", f"{body}embeddings.LayerNorm", bias=True),
         ]
         for layer in range(model.layers):
             matches += linears(f"encoder.blocks.{layer}", f"{body}encoder.layer.{layer}", PARTS)
-        if task == VECTORS:
-            return [table, *matches]
-        if task == CLASSIFICATION:
-            return [
-                table,
-                *matches,
-                *linear("head.hidden.0", "bert.pooler.dense", bias=True),
-                *linear("head.output", "classifier", bias=True),
-            ]
-        head = "cls.predictions"
-        matches += linears("transform", f"{head}.transform", {"map": "dense", "norm": "LayerNorm"})
-        if model.tied:
-            biases: tuple[str, ...] = (BIAS,)
-        else:
-            biases = (BIAS_OF_ITS_OWN, BIAS)
-            matches.append(same("head.weight", f"{head}.decoder.weight"))
-        return [*([table, _bias(biases)] if model.head_bias else [_without_bias(f"{body}{WORDS}", biases)]), *matches]
+        if task != MASKED:
+            maps = {"head.hidden.0": "bert.pooler.dense", "head.output": "classifier"} if task == CLASSIFICATION else {}
+            heads = [match for ours, theirs in maps.items() for match in linear(ours, theirs, bias=True)]
+            return [same(TABLE, words), *matches, *heads]
+        matches += linears("transform", "cls.predictions.transform", {"map": "dense", "norm": "LayerNorm"})
+        if not model.tied:
+            matches.append(same("head.weight", "cls.predictions.decoder.weight"))
+        biases = (BIAS,) if model.tied else (BIAS_OF_ITS_OWN, BIAS)
+        if not model.head_bias:  # theirs always has one: zeros
+            return [first_of(TABLE, (words, *biases), lambda table: table.new_zeros(len(table))), *matches]
+        # the first of their biases is what is added; the other, where there is one, is only there
+        return [same(TABLE, words), first_of("head.bias", biases, lambda bias: bias, optional=biases[1:]), *matches]
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
         model, task = config.model, head_task(config.task)
@@ -209,23 +206,3 @@ def _positions(theirs: str) -> Match:
         lambda tensors: [tensors[0], tensors[0].new_zeros(TEXTS, tensors[0].shape[1])],
         any_rows=(texts,),
     )
-
-
-def _bias(theirs: tuple[str, ...]) -> Match:
-    """The first of theirs is what is added; the other, where there is one, is only there."""
-    return Match(
-        ("head.bias",),
-        theirs,
-        lambda tensors: tensors[:1],
-        lambda tensors: [tensors[0]] * len(theirs),
-        optional=theirs[1:],
-    )
-
-
-def _without_bias(table: str, biases: tuple[str, ...]) -> Match:
-    """Their head always has a bias; ours without one is theirs with zeros."""
-
-    def to_theirs(tensors: Tensors) -> Tensors:
-        return [tensors[0], *[tensors[0].new_zeros(len(tensors[0]))] * len(biases)]
-
-    return Match(("embed.table.weight",), (table, *biases), lambda tensors: tensors[:1], to_theirs)

@@ -11,9 +11,9 @@ from glassformer.config.errors import Misuse, RunError, Say, silent
 from glassformer.config.presets import TRANSLATION, VERSION
 from glassformer.exchange.exporting import ExportedRun, check_empty, fill_folder, inference_copy
 from glassformer.exchange.huggingface.architecture import Unsupported
+from glassformer.exchange.huggingface.common import label_settings
 from glassformer.exchange.huggingface.folder import CONFIG, INDEX, WHOLE, read_folder
 from glassformer.exchange.huggingface.importing import import_external
-from glassformer.exchange.huggingface.labels import label_settings
 from glassformer.exchange.huggingface.registry import TheirConfig, their_config
 from glassformer.exchange.tokens.export import token_settings, write_token_files
 from glassformer.exchange.tokens.files import ORIGINALS

@@ -14,6 +14,7 @@ from glassformer.exchange.huggingface.architecture import Unsupported, short
 from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.reader import read_tokens
+from glassformer.runs.files import reason
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
@@ -38,7 +39,7 @@ class FolderWeights(Weights):
                     self.shapes[name] = tuple(file.get_slice(name).get_shape())
                     self._files[name], self._where[name] = file, path
             except (OSError, SafetensorError) as error:
-                raise DataError(f"{path} is damaged, or no safetensors file: {_line(error)}") from None
+                raise DataError(f"{path} is damaged, or no safetensors file: {reason(error)}") from None
         for name, owner in (owners or {}).items():
             if name not in self._where or self._where[name].name != owner:
                 raise DataError(f"{paths[0].parent / INDEX} says that {name} is in {owner}, but it is not")
@@ -52,7 +53,7 @@ class FolderWeights(Weights):
         try:
             weight: Tensor = self._files[name].get_tensor(name)
         except (OSError, SafetensorError) as error:
-            raise DataError(f"{self._where[name]} is damaged at {name}: {_line(error)}") from None
+            raise DataError(f"{self._where[name]} is damaged at {name}: {reason(error)}") from None
         return weight.to(torch.float32)
 
     def kind_of(self, name: str) -> str:
@@ -113,7 +114,3 @@ def _owners(folder: Path, index: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
             raise DataError(f"{folder / INDEX} is damaged: {short(file)} is no name of a safetensors file beside it")
     return owners
-
-
-def _line(error: Exception) -> str:
-    return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)

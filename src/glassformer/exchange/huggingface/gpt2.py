@@ -1,6 +1,9 @@
 """GPT-2: learned positions, layer norm before each part, biases everywhere, one matrix for queries, keys and values."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
+
+import torch
 
 from glassformer.bricks.norm import EPS
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL
@@ -10,9 +13,12 @@ from glassformer.exchange.huggingface.architecture import (
     Architecture,
     Choices,
     ConfigValues,
+    Match,
     ParsedConfig,
-    Unsupported,
     head_task,
+    linear,
+    linears,
+    same,
 )
 from glassformer.exchange.huggingface.common import (
     ACTIVATIONS,
@@ -23,7 +29,6 @@ from glassformer.exchange.huggingface.common import (
     require_plain_heads,
     with_causal_head,
 )
-from glassformer.exchange.huggingface.matching import Match, concatenated, linear, same, transposed
 
 THEIRS: Choices = {
     "scale_attn_weights": (True,),
@@ -43,6 +48,14 @@ OURS: Choices = {
     "model.activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
 }
 """Settings of ours that it has."""
+NORMS = {"around_attend.norm": "ln_1", "around_feed.norm": "ln_2"}
+MAPS = {
+    "attn.c_attn": ("attend.query", "attend.key", "attend.value"),
+    "attn.c_proj": ("attend.output",),
+    "mlp.c_fc": ("feed.input",),
+    "mlp.c_proj": ("feed.output",),
+}
+"""Its linear maps; the first is three of ours in one."""
 
 
 class Gpt2(Architecture):
@@ -53,9 +66,7 @@ class Gpt2(Architecture):
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
         values.require(THEIRS)
-        width, heads = values.size("n_embd", 768), values.size("n_head", 12)
-        if width % heads:
-            raise Unsupported(f"config.json: n_head {heads} does not divide n_embd {width}")
+        width, heads = values.width_and_heads("n_embd", "n_head", (768, 12))
         settings = {
             "encoder": "transformer",
             "layers": values.size("n_layer", 12),
@@ -85,19 +96,9 @@ class Gpt2(Architecture):
         ]
         for layer in range(model.layers):
             ours, theirs = f"encoder.blocks.{layer}", f"{body}.h.{layer}"
-            parts = [f"{ours}.attend.{part}" for part in ("query", "key", "value")]
-            sizes = [model.width] * 3
-            matches += [
-                *linear(f"{ours}.around_attend.norm", f"{theirs}.ln_1", bias=True),
-                concatenated(
-                    [f"{part}.weight" for part in parts], f"{theirs}.attn.c_attn.weight", sizes, transpose=True
-                ),
-                concatenated([f"{part}.bias" for part in parts], f"{theirs}.attn.c_attn.bias", sizes),
-                *_transposed_linear(f"{ours}.attend.output", f"{theirs}.attn.c_proj"),
-                *linear(f"{ours}.around_feed.norm", f"{theirs}.ln_2", bias=True),
-                *_transposed_linear(f"{ours}.feed.input", f"{theirs}.mlp.c_fc"),
-                *_transposed_linear(f"{ours}.feed.output", f"{theirs}.mlp.c_proj"),
-            ]
+            matches += linears(ours, theirs, NORMS)
+            for name, parts in MAPS.items():
+                matches += _transposed([f"{ours}.{part}" for part in parts], f"{theirs}.{name}")
         head = causal_head(model, self.tasks[architecture])
         return [*matches, *linear("encoder.norm", f"{body}.ln_f", bias=True), *head]
 
@@ -120,6 +121,20 @@ class Gpt2(Architecture):
         }
 
 
-def _transposed_linear(ours: str, theirs: str) -> list[Match]:
-    """GPT-2 keeps the matrices of its linear maps transposed."""
-    return [transposed(f"{ours}.weight", f"{theirs}.weight"), same(f"{ours}.bias", f"{theirs}.bias")]
+def _transposed(ours: Sequence[str], theirs: str) -> list[Match]:
+    """GPT-2 keeps the matrices of its linear maps transposed, and some of one size end to end."""
+    weights, biases = (tuple(f"{part}.{kind}" for part in ours) for kind in ("weight", "bias"))
+    return [
+        Match(
+            weights,
+            (f"{theirs}.weight",),
+            lambda whole: whole[0].T.chunk(len(ours)),
+            lambda parts: [torch.cat(list(parts)).T],
+        ),
+        Match(
+            biases,
+            (f"{theirs}.bias",),
+            lambda whole: whole[0].chunk(len(ours)),
+            lambda parts: [torch.cat(list(parts))],
+        ),
+    ]

@@ -9,11 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
-from glassformer.config.presets import MASKED, TRANSLATION, VECTORS
+from glassformer.config.presets import LANGUAGE_MODEL, MASKED, TRANSLATION, VECTORS
 from glassformer.config.resolve import Config, resolve
 from glassformer.exchange.external_model import ExternalModel
-from glassformer.exchange.huggingface.architecture import Architecture, ConfigValues, ParsedConfig, Unsupported, short
-from glassformer.exchange.huggingface.matching import Match
+from glassformer.exchange.huggingface.architecture import (
+    Architecture,
+    ConfigValues,
+    Match,
+    ParsedConfig,
+    Unsupported,
+    short,
+)
 from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.models.build import (
     build_language_model,
@@ -41,10 +47,10 @@ def import_external(external: ExternalModel, say: Say = silent) -> ImportedModel
     architecture, name = architecture_of(external.config, external.name)
     _refuse_quantised(external)
     parsed = architecture.read(ConfigValues(external.config, architecture.name), name)
-    config = _settings(external, parsed)
     answers = None if parsed.labels is None else read_answers(parsed.labels, parsed.loss, external.name)
+    config, shapes = _plan(external, parsed, answers)
     matches = architecture.matches(config.model, name)
-    sources = _sources(external, architecture, parsed, matches, _shapes(config, external, answers))
+    sources = _sources(external, architecture, parsed, matches, shapes)
     for pattern, note in parsed.notes.items():
         if any(fnmatchcase(weight, pattern) for weight in external.weights.shapes):
             say(note)
@@ -64,13 +70,10 @@ def build(config: Config, external: ExternalModel, answers: Answers | None) -> n
         if model.vocab is not None:  # the table that both sides share may hold more than either's tokens
             vocab = target = max(vocab, target)
         return build_seq2seq(model, source_vocab=vocab, target_vocab=target)
-    if config.task == MASKED:
-        return build_masked_model(model, vocab=vocab)
-    if config.task == VECTORS:
-        return build_vectors(model, vocab=vocab)
     if answers is not None:
         return build_predictor(model, vocab=vocab, outputs=answers.outputs)
-    return build_language_model(model, vocab=vocab)
+    builders = {MASKED: build_masked_model, VECTORS: build_vectors, LANGUAGE_MODEL: build_language_model}
+    return builders[config.task](model, vocab=vocab)
 
 
 def _refuse_quantised(external: ExternalModel) -> None:
@@ -83,7 +86,8 @@ def _refuse_quantised(external: ExternalModel) -> None:
         )
 
 
-def _settings(external: ExternalModel, parsed: ParsedConfig) -> Config:
+def _plan(external: ExternalModel, parsed: ParsedConfig, answers: Answers | None) -> tuple[Config, dict[str, Tensor]]:
+    """The settings, and the weights that our model would have: only their shapes are there."""
     settings = {"task": parsed.task, **{f"model.{key}": value for key, value in parsed.settings.items()}}
     if parsed.loss is not None:
         settings["training.loss"] = parsed.loss
@@ -93,16 +97,9 @@ def _settings(external: ExternalModel, parsed: ParsedConfig) -> Config:
             f"{external.name} says that it has {layers:,} layers, but holds {len(weights.shapes):,} weights"
         )
     try:
-        return resolve({**settings, **external.settings}, {}, strict=False)
-    except Misuse as error:
-        raise DataError(f"{external.name} cannot be built here: {error}") from None
-
-
-def _shapes(config: Config, external: ExternalModel, answers: Answers | None) -> dict[str, Tensor]:
-    """The weights that our model would have: only their shapes are there."""
-    try:
+        config = resolve({**settings, **external.settings}, {}, strict=False)
         with torch.device("meta"):
-            return take_weights(build(config, external, answers))
+            return config, take_weights(build(config, external, answers))
     except Misuse as error:
         raise DataError(f"{external.name} cannot be built here: {error}") from None
     except (RuntimeError, OverflowError, TypeError):  # sizes beyond all counting
@@ -157,25 +154,19 @@ def _ignored(name: str, parsed: ParsedConfig, architecture: Architecture) -> boo
 
 @torch.no_grad()
 def _fill(model: nn.Module, external: ExternalModel, matches: Sequence[Match], sources: Mapping[str, str]) -> None:
-    """Read the weights one after the other, so that no more than one of theirs is held beside the model."""
+    """Read the weights one after the other, so that no more than one of theirs is held beside the model.
+
+    One that its file may lack, and does, is zeros.
+    """
     ours = take_weights(model)
     for match in matches:
-        theirs = _theirs(external, match, sources, ours)
+        likes = match.to_theirs([ours[name].to("meta") for name in match.ours])
+        theirs = [
+            _read(external, sources[name]) if name in sources else torch.zeros_like(like, device="cpu")
+            for name, like in zip(match.theirs, likes, strict=True)
+        ]
         for name, weight in zip(match.ours, match.to_ours(theirs), strict=True):
             ours[name].copy_(weight)
-
-
-def _theirs(
-    external: ExternalModel, match: Match, sources: Mapping[str, str], ours: Mapping[str, Tensor]
-) -> list[Tensor]:
-    """The weights of one match; zeros for one that its file may lack, and does."""
-    if all(name in sources for name in match.theirs):
-        return [_read(external, sources[name]) for name in match.theirs]
-    likes = match.to_theirs([ours[name] for name in match.ours])
-    return [
-        _read(external, sources[name]) if name in sources else torch.zeros_like(like)
-        for name, like in zip(match.theirs, likes, strict=True)
-    ]
 
 
 def _read(external: ExternalModel, name: str) -> Tensor:

@@ -12,14 +12,17 @@ from glassformer.exchange.huggingface.architecture import (
     Architecture,
     Choices,
     ConfigValues,
+    Match,
     ParsedConfig,
     Unsupported,
     head_task,
+    linear,
+    linears,
     require_settings,
+    same,
     short,
 )
 from glassformer.exchange.huggingface.common import CAUSAL, CAUSAL_HEADS, causal_head, with_causal_head
-from glassformer.exchange.huggingface.matching import Match, linear, linears, same
 
 THEIRS: Choices = {
     "partial_rotary_factor": (1.0, None),
@@ -73,7 +76,7 @@ class Llama(Architecture):
             "norm_eps": values.number("rms_norm_eps", EPS["rms"], most=1.0),
             "bias": False,
             "attention_bias": values.boolean("attention_bias", False),
-            "feed_bias": self._feed_bias(values),
+            "feed_bias": values.boolean("mlp_bias", False),
             "qk_norm": False,
             "initialisation": "gpt2",
         }
@@ -81,9 +84,6 @@ class Llama(Architecture):
         ignored = ("*.rotary_emb.inv_freq",)  # which both sides compute
         body = ParsedConfig(self.tasks[architecture], settings, ignored=ignored)
         return with_causal_head(body, values, tied=tied, table="model.embed_tokens.weight")
-
-    def _feed_bias(self, values: ConfigValues) -> bool:
-        return values.boolean("mlp_bias", False)
 
     def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
         matches = [same("embed.table.weight", "model.embed_tokens.weight")]
@@ -106,6 +106,7 @@ class Llama(Architecture):
             raise Unsupported(
                 f"{self.name} has no model.heads {model.heads} with model.width {model.width}: only what divides it"
             )
+        scaling = None if model.rotary_scaling is None else rope_scaling(Scaling.read(model.rotary_scaling))
         return {
             "vocab_size": model.vocab or vocab,
             "max_position_embeddings": model.context,
@@ -120,13 +121,12 @@ class Llama(Architecture):
             "attention_bias": bool(model.attention_bias),
             "attention_dropout": model.dropout,
             "tie_word_embeddings": task == LANGUAGE_MODEL and bool(model.tied),
-            **_rope_settings(model),
-            **self._own_values(model),
+            # the base and the scaling, said in both ways: transformers 5 reads the first, older ones the others
+            "rope_parameters": {"rope_theta": model.rotary_base, **(scaling or {"rope_type": "default"})},
+            "rope_theta": model.rotary_base,
+            "rope_scaling": scaling,
+            "mlp_bias": bool(model.feed_bias),
         }
-
-    def _own_values(self, model: ModelSettings) -> dict[str, Any]:
-        """What its config.json says beside what both say."""
-        return {"mlp_bias": bool(model.feed_bias)}
 
 
 class Qwen3(Llama):
@@ -142,13 +142,12 @@ class Qwen3(Llama):
         if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):
             raise Unsupported(f"Qwen3 with layer_types {short(kinds)} is not supported: only with full_attention")
         parsed = super().read(values, architecture)
-        return replace(parsed, settings={**parsed.settings, "qk_norm": True})
+        return replace(parsed, settings={**parsed.settings, "feed_bias": False, "qk_norm": True})
 
-    def _feed_bias(self, values: ConfigValues) -> bool:
-        return False
-
-    def _own_values(self, model: ModelSettings) -> dict[str, Any]:
-        return {"use_sliding_window": False}
+    def write(self, config: Config, vocab: int) -> dict[str, Any]:
+        values = super().write(config, vocab)
+        del values["mlp_bias"]  # of which its config.json knows nothing
+        return {**values, "use_sliding_window": False}
 
 
 def _rotary(values: ConfigValues) -> tuple[float, str | None]:
@@ -173,16 +172,6 @@ def _rotary(values: ConfigValues) -> tuple[float, str | None]:
         return base, str(Scaling.read(scaling))
     except SettingError as error:
         raise Unsupported(f"config.json: {error}") from None
-
-
-def _rope_settings(model: ModelSettings) -> dict[str, Any]:
-    """The base and the scaling, said in both ways: transformers 5 reads the first, older ones the others."""
-    scaling = None if model.rotary_scaling is None else rope_scaling(Scaling.read(model.rotary_scaling))
-    return {
-        "rope_parameters": {"rope_theta": model.rotary_base, **(scaling or {"rope_type": "default"})},
-        "rope_theta": model.rotary_base,
-        "rope_scaling": scaling,
-    }
 
 
 def rope_scaling(scaling: Scaling) -> dict[str, Any]:

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 from glassformer.config.resolve import Config
 from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, short
-from glassformer.exchange.huggingface.bart import Bart
+from glassformer.exchange.huggingface.bart import Bart, Marian
 from glassformer.exchange.huggingface.bert import Bert
 from glassformer.exchange.huggingface.gpt2 import Gpt2
 from glassformer.exchange.huggingface.llama import Llama, Qwen3
-from glassformer.exchange.huggingface.marian import Marian
 
 ARCHITECTURES: dict[str, Architecture] = {
     each.model_type: each for each in (Gpt2(), Llama(), Qwen3(), Bert(), Marian(), Bart())

@@ -1,20 +1,24 @@
 """Models as a graph can hold them: the same weights, and another way to compute where ours has no operator there."""
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks.attention import Attention, masked_softmax
-from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.attention import Attention, Memory, masked_softmax
+from glassformer.bricks.bag import BagOfWords, Spelled, spelled, vector_length
 from glassformer.bricks.norm import BatchNorm
 from glassformer.bricks.positions import Rotation
 from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import Hidden, Step, Trace, step_of, trace
 from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.exchange.exporting import Module, tensors_of
-from glassformer.exchange.onnx.bag import WrittenOutBag
-from glassformer.exchange.onnx.recurrent import ScannedDecoder, ScannedRecurrent
+
+Parts = tuple[Tensor, ...]
 
 
 class WrittenOutAttention(Attention):
@@ -52,6 +56,123 @@ class EveryBatchNorm(BatchNorm):
     def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
         out: Tensor = self.norm(x.transpose(1, 2)).transpose(1, 2)
         return out if mask is None else out.masked_fill(~mask.unsqueeze(-1), 0.0)
+
+
+class WrittenOutBag(BagOfWords):
+    """The vector of a text written out, a number for every row of the table.
+
+    A text may be shorter than the longest run: behind it stands padding, so that every run fits.
+    """
+
+    def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
+        found, exists = self.features(tokens, mask)
+        rows = F.embedding(found, self.table.weight)
+        return (self.weights(found, exists).unsqueeze(1) @ rows).squeeze(1)
+
+    def weights(self, found: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]) -> Float[Tensor, "B F"]:
+        weights = F.embedding(found, self.idf.unsqueeze(1)).squeeze(-1) * real
+        if self.weighting == "counts":
+            return weights
+        squares = weights.new_zeros(found.shape[0], self.idf.shape[0]).scatter_add(1, found, weights).square()
+        if not self.words:
+            return weights / vector_length(squares)
+        runs, words = vector_length(squares[:, : self.words_from]), vector_length(squares[:, self.words_from :])
+        return weights / torch.where(found < self.words_from, runs, words)
+
+    def _lengths(self, tokens: int, most: int, least: int = 2) -> range:
+        return range(least, most + 1)
+
+    def _with_room(self, values: Tensor, length: int) -> Tensor:
+        return F.pad(values, (0, length - 1))
+
+    def _spelled(self, tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> Spelled:
+        assert self.space is not None
+        return spelled(tokens, real, self.space, most=tokens.shape[1])  # no more words than characters
+
+
+def scan_tokens(
+    step: Callable[[Parts, Parts], tuple[Parts, Tensor]], first: Parts, inputs: Parts, *, backwards: bool = False
+) -> Float[Tensor, "B T d"]:
+    """`step` from state and inputs of a token to the next state and an output, for all tokens; inputs are B×T×…."""
+    from torch._higher_order_ops.scan import scan  # a loop of the graph, of any number of steps
+
+    def apart(state: Any, now: Any) -> Any:
+        after, out = step(tuple(state), tuple(now))
+        return after, out.clone()  # what goes on and what comes out may not be one tensor
+
+    begin = tuple(part.clone(memory_format=torch.contiguous_format) for part in first)  # laid out as what follows is
+    along = tuple(part.transpose(0, 1) for part in inputs)
+    outputs: Tensor = scan(apart, begin, along, reverse=backwards)[1]
+    return outputs.transpose(0, 1)
+
+
+class ScannedRecurrent(Recurrent):
+    """The layers with the same weights: the lectures' steps, one after the other, in a loop over the tokens.
+
+    Padding is passed over step by step instead of being taken out first.
+    """
+
+    def forward(
+        self, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T d"], Hidden]:
+        last = trace(self.cell, x, hidden, mask, _scan_layer)[-1]
+        return torch.cat([way.states for way in last], -1), hidden  # nothing exported goes on from where a text ends
+
+
+def _scan_layer(step: Step, x: Tensor, first: Hidden, mask: Tensor | None, *, backwards: bool) -> Trace:
+    def step_token(state: Parts, now: Parts) -> tuple[Parts, Tensor]:
+        after, _ = step(now[0], state)
+        if mask is not None:  # padding is not read
+            after = tuple(torch.where(now[1], new, old) for new, old in zip(after, state, strict=True))
+        return after, after[0]
+
+    if mask is None:
+        return Trace(scan_tokens(step_token, first, (x,), backwards=backwards), None, {})
+    real = mask.unsqueeze(-1)
+    return Trace(scan_tokens(step_token, first, (x, real), backwards=backwards) * real, None, {})
+
+
+class ScannedDecoder(RecurrentDecoder):
+    """The decoder with the same weights; with input feeding, looking at the memory stands inside the loop."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T i"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        assert memory is not None
+        states, real = memory
+        assert real is not None
+        hidden = self.first(memory)
+        keys = states if self.attention is None else self.attention.project_keys(states)
+        if not self.input_feeding:
+            return self._join(self.layers(x, hidden)[0], states, real, keys)
+        cell, kinds = self.layers.cell, len(hidden)
+        steps = [step_of(cell, layer, 0) for layer in range(cell.num_layers)]
+
+        def step_token(before: Parts, now: Parts) -> tuple[Parts, Tensor]:
+            # the memory goes round with the state: seen from outside, a loop takes its size for a fixed one
+            *hidden, fed, states, real, keys = before
+            h = torch.cat([now[0], fed], -1)
+            after: list[Tensor] = []
+            for layer, step in enumerate(steps):
+                new, _ = step(h, tuple(hidden[layer * kinds : (layer + 1) * kinds]))
+                h = new[0]
+                after += new
+            out = self._join(h.unsqueeze(1), states, real, keys).squeeze(1)
+            return (*after, out, states.clone(), real.clone(), keys.clone()), out
+
+        first = [part[layer] for layer in range(cell.num_layers) for part in hidden]
+        return scan_tokens(step_token, (*first, torch.zeros_like(first[0]), states, real, keys), (x,))
+
+    def _join(self, h: Tensor, states: Tensor, real: Tensor, keys: Tensor) -> Float[Tensor, "B T d"]:
+        """The output after each state, joined with what it finds in the memory."""
+        if self.attention is None or self.join is None:
+            return h
+        return torch.tanh(self.join(torch.cat([h, self.attention(h, states, real, keys)], -1)))
 
 
 TWINS: dict[type[nn.Module], type[nn.Module]] = {

@@ -81,11 +81,11 @@ class TokenFiles:
             raise DataError(f"{self.folder / name} is damaged: it holds no JSON object")
         return value
 
-    def vocabulary(self, name: str) -> dict[str, int] | None:
-        """Tokens and their ids, of a JSON object."""
+    def vocabulary(self, name: str) -> dict[str, int]:
+        """Tokens and their ids, of a JSON object; none where there is no such file."""
         value = self.json(name)
         if value is None:
-            return None
+            return {}
         wrong = next((token for token, id in value.items() if type(id) is not int or not 0 <= id < len(value)), None)
         if wrong is not None or len(set(value.values())) < len(value) or not value:
             what = "an id twice" if value else "it is empty"
@@ -101,7 +101,6 @@ class TokenFiles:
                 raise DataError(f"{self.folder / 'added_tokens.json'} is damaged: {token!r} has the id {id!r}")
         return value
 
-    def lines(self, name: str) -> list[str] | None:
+    def lines(self, name: str) -> list[str]:
         """The lines without their ends. Only a newline ends one: tokens may hold other signs that part lines."""
-        text = self.text(name)
-        return None if text is None else text.removesuffix("\n").replace("\r\n", "\n").split("\n")
+        return (self.text(name) or "").removesuffix("\n").replace("\r\n", "\n").split("\n")

@@ -25,9 +25,7 @@ def frame(
 
 def word_pieces(files: TokenFiles, settings: Mapping[str, Any], names: Mapping[str, str]) -> tokenizers.Tokenizer:
     """BERT's `vocab.txt`: one token a line."""
-    lines = files.lines("vocab.txt")
-    assert lines is not None
-    vocabulary = {line: number for number, line in enumerate(lines)}
+    vocabulary = {line: number for number, line in enumerate(files.lines("vocab.txt"))}
     unknown, opens, closes = (names.get(role, "") for role in ("unk", "cls", "sep"))
     for token in (unknown, opens, closes):
         if token not in vocabulary:
@@ -49,11 +47,8 @@ def byte_pairs(
     files: TokenFiles, settings: Mapping[str, Any], names: Mapping[str, str], *, framed: bool
 ) -> tokenizers.Tokenizer:
     """GPT-2's `vocab.json` and `merges.txt`; BART's, whose texts are `framed` by tokens."""
-    vocabulary, lines = files.vocabulary("vocab.json"), files.lines("merges.txt")
-    assert vocabulary is not None
-    assert lines is not None
-    merges = []
-    for number, line in enumerate(lines, 1):
+    vocabulary, merges = files.vocabulary("vocab.json"), []
+    for number, line in enumerate(files.lines("merges.txt"), 1):
         if line.startswith("#version") or not line:
             continue
         pair = line.split(" ")
@@ -85,11 +80,10 @@ def marian_pieces(
     sides = []
     for side, ids in (("source", "vocab.json"), ("target", targets)):
         vocabulary, spm = files.vocabulary(ids), files.path(f"{side}.spm")
-        if vocabulary is None or spm is None:
-            lacking = ids if vocabulary is None else f"{side}.spm"
+        if not vocabulary or spm is None:
+            lacking = f"{side}.spm" if vocabulary else ids
             raise DataError(f"{files.folder} is not whole: Marian's {lacking} is missing")
         unknown, specials = names.get("unk", ""), frozenset(names.values())
         name = str(files.folder / ids)
-        pieces = read_pieces(spm)
-        sides.append(pipeline(pieces, vocabulary, unknown=unknown, specials=specials, vocabulary_name=name))
+        sides.append(pipeline(read_pieces(spm), vocabulary, unknown=unknown, specials=specials, vocabulary_name=name))
     return sides

@@ -12,8 +12,8 @@ from glassformer.config.errors import DataError
 from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.pipelines import byte_pairs, marian_pieces, word_pieces
-from glassformer.exchange.tokens.roles import roles_of
 from glassformer.text.external_pipeline import steps
+from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
 PARTS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
@@ -33,6 +33,7 @@ BERT_KEYS = (
 )
 """How BERT folds texts: names in tokenizer_config.json and in tokenizer.json."""
 ID = re.compile("[0-9]{1,9}")
+PROBE = "a"
 OTHER_FORMATS = ("tokenizer.model", "sentencepiece.bpe.model", "spiece.model", "tekken.json")
 
 
@@ -49,7 +50,7 @@ def read_tokens(folder: Path, config: Mapping[str, Any]) -> ExternalTokens:
         {part: id for part, name in names.items() if (id := rust.token_to_id(name)) is not None} for rust in complete
     ]
     tokenizer, *target = (
-        Tokenizer(rust, roles_of(rust, known, config, generation, str(folder)))
+        Tokenizer(rust, _roles(rust, known, config, generation, str(folder)))
         for rust, known in zip(complete, ids, strict=True)
     )
     return ExternalTokens(
@@ -65,15 +66,14 @@ def _names(settings: Mapping[str, Any], older: Mapping[str, Any], usual: Mapping
     """Special tokens by what they are for."""
     names = {}
     for part in PARTS:
-        for file in (settings, older):
-            value = file.get(f"{part}_token")
-            value = value.get("content") if isinstance(value, dict) else value
-            if isinstance(value, str) and value:
-                names[part] = value
-                break
-        else:
-            if part in usual and f"{part}_token" not in settings:
-                names[part] = usual[part]
+        key = f"{part}_token"
+        values = [
+            value.get("content") if isinstance(value, dict) else value for value in (settings.get(key), older.get(key))
+        ]
+        default = usual.get(part) if key not in settings else None
+        name = next((value for value in values if isinstance(value, str) and value), default)
+        if name is not None:
+            names[part] = name
     return names
 
 
@@ -100,11 +100,8 @@ def _pipelines(
 
 def _fast(files: TokenFiles, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
     """`tokenizer.json`, and the few things in which the file beside it is right where the two differ."""
-    spec = files.json("tokenizer.json")
-    assert spec is not None
-    path = files.folder / "tokenizer.json"
-    plain = Tokenizer.from_json(json.dumps(spec), str(path))  # damage is said here
-    spec = json.loads(plain.to_json())
+    text = json.dumps(files.json("tokenizer.json"))
+    spec = json.loads(Tokenizer.from_json(text, str(files.folder / "tokenizer.json")).to_json())  # damage is said here
     for step in steps(spec["normalizer"]):
         if step["type"] == "BertNormalizer":
             step.update({name: settings[key] for key, name in BERT_KEYS if isinstance(settings.get(key), bool)})
@@ -150,3 +147,65 @@ def _chat_template(files: TokenFiles, settings: Mapping[str, Any]) -> str | None
         defaults = [each for each in value if isinstance(each, dict) and each.get("name") == "default"]
         value = defaults[0].get("template") if defaults else None
     return value if isinstance(value, str) else None
+
+
+def _roles(
+    rust: tokenizers.Tokenizer,
+    known: Mapping[str, int],
+    config: Mapping[str, Any],
+    generation: Mapping[str, Any],
+    name: str,
+) -> Roles:
+    """The roles that files give to tokens.
+
+    `known`: ids by the names of files (`bos`, `cls` …); `config` and `generation`: what the files of these say.
+    """
+    rows, ids = config.get("vocab_size"), max(rust.get_vocab().values()) + 1
+    size = min(ids, rows) if type(rows) is int else ids
+
+    def named(key: str) -> list[int]:
+        """The ids under a key, those named first before; one that no token has (such as -1) is none."""
+        values: list[Any] = [file.get(key) for file in (generation, config)]
+        lists = [value if isinstance(value, list) else [value] for value in values]
+        return list(dict.fromkeys(id for ids in lists for id in ids if type(id) is int and 0 <= id < size))
+
+    known = {part: id for part, id in known.items() if id < size}
+    before, after = _around(rust, name)
+    ends = named("eos_token_id")
+    end = known.get("eos", next(iter([*ends, *after[-1:]]), None))
+    bos = known.get("bos", known.get("cls"))
+    every_byte = isinstance(rust.model, tokenizers.models.BPE) and isinstance(
+        rust.decoder, tokenizers.decoders.ByteLevel
+    )
+    roles: dict[str, Any] = {
+        "pad": known.get("pad", next(iter(named("pad_token_id")), None)),
+        "start": bos if before == (bos,) else None,
+        "end": end,
+        "unk": None if every_byte else known.get("unk"),  # no text is unknown, whatever token the files name for that
+        "mask": known.get("mask"),
+        "opening": before,
+        "closing": after,
+        "stops": tuple(id for id in ends if id != end),
+    }
+    if config.get("is_encoder_decoder") is True or config.get("model_type") in ("bart", "marian"):
+        first = named("decoder_start_token_id")
+        if not first or end is None:
+            lacking = "eos_token_id" if first else "decoder_start_token_id"
+            raise DataError(f"{name}: its config.json names no {lacking}, with which what is written begins or ends")
+        opening = (*first[:1], *named("forced_bos_token_id")[:1])
+        roles |= {"source": before, "opening": opening, "closing": (end,)}
+    return Roles(**roles)
+
+
+def _around(rust: tokenizers.Tokenizer, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What the pipeline puts before a text and after it."""
+    try:
+        framed, plain = rust.encode(PROBE).ids, rust.encode(PROBE, add_special_tokens=False).ids
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # what Rust gave up on is no Exception
+        raise DataError(f"{name}: its tokenizer cannot cut a text, the file is damaged: {error}") from None
+    for place in range(len(framed) - len(plain) + 1):
+        if framed[place : place + len(plain)] == plain:
+            return tuple(framed[:place]), tuple(framed[place + len(plain) :])
+    return (), ()

@@ -20,9 +20,9 @@ import torch
 from glassformer.config.errors import GlassformerError, silent
 from glassformer.config.resolve import Config
 from glassformer.data.packing.store import pack
+from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
-from glassformer.data.split.part import Part
 from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import Sampling
 from glassformer.families.base import FAMILIES, DataParts, Family, Loaded

@@ -20,7 +20,7 @@ from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.load import build_model, prepare
 from glassformer.families.recognition import infer_config
-from glassformer.finetuning.model_settings import fixed_settings
+from glassformer.finetuning.settings import fixed_settings
 from glassformer.finetuning.sources import FinetuneSources, weights_digest
 from glassformer.models.build import parameter_count
 from glassformer.trials.outcome import Cell
