@@ -9,7 +9,7 @@ import torch
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.presets import IMAGE, MIXED, TEXT
 from glassformer.inspection.attribution import gradient_times_input, leave_one_out, score_of
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 from helpers.small_readers import INPUTS, PIXELS, WORDS, T, reader_of, writer_of
 
 BAGS: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ from glassformer.config.errors import SettingError
 from glassformer.config.presets import IMAGE, KINDS, MIXED, TABLE, TEXT
 from glassformer.models.build import build_predictor, parameter_count, put_vectors
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, MixedTokens, Shape, words_of
-from glassformer.models.reader import Predictor
+from glassformer.models.modules import Predictor
 from helpers.kinds import config_of
 from helpers.support import differs, numbers, randomise, same, tokens
 

@@ -16,7 +16,7 @@ from torch import nn
 from glassformer.bricks.attention import AttentionHeads
 from glassformer.config.arrays import Array
 from glassformer.inspection.capture import capture, numbers_of
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 
 Head = tuple[str, int, int]
 """Stack, layer, head."""

@@ -27,8 +27,7 @@ from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import numbers_of
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
-from glassformer.models.token_model import LanguageModel, Seq2Seq
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TextPredictor
 
 Inputs = tuple[Any, ...]
 """What a model is called with."""

@@ -34,8 +34,7 @@ from torch.utils.hooks import RemovableHandle
 
 from glassformer.bricks.tap import Brick, Make, Recorded, Tap, record_output
 from glassformer.encoders.base import Encoder
-from glassformer.models.reader import Predictor
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import Predictor, Seq2Seq, TokenModel
 from glassformer.models.weights import current_name, former_name
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)

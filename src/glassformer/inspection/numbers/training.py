@@ -29,7 +29,7 @@ from glassformer.inspection.numbers.steps import (
     products,
     worked,
 )
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 from glassformer.rendering.panels import Grid, Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.text.display import bare

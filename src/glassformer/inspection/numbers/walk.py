@@ -33,8 +33,7 @@ from glassformer.inspection.numbers.steps import (
 )
 from glassformer.inspection.numbers.transformer import transformer_panels
 from glassformer.models.inputs import ColumnTokens, ImageTokens
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import LanguageModel, Seq2Seq
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
 from glassformer.rendering.panels import Panel, Words
 from glassformer.rendering.view import View
 

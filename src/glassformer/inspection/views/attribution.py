@@ -21,7 +21,7 @@ from glassformer.inspection.attribution import (
 )
 from glassformer.inspection.views.logit_lens import next_of, scores_tokens
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes

@@ -17,7 +17,7 @@ from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.capture import INPUT, OUTPUT, passed, vectors_by_layer
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Guesses, Line, Lines, Panel, Table
 from glassformer.rendering.view import View
 

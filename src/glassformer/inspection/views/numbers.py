@@ -5,8 +5,7 @@ from glassformer.families.base import Loaded
 from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import LanguageModel, Seq2Seq
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
 from glassformer.rendering.view import View
 
 RATE = 0.1

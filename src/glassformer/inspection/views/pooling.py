@@ -13,7 +13,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.views.registry import LookRequest, register_view
-from glassformer.models.reader import BagPredictor, Predictor
+from glassformer.models.modules import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
 from glassformer.rendering.view import View
 

@@ -29,8 +29,7 @@ from glassformer.inspection.capture import capture, layers_of, numbers_of
 from glassformer.inspection.views.logit_lens import next_of
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.inspection.views.word_vectors import cosines
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
 from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
 from glassformer.rendering.view import View
 

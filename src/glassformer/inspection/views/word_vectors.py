@@ -19,8 +19,7 @@ from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import numbers_of, passed, vectors_by_layer
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.inputs import words_of
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table
 from glassformer.rendering.view import View
 from glassformer.text.alignment import Span, tokens_of
