@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from glassformer.trials.tune import tune as tune
     from glassformer.verbs.check import check as check
     from glassformer.verbs.doctor import doctor as doctor
-    from glassformer.verbs.errors import errors as errors
+    from glassformer.verbs.evaluate import errors as errors
     from glassformer.verbs.evaluate import evaluate as evaluate
     from glassformer.verbs.export import export as export
     from glassformer.verbs.import_model import import_model as import_model
@@ -53,7 +53,7 @@ _PUBLIC = {
     "compare": "glassformer.trials.compare",
     "cross_validate": "glassformer.trials.cross_validation.folds",
     "doctor": "glassformer.verbs.doctor",
-    "errors": "glassformer.verbs.errors",
+    "errors": "glassformer.verbs.evaluate",
     "evaluate": "glassformer.verbs.evaluate",
     "export": "glassformer.verbs.export",
     "import_model": "glassformer.verbs.import_model",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli.plan import _same
+from glassformer.cli.plan import training_words
 from helpers.running import Command
 
 SMALL = ["--model.width", "16", "--model.layers", "1", "--model.context", "16", "--batch-size", "4"]
@@ -74,4 +74,4 @@ def test_bad_input_is_one_line(command: Command, words: list[str], told: str) ->
 
 def test_the_training_that_follows() -> None:
     words = ["a b.txt", "--memory", "3", "--json", "--steps", "5", "--out=plan.html", "--no-probe", "--size", "nano"]
-    assert _same(words) == "'a b.txt' --steps 5 --size nano"
+    assert training_words(words) == "'a b.txt' --steps 5 --size nano"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.cli.train import parser
+from glassformer.cli.train import PARSER
 from glassformer.config.resolve import ALIASES, keys, resolve
 from glassformer.diagnosis.advice import Advice, usual_rate
 from glassformer.diagnosis.data import (
@@ -104,7 +104,7 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_flag_is_one_of_train(name: str) -> None:
     """And it can be given to this very run: the settings it makes are whole ones, and not those that it has."""
-    advise, known = advice_of(name), parser()
+    advise, known = advice_of(name), PARSER
     flags = {option for action in known._actions for option in action.option_strings}
     for number, finding in enumerate(every_finding(advise)):
         assert finding is not None, number

@@ -25,8 +25,7 @@ from glassformer.rendering.panels import Gallery, Lines, Points, Table
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report
 from glassformer.tasks.base import Evaluation
-from glassformer.verbs.errors import errors
-from glassformer.verbs.evaluate import evaluate
+from glassformer.verbs.evaluate import errors, evaluate
 from glassformer.verbs.train import train
 from helpers.kinds import rows_of, write_bars, write_rows
 from helpers.running import labelled, tiny

@@ -13,7 +13,7 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor, nn
 
 from glassformer.cli.options import settings_of
-from glassformer.cli.train import parser
+from glassformer.cli.train import PARSER
 from glassformer.families.infer import infer_config
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.load import load
@@ -418,7 +418,7 @@ def test_a_command_that_asks_for_the_same(made: Callable[[str], Path], name: str
     assert text == command_of(config)
     program, verb, *words = shlex.split(text)
     assert (program, verb) == ("glassformer", "train")
-    options = parser().read(words)
+    options = PARSER.read(words)
     flags = {**settings_of(options), "task": options.task, "data.path": options.data}
     assert infer_config({}, flags, lambda _: None)[0] == config
 

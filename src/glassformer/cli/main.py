@@ -93,11 +93,12 @@ def _run(argv: list[str]) -> int:
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
     module = "import_" if verb == "import" else verb  # which is a word of Python's own
-    run: Callable[[list[str]], int | None] = importlib.import_module(f"glassformer.cli.{module}").run
+    run: Callable[[list[str]], None] = importlib.import_module(f"glassformer.cli.{module}").run
     try:
-        return run(argv[1:]) or 0
-    except SystemExit as stop:  # argparse after --help
+        run(argv[1:])
+    except SystemExit as stop:  # argparse after --help, a verb that has said what failed
         return int(stop.code or 0)
+    return 0
 
 
 if __name__ == "__main__":
