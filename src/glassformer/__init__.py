@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from glassformer.trials.cross_validation.folds import cross_validate as cross_validate
     from glassformer.trials.tune import tune as tune
     from glassformer.verbs.check import check as check
-    from glassformer.verbs.doctor import doctor as doctor
+    from glassformer.verbs.check import doctor as doctor
     from glassformer.verbs.evaluate import errors as errors
     from glassformer.verbs.evaluate import evaluate as evaluate
     from glassformer.verbs.export import export as export
@@ -52,7 +52,7 @@ _PUBLIC = {
     "check": "glassformer.verbs.check",
     "compare": "glassformer.trials.compare",
     "cross_validate": "glassformer.trials.cross_validation.folds",
-    "doctor": "glassformer.verbs.doctor",
+    "doctor": "glassformer.verbs.check",
     "errors": "glassformer.verbs.evaluate",
     "evaluate": "glassformer.verbs.evaluate",
     "export": "glassformer.verbs.export",

@@ -43,14 +43,18 @@ def run(argv: list[str]) -> None:
 def list_sets(argv: list[str]) -> None:
     options = Parser("data list", "", "The data sets that come along.", "glassformer data", [JSON]).read(argv)
 
-    from glassformer.verbs.data import list_data
+    from glassformer.data.datasets.embedded import DATASETS
 
-    sets = list_data()
     if options.json:
-        print_json({"datasets": [vars(info) for info in sets]})
+        sets = [
+            {"name": name, "summary": info.summary, "parameters": dict(info.parameters)}
+            for name, info in DATASETS.items()
+        ]
+        print_json({"datasets": sets})
         return
     rows = [
-        [info.name, info.summary, ",".join(f"{key}={value}" for key, value in info.parameters.items())] for info in sets
+        [name, info.summary, ",".join(f"{key}={value}" for key, value in info.parameters.items())]
+        for name, info in DATASETS.items()
     ]
     show_table(["name", "what it is", "parameters"], rows, left=(0, 1, 2))
     say("parameters go behind the name: recall:distance=16,rows=5000")

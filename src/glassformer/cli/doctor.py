@@ -29,7 +29,7 @@ def run(argv: list[str]) -> None:
     check_out(options.out, ENDINGS)
 
     from glassformer.runs.run import Run
-    from glassformer.verbs.doctor import doctor
+    from glassformer.verbs.check import doctor
 
     diagnosis = doctor(options.run, device=options.device, say=say)
 

@@ -51,11 +51,17 @@ a first run:
   glassformer translate last "le 14 juillet 1989"
 """
 
+INSTANT = {
+    **dict.fromkeys(("-h", "--help", "help"), HELP),
+    **dict.fromkeys(("-V", "--version"), f"glassformer {VERSION}\n"),
+}
+"""What is answered without a verb."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        load_plugins()
+        _load_plugins(argv)
         return _run(argv)
     except GlassformerError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
@@ -82,14 +88,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _load_plugins(argv: list[str]) -> None:
+    """A plugin that cannot be imported stops every verb, but nobody who asks for help."""
+    try:
+        load_plugins()
+    except Misuse as error:
+        if argv and argv[0] not in INSTANT and not {"-h", "--help"}.intersection(argv):
+            raise
+        print(f"glassformer: {error}", file=sys.stderr)
+
+
 def _run(argv: list[str]) -> int:
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(HELP, end="")
+    verb = argv[0] if argv else "--help"
+    if verb in INSTANT:
+        print(INSTANT[verb], end="")
         return 0
-    if argv[0] in ("-V", "--version"):
-        print(f"glassformer {VERSION}")
-        return 0
-    verb = argv[0]
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
     module = "import_" if verb == "import" else verb  # which is a word of Python's own

@@ -32,6 +32,8 @@ def look(
     `answer`); else it is the first that this run has.
     """
     options = _by_new_names(options, say)
+    if "second_run" in options and "versus" not in options:
+        raise Misuse('--second-run sees the same two texts as RUN: look RUN "A" --versus "B" --second-run RUN2')
     loaded = loaded_run(run, device)
     chosen = _view_called(view, say) if view else _implied(options) or views_of(loaded)[0]
     _check(chosen, loaded, options, texts)

@@ -31,6 +31,7 @@ from glassformer.experiments.request import (
     names_of,
 )
 from glassformer.rendering.view import View
+from glassformer.runs.files import write_json
 from glassformer.training.device import choose_device
 
 MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Measurement]] = {
@@ -54,26 +55,24 @@ class Growth:
     @property
     def findings(self) -> list[str]:
         """A sentence or two of each part."""
-        return [found.section.finding for found in self.parts.values()]
+        return [part.section.finding for part in self.parts.values()]
 
     @property
     def how(self) -> str:
-        """On what it was measured, and how often."""
+        """What it was measured on, and how often."""
         machine = f"{platform.machine()}, {self.threads} thread{'s' * (self.threads != 1)}, torch {torch.__version__}"
-        held = " Memory is the most that a step held at once." if self.device.startswith("cuda") else ""
+        memory = " Memory is the most that a step held at once." if self.device.startswith("cuda") else ""
         return (
             f"Measured on {self.device} ({machine}), one text at a time; times are medians of {REPEATS} repeats or "
-            f"more; one seed ({self.plan.seed}): another gives other numbers.{held}"
+            f"more; one seed ({self.plan.seed}): another gives other numbers.{memory}"
         )
 
     def view(self) -> View:
-        return growth_view([found.section for found in self.parts.values()], self.how)
+        return growth_view([part.section for part in self.parts.values()], self.how)
 
     def save(self, path: str | Path) -> None:
         """To .html, .png, .svg, .pdf, or all numbers to .json."""
         if Path(path).suffix.lower() == ".json":
-            from glassformer.runs.files import write_json
-
             write_json(Path(path), self.to_dict())
         else:
             self.view().save(path)
@@ -87,16 +86,11 @@ class Growth:
             "threads": self.threads,
             "repeats": REPEATS,
             "findings": self.findings,
-            **{name: found.numbers for name, found in self.parts.items()},
+            **{name: part.numbers for name, part in self.parts.items()},
         }
 
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
-
-
-def _name(device: torch.device) -> str:
-    """With what a GPU calls itself."""
-    return f"{device}, {torch.cuda.get_device_name(device)}" if device.type == "cuda" else str(device)
 
 
 def scaling(
@@ -127,8 +121,9 @@ def scaling(
         device=device,
     )
     where = choose_device(device)
-    found = {}
+    gpu = f", {torch.cuda.get_device_name(where)}" if where.type == "cuda" else ""
+    measurements = {}
     for name in (part for part in PARTS if part in plan.parts):
         say(f"{name}: {PARTS[name]}")
-        found[name] = MEASURES[name](plan, where, say)
-    return Growth(plan, _name(where), torch.get_num_threads(), found)
+        measurements[name] = MEASURES[name](plan, where, say)
+    return Growth(plan, f"{where}{gpu}", torch.get_num_threads(), measurements)
