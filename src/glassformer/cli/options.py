@@ -103,7 +103,7 @@ class Parser(argparse.ArgumentParser):
     def read(self, argv: list[str]) -> argparse.Namespace:
         options = self.parse_intermixed_args(self._with_truths(argv))
         flags = {name for action in self._actions for name in action.option_strings}
-        say_renamed(flag for word in argv if (flag := word.split("=")[0]) in flags)
+        say_renamed(name for word in argv if (name := word.split("=")[0]) in flags)
         return options
 
     def _with_truths(self, argv: list[str]) -> list[str]:
@@ -199,28 +199,25 @@ def _value(value: Any) -> str:
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The dotted keys that were given."""
+    """The settings among the options, by dotted key."""
     return {key: value for key, value in vars(options).items() if "." in key}
 
 
 def training_settings(
-    options: argparse.Namespace, verb: str, *, instead: str = "", given: bool = False
+    options: argparse.Namespace, verb: str, *, instead: str = "", needs_data: bool = True
 ) -> dict[str, Any]:
-    """The settings that were given, the task among them; refuses to go on without data, unless something else stands
-    for it (`given`), which `instead` names.
+    """The settings that a person gave, the task among them; refuses to go on without data, unless something else, which
+    `instead` names, stands for it.
     """
     settings = settings_of(options)
     if options.task:
         settings["task"] = options.task
-    if options.data is None and not (given or options.config or PAIR_FILES.intersection(settings)):
+    if needs_data and options.data is None and not (options.config or PAIR_FILES.intersection(settings)):
         raise Misuse(f"DATA is missing{instead} (see glassformer {verb} --help)")
     if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's
         from glassformer.families.settings import read_config
 
         file = read_config(options.config)
-        say_renamed([*file, *(f"{name}.{key}" for name in SECTIONS for key in _section(file.get(name)))])
+        sections = {name: section for name, section in file.items() if isinstance(section, dict)}
+        say_renamed([*file, *(f"{name}.{key}" for name, section in sections.items() for key in section)])
     return settings
-
-
-def _section(settings: Any) -> dict[str, Any]:
-    return settings if isinstance(settings, dict) else {}

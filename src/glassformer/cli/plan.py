@@ -33,8 +33,9 @@ PARSER = Parser(
 
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
-    instead = options.tokens is not None
-    settings = training_settings(options, "plan", instead=", or --tokens N instead of it", given=instead)
+    settings = training_settings(
+        options, "plan", instead=", or --tokens N instead of it", needs_data=options.tokens is None
+    )
     check_out(options.out, ENDINGS)
 
     from glassformer.cli.terminal.view import show_view
@@ -58,7 +59,7 @@ def run(argv: list[str]) -> None:
 
 def training_words(argv: list[str]) -> str:
     """The words of a training: without those that only a plan has, and with the names that settings have now."""
-    kept: list[str] = []
+    words: list[str] = []
     rest = iter(argv)
     for word in rest:
         name, equals, value = word.partition("=")
@@ -66,5 +67,5 @@ def training_words(argv: list[str]) -> str:
             if not equals:
                 next(rest, None)
         elif name not in ("--no-probe", "--json"):
-            kept.append((new_name(name) if name.startswith("--") else name) + equals + value)
-    return shlex.join(kept)
+            words.append((new_name(name) if name.startswith("--") else name) + equals + value)
+    return shlex.join(words)

@@ -38,7 +38,7 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     if options.resume and options.overwrite:
         raise Misuse("--resume goes on with a run, --overwrite replaces it: give one of them")
-    settings = training_settings(options, "train", given=options.resume)
+    settings = training_settings(options, "train", needs_data=not options.resume)
     folds = options.folds is not None or (options.resume and options.out and Path(options.out, "folds.json").exists())
     if folds and any(key in settings for key in ("data.folds", "data.fold")):
         raise Misuse("--folds trains on every fold, --data.folds and --data.fold on one: give one of them")

@@ -163,11 +163,11 @@ MOST_PAIRS = 12
 def show_batch(config: Config, step: int, say: Say, table: Table | Pictures | None = None) -> ShownBatch:
     """Batch `step` of a training with these settings; of a language model, one sentence of it as training pairs."""
     prepared = prepare(config, say, rows=table)
-    shown = batch_rows(FAMILIES[config.task], prepared.task.batch(step), prepared, step)
-    if shown.answers is not None:
-        return shown
+    rows = batch_rows(FAMILIES[config.task], prepared.task.batch(step), prepared, step)
+    if rows.answers is not None:
+        return rows
     between = " " if prepared.tokenizer is not None and prepared.tokenizer.kind == "word" else ""
-    return replace(shown, pairs=training_pairs(shown.rows[0][: MOST_PAIRS + 1], between))
+    return replace(rows, pairs=training_pairs(rows.rows[0][: MOST_PAIRS + 1], between))
 
 
 @singledispatch
@@ -192,8 +192,8 @@ def _(family: MaskedFamily, batch: MaskedBatch, prepared: Prepared, step: int) -
     tokenizer = prepared.tokenizer
     assert tokenizer is not None
     answers = [
-        "|".join(f"{place}: {tokenizer.shown(id)}" for place, id in zip(places, asked, strict=True) if id != NOTHING)
-        for places, asked in zip(batch.places.tolist(), batch.answers.tolist(), strict=True)
+        "|".join(f"{place}: {tokenizer.shown(id)}" for place, id in zip(places, hidden, strict=True) if id != NOTHING)
+        for places, hidden in zip(batch.places.tolist(), batch.answers.tolist(), strict=True)
     ]
     rows = _names(tokenizer, batch.inputs)
     return ShownBatch(step, rows, batch.inputs.tolist(), answers, [], hidden=True)
@@ -208,7 +208,7 @@ def _(family: LabellingFamily, batch: LabelledBatch, prepared: Prepared, step: i
         return ShownBatch(step, _names(prepared.tokenizer, batch.inputs[0]), batch.inputs[0].tolist(), answers, [])
     tensors = [tensor for tensor in batch.inputs if tensor.numel()]
     rows = [
-        [batch.known[row], *(f"{' × '.join(map(str, one.shape[1:]))}: {_span(one[row])}" for one in tensors)]
+        [batch.known[row], *(f"{' × '.join(map(str, tensor.shape[1:]))}: {_span(tensor[row])}" for tensor in tensors)]
         for row in range(batch.size)
     ]
     return ShownBatch(step, rows, [], answers, [])

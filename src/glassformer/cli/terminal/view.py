@@ -15,9 +15,9 @@ STRONG = 0.35
 """The share of the largest value from which on a token is bold."""
 
 
-def show_view(seen: View | Views) -> None:
+def show_view(page: View | Views) -> None:
     """Titles, notes and tables; of a page with several views each."""
-    for view in seen.views if isinstance(seen, Views) else [seen]:
+    for view in page.views if isinstance(page, Views) else [page]:
         show_text(visible(printable(view.title)), "bold")
         if view.note:
             show_text(view.note)
