@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.config.encoders import DECODERS, ENCODERS, SHARED_KEYS, encoder_info, size_of
-from glassformer.config.errors import GlassformerError, Misuse, SettingError
+from glassformer.config.errors import GlassformerError, Misuse, SettingError, error_line
 from glassformer.config.names import nearest, unknown
 from glassformer.config.presets import LABELLING, SIZES, STYLES, TEXT, TRANSLATION, style_of
 from glassformer.config.resolve import (
@@ -584,3 +584,11 @@ def test_old_names_of_settings_still_work(old: str, new: str) -> None:
     if section:
         assert flatten({section: {key: value}}) == {new: value}
     assert renamed(first_name(f"--{new} (x)")) == f"--{new} (x)"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [(ValueError("no\nmore of it"), "ValueError: no"), (ValueError(), "ValueError"), (TypeError(" \n"), "TypeError")],
+)
+def test_an_error_is_one_line(error: Exception, line: str) -> None:
+    assert error_line(error) == line

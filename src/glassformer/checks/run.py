@@ -12,7 +12,7 @@ from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApp
 from glassformer.checks.saving import check_exported, check_resumed, check_saved
 from glassformer.checks.scores import check_batched, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, error_line
 from glassformer.config.names import unknown
 from glassformer.config.say import Say
 from glassformer.exchange.comparison import TOLERANCE
@@ -69,8 +69,7 @@ def _run_check(name: str, subject: Subject) -> CheckResult:
     except DoesNotApply as why:
         return CheckResult(NAMES[name], None, tolerance, None, str(why))
     except Exception as error:
-        line = next(iter(str(error).strip().splitlines()), "")
-        return CheckResult(NAMES[name], None, tolerance, False, f"{type(error).__name__}: {line}".rstrip(": "))
+        return CheckResult(NAMES[name], None, tolerance, False, error_line(error))
     return CheckResult(NAMES[name], deviation.difference, tolerance, deviation.difference <= tolerance, deviation.words)
 
 

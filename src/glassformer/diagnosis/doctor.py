@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError
+from glassformer.config.errors import GlassformerError, error_line
 from glassformer.config.say import Say
 from glassformer.diagnosis.data import data_findings
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
@@ -14,7 +14,6 @@ from glassformer.diagnosis.findings import (
     OF_THE_DATA,
     OF_THE_MODEL,
     Findings,
-    error_line,
     findings_view,
     is_strict,
     visible_in_log,
@@ -32,14 +31,13 @@ from glassformer.diagnosis.overfitting import overfitting, stopped_too_early
 from glassformer.families.base import Loaded, Prepared
 from glassformer.families.card import learned_of
 from glassformer.families.prepare import prepare_again
-from glassformer.runs.run import Run
+from glassformer.runs.run import DONE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Diverged
 from glassformer.training.finding import Finding
 
 A_THIRD = 1 / 3
 """Of the budget: by then a loss that falls at all has fallen."""
-ENDED = ("finished", "stopped early")
 
 
 class Doctor:
@@ -145,7 +143,7 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
     lines, card, name = run.read_metrics(), run.card(), run.path.name
     at_end = [Finding.of(line) for line in lines if line.get("event") == "finding" and line.get("end")]
     doctor, findings = replay(training_facts(run.config(), card), lines)
-    ended = card.get("status") in ENDED
+    ended = card.get("status") in DONE
     if ended:
         findings += doctor.end()
     looked = visible_in_log(doctor.log, doctor.facts, ended=ended)

@@ -11,7 +11,7 @@ from glassformer.config.say import Say
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.hub import whole_name
 from glassformer.families.base import Prepared
-from glassformer.runs.run import Run
+from glassformer.runs.run import DONE, Run
 from glassformer.text.vectors import vectors_width
 from glassformer.training.checkpointer import restore
 from glassformer.training.schedule import total_steps
@@ -88,7 +88,7 @@ def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
 
 def where_it_stands(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
     """Where the run stands, if there is something left to do."""
-    finished = run.card().get("status") in ("finished", "stopped early")
+    finished = run.card().get("status") in DONE
     found = run.newest_checkpoint(say)
     if found is None:
         if finished:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
+from glassformer.config.errors import error_line
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.diagnosis.findings import logged_panel
@@ -101,8 +102,7 @@ def leave_report(
     except Exception as error:
         if os.environ.get(STRICT):
             raise
-        why = next(iter(str(error).strip().splitlines()), "")
-        say(f"no {REPORT}, though the run itself is whole: {type(error).__name__}: {why}")
+        say(f"no {REPORT}, though the run itself is whole: {error_line(error)}")
 
 
 def report_of(

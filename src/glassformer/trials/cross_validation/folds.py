@@ -17,11 +17,11 @@ from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.families.infer import infer_config
 from glassformer.families.settings import with_vectors
 from glassformer.finetuning.sources import refuse_same
-from glassformer.pipeline.refit import DONE, refitted
+from glassformer.pipeline.refit import refitted
 from glassformer.pipeline.result import Trained
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text, writing
-from glassformer.runs.run import CARD, Run
+from glassformer.runs.run import CARD, DONE, Run
 from glassformer.statistics.intervals import mean_interval
 from glassformer.training.events import Listener, Noted
 from glassformer.training.processes import Processes

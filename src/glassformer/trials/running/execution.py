@@ -16,9 +16,8 @@ from glassformer.families.infer import infer_config
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare, split_data
 from glassformer.families.requests import EvaluateOptions
-from glassformer.pipeline.refit import DONE
 from glassformer.runs.checkpoints import list_checkpoints
-from glassformer.runs.run import CARD, Run
+from glassformer.runs.run import CARD, DONE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
 from glassformer.trials.baselines.registry import evaluate_baseline
