@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.config.encoders import DECODERS, ENCODERS, SHARED_KEYS, encoder_info, size_of
-from glassformer.config.errors import GlassformerError, Misuse, SettingError, nearest, unknown
+from glassformer.config.errors import GlassformerError, Misuse, SettingError, error_line, nearest, unknown
 from glassformer.config.presets import LABELLING, SIZES, STYLES, TEXT, TRANSLATION, style_of
 from glassformer.config.resolve import (
     ALIASES,
@@ -619,3 +619,11 @@ def test_old_names_are_found_wherever_they_stand() -> None:
         "model.mask is now called model.causal_mask; the old name still works",
         "also is now called extra_columns; the old name still works",
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [(ValueError("no\nmore of it"), "ValueError: no"), (ValueError(), "ValueError"), (TypeError(" \n"), "TypeError")],
+)
+def test_an_error_is_one_line(error: Exception, line: str) -> None:
+    assert error_line(error) == line

@@ -11,7 +11,7 @@ from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApp
 from glassformer.checks.saving import check_exported, check_resumed, check_saved
 from glassformer.checks.scores import check_batched, check_cached, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
-from glassformer.config.errors import Misuse, Say, unknown
+from glassformer.config.errors import Misuse, Say, error_line, unknown
 from glassformer.exchange.exporting import TOLERANCE
 
 ROUNDING = 2e-5
@@ -66,8 +66,7 @@ def _run_check(name: str, subject: Subject) -> CheckResult:
     except DoesNotApply as why:
         return CheckResult(NAMES[name], None, tolerance, None, str(why))
     except Exception as error:
-        line = next(iter(str(error).strip().splitlines()), "")
-        return CheckResult(NAMES[name], None, tolerance, False, f"{type(error).__name__}: {line}".rstrip(": "))
+        return CheckResult(NAMES[name], None, tolerance, False, error_line(error))
     return CheckResult(NAMES[name], deviation.difference, tolerance, deviation.difference <= tolerance, deviation.words)
 
 

@@ -28,10 +28,11 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     check_out(options.out, ENDINGS)
 
+    from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.check import check
 
     checks = check(options.run, data=options.data, only=options.only, device=options.device, say=say)
-    show_result(checks, as_json=options.json, out=options.out)
+    show_result(checks, as_json=options.json, out=options.out, show=lambda: show_view(checks.view()))
     if not checks.passed:
         say(f"{checks.words}: what this run says depends on how it is asked")
         raise SystemExit(1)

@@ -44,6 +44,7 @@ def run(argv: list[str]) -> None:
     settings = training_settings(options, "compare")
 
     from glassformer.cli.terminal.progress import Board
+    from glassformer.cli.terminal.view import show_view
     from glassformer.trials.compare import compare
 
     try:
@@ -72,7 +73,7 @@ def run(argv: list[str]) -> None:
     except KeyboardInterrupt as stop:
         say(str(stop) or "stopped: nothing was trained yet")
         raise SystemExit(1) from None
-    show_result(comparison, as_json=options.json)
+    show_result(comparison, as_json=options.json, show=lambda: show_view(comparison.view()))
     for line in board.after:
         say(line)
     trained = [row for row in comparison.rows if row.is_trained]

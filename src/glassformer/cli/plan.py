@@ -38,6 +38,7 @@ def run(argv: list[str]) -> None:
     )
     check_out(options.out, ENDINGS)
 
+    from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.plan import plan
 
     planned = plan(
@@ -51,7 +52,7 @@ def run(argv: list[str]) -> None:
         say=say,
         **settings,
     )
-    show_result(planned, as_json=options.json, out=options.out)
+    show_result(planned, as_json=options.json, out=options.out, show=lambda: show_view(planned.view()))
     if options.data is not None and planned.fit is not None and planned.fit.accumulation_steps:
         say(f"next: glassformer train {training_words(argv)}{f' {planned.advice}' if planned.advice else ''}")
 

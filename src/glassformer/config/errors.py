@@ -79,3 +79,9 @@ Say = Callable[[str], None]
 
 def silent(anything: object) -> None:
     """For who does not want to know."""
+
+
+def error_line(error: Exception) -> str:
+    """What went wrong in code that may be a person's own, in one line."""
+    line = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.errors import GlassformerError, Say, error_line
 from glassformer.config.presets import NUMBER
 from glassformer.diagnosis import layers, loss
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.findings import Findings, error_line, findings_view, is_strict
+from glassformer.diagnosis.facts import Line
+from glassformer.diagnosis.findings import Findings, findings_view, is_strict
 from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (
     divergence,
@@ -27,14 +28,13 @@ from glassformer.diagnosis.loss import (
 )
 from glassformer.families.base import Loaded, Prepared
 from glassformer.families.load import learned_of, prepare_again
-from glassformer.runs.run import Run
+from glassformer.runs.run import DONE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Diverged
 from glassformer.training.finding import Finding
 
 A_THIRD = 1 / 3
 """Of the budget: by then a loss that falls at all has fallen."""
-ENDED = ("finished", "stopped early")
 OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
 OF_THE_MODEL = (
     "what is held out: enough of it, every class found, better than guessing",
@@ -187,7 +187,7 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
     doctor.told = {finding.kind for finding in findings}
     for line in lines:
         findings += doctor.hear(line)
-    ended = card.get("status") in ENDED
+    ended = card.get("status") in DONE
     if ended:
         findings += doctor.end()
     looked = visible_in_log(doctor.log, doctor.facts, ended=ended)

@@ -86,8 +86,3 @@ def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
 def is_strict() -> bool:
     """Whether a model that cannot be looked at is an error."""
     return bool(os.environ.get(STRICT))
-
-
-def error_line(error: Exception) -> str:
-    """What went wrong in a model that may be a person's own."""
-    return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"

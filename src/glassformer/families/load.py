@@ -253,7 +253,7 @@ def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
 
 def snapshot_to_resume(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
     """Where the run stands, if there is something left to do."""
-    finished = run.card().get("status") in ("finished", "stopped early")
+    finished = run.card().get("status") in DONE
     found = run.newest_checkpoint(say)
     if found is None:
         if finished:

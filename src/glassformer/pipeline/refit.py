@@ -9,13 +9,12 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.families.load import BEFORE
 from glassformer.pipeline.training import BeforeRefit, Trained, Training, TrainRequest, refuse_refit
 from glassformer.runs.files import write_text, writing
-from glassformer.runs.run import CARD, Run
+from glassformer.runs.run import CARD, DONE, Run
 from glassformer.training.events import Noted
 from glassformer.training.processes import Processes
 
 HELD_OUT = "held-out"
 """Where the training before a refit is kept, in its run's folder."""
-DONE = ("finished", "stopped early")
 
 
 def waits_for_refit(out: "str | Path | None") -> bool:

@@ -34,6 +34,8 @@ ORIGINAL = "original"
 """The folder of an imported run with the files about tokens as they came."""
 NEEDED = {"config": (), "tokenizer": ("hash", "kind", "vocab_size"), "data": ("name", "fingerprint", "report")}
 """What every card has: its parts, and the keys in them."""
+DONE = ("finished", "stopped early")
+"""What the card says of a training that has ended."""
 RUNS = Path("runs")
 
 

@@ -76,19 +76,11 @@ def make_table(
     return table
 
 
-def show_result(
-    result: Any, *, as_json: bool, out: str | None = None, show: Callable[[], object] | None = None
-) -> None:
-    """A result that can be saved, to `out` if that is set; on stdout as one JSON object, or in the words of `show`
-    (default: as its view).
-    """
+def show_result(result: Any, *, as_json: bool, out: str | None = None, show: Callable[[], object]) -> None:
+    """A result saved to `out`, if that is set, and on stdout: as one JSON object, or in the words of `show`."""
     if out is not None:
         result.save(out)
     if as_json:
         print_json(result.to_dict())
-    elif show is not None:
-        show()
     else:
-        from glassformer.cli.terminal.view import show_view
-
-        show_view(result.view())
+        show()

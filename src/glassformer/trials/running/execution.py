@@ -16,9 +16,8 @@ from glassformer.families.base import FAMILIES, Loaded
 from glassformer.families.load import learned_of, load, prepare, split_data
 from glassformer.families.recognition import infer_config
 from glassformer.families.requests import EvaluateOptions
-from glassformer.pipeline.refit import DONE
 from glassformer.runs.checkpoints import list_checkpoints
-from glassformer.runs.run import Run
+from glassformer.runs.run import DONE, Run
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
 from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
