@@ -13,7 +13,6 @@ from glassformer.diagnosis import layers, loss
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.facts import Line
 from glassformer.diagnosis.findings import Findings, findings_view, is_strict
 from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (

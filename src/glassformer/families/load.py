@@ -18,7 +18,7 @@ from glassformer.finetuning.sources import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
 from glassformer.models.modules import Predictor
-from glassformer.runs.run import Run, environment, tokenizer_card
+from glassformer.runs.run import DONE, Run, environment, tokenizer_card
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from torch import nn
 
-from glassformer.config.errors import Say
+from glassformer.config.errors import Say, error_line
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
@@ -91,8 +91,7 @@ def leave_report(
     except Exception as error:
         if os.environ.get(STRICT):
             raise
-        why = next(iter(str(error).strip().splitlines()), "")
-        say(f"no {REPORT}, though the run itself is whole: {type(error).__name__}: {why}")
+        say(f"no {REPORT}, though the run itself is whole: {error_line(error)}")
 
 
 # --- the README.md of a run ---
