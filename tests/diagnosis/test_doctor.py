@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.config.errors import TrainingFailed
+from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.facts import training_facts
 from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.config.resolve import resolve
-from glassformer.diagnosis.advice import Advice
+from glassformer.diagnosis.advice import Advice, TrainingFacts
 from glassformer.diagnosis.data import (
     class_imbalance,
     few_tokens,
@@ -23,7 +23,6 @@ from glassformer.diagnosis.evaluation import (
     output_collapse,
     small_validation,
 )
-from glassformer.diagnosis.facts import TrainingFacts
 from glassformer.diagnosis.layers import (
     attention_heads,
     clipped_gradients,

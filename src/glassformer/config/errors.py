@@ -43,3 +43,8 @@ TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
 
 def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in TOO_SMALL)
+
+
+def error_line(error: Exception) -> str:
+    """What went wrong in code that may be a person's own, in a line."""
+    return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}".rstrip(": ")

@@ -1,14 +1,15 @@
-"""What to try, from where a run's settings stand: what is set already, or does nothing here, is not advised."""
+"""The facts of a training that stand before it begins, and what to try, from where its settings stand: what is set
+already, or does nothing here, is not advised.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
-from glassformer.families.base import FAMILIES
-from glassformer.finetuning.finetune import FURTHER, finetuning_rate
-from glassformer.finetuning.model_settings import FREE
+from glassformer.families.base import FAMILIES, Family
+from glassformer.finetuning.settings import FREE, FURTHER, finetuning_rate
 from glassformer.training.finding import lower_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
@@ -29,23 +30,6 @@ def joined(*parts: str | None) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
-    """Where the learning rate starts for this task, model and optimiser, if nobody sets it. `new`: what a model that
-    begins from another run has beside what was taken.
-    """
-    family = FAMILIES[config.task]
-    if config.is_finetuned and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
-        whole = not family.has_decoder or not new
-        return finetuning_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
-    stacks = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
-    chosen = {key: name for key, name in stacks.items() if name is not None and config.idle(key) is None}
-    usual = resolve(chosen, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
-    if usual.optimizer != config.training.optimizer:
-        usual = replace(config.training, lr=None)
-    assert usual.lr is not None
-    return FURTHER * usual.lr if config.is_finetuned else usual.lr
-
-
 @dataclass(frozen=True)
 class Advice:
     """Each method names flags with the value to try, or nothing where there is nothing to change."""
@@ -56,7 +40,18 @@ class Advice:
 
     @property
     def usual(self) -> float:
-        return usual_rate(self.config, self.new)
+        """Where the learning rate starts for this task, model and optimiser, if nobody sets it."""
+        config, family = self.config, FAMILIES[self.config.task]
+        if config.is_finetuned and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
+            whole = not family.has_decoder or not self.new
+            return finetuning_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
+        stacks = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
+        chosen = {key: name for key, name in stacks.items() if name is not None and config.idle(key) is None}
+        usual = resolve(chosen, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
+        if usual.optimizer != config.training.optimizer:
+            usual = replace(config.training, lr=None)
+        assert usual.lr is not None
+        return FURTHER * usual.lr if config.is_finetuned else usual.lr
 
     @property
     def rate(self) -> float:
@@ -153,9 +148,9 @@ class Advice:
     def more_blocks(self) -> str | None:
         """Where a part of the model was left as it came."""
         blocks = self.config.training.last_blocks
-        if blocks is None:
-            return None
-        return f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
+        return (
+            None if blocks is None else f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
+        )
 
     def longer(self) -> str:
         flag, budget = self._budget()
@@ -199,3 +194,26 @@ class Advice:
         bpe = self.put("tokenizer.kind", "bpe")
         knows = f"{bpe} (which knows every text)" if bpe else None
         return joined(knows, larger, self.put("tokenizer.min_count", 1)) or "more text to learn tokens from"
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    family: Family
+    advise: Advice
+    guessing: float | None
+    """The loss of guessing; None: it is not known."""
+    guess: str
+    """How one guesses, in words."""
+
+    @property
+    def judges_first(self) -> bool:
+        """The first loss can be set against that of guessing: no class weighs more than another in it, and the model
+        did not start from what another run has learned.
+        """
+        config = self.advise.config
+        return self.guessing is not None and config.training.class_weights is None and not config.is_finetuned
+
+
+def training_facts(config: Config, card: Mapping[str, Any]) -> TrainingFacts:
+    family, advise = FAMILIES[config.task], Advice(config, card.get("from", {}).get("new", ()))
+    return TrainingFacts(family, advise, *family.chance_level(config, card))

@@ -1,24 +1,19 @@
 """The doctor at work: hears the lines of a log, looks at data and model, and says what they show, each thing once."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError
+from glassformer.config.errors import GlassformerError, error_line
 from glassformer.config.say import Say
+from glassformer.diagnosis import layers, loss
+from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.facts import Line, TrainingFacts, TrainingLog, training_facts
-from glassformer.diagnosis.findings import (
-    OF_THE_DATA,
-    OF_THE_MODEL,
-    Findings,
-    error_line,
-    findings_view,
-    is_strict,
-    visible_in_log,
-)
+from glassformer.diagnosis.findings import Findings, findings_view, is_strict
 from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (
     divergence,
@@ -39,8 +34,59 @@ from glassformer.training.events import Diverged
 from glassformer.training.finding import Finding
 
 A_THIRD = 1 / 3
-"""Of the budget: by then a loss that falls at all has fallen."""
+"""A part of the budget: by then a loss that falls at all has fallen."""
 ENDED = ("finished", "stopped early")
+OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
+OF_THE_MODEL = (
+    "what is held out: enough of it, every class found, better than guessing",
+    "the loss on the training part against validation",
+    "dead units, heads, states and gates",
+)
+"""What is looked at, by what is needed for it."""
+
+Line = Mapping[str, Any]
+"""A line of metrics.jsonl."""
+
+
+@dataclass
+class TrainingLog:
+    """A training as its log tells it: what the checks are made on, while it goes on or long after."""
+
+    step: int = 0
+    """The last one."""
+    losses: list[float] = field(default_factory=list)
+    done: float = 0.0
+    """How far through the budget a step began at most, 0 to 1."""
+    norms: list[float] = field(default_factory=list)
+    """Norms of the gradients, where they are known."""
+    layers: list[dict[str, dict[str, float]]] = field(default_factory=list)
+    """Sizes of gradients, weights and updates by layer, where they were measured."""
+    validations: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, line: Line) -> None:
+        if line.get("event") == "step":
+            self.step = line["step"]
+            self.losses.append(line["loss"])
+            self.done = max(self.done, line.get("done", 0.0))
+            if line.get("gradient_norm") is not None:
+                self.norms.append(line["gradient_norm"])
+            if line.get("layers"):
+                self.layers.append(line["layers"])
+        elif line.get("event") == "validation":
+            self.validations.append(dict(line))
+
+
+def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> list[str]:
+    """What a log of this length can tell."""
+    there = {
+        "the first loss against that of guessing": bool(log.losses) and facts.judges_first,
+        "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
+        "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
+        "the gradient of every layer that learns": len(log.layers) >= layers.LEAST_STEPS,
+        "validation after its best": len(log.validations) > loss.AFTER,
+        "whether it was still falling at the end": ended and len(log.validations) > 1,
+    }
+    return [what for what, enough in there.items() if enough]
 
 
 class Doctor:
@@ -76,14 +122,18 @@ class Doctor:
     def end(self) -> list[Finding]:
         """What shows only when the budget is spent."""
         log, advise = self.log, self.facts.advise
-        slow = learning_rate_too_low(log.layers, advise, log.step)
-        return self.new([slow, stopped_too_early(log.validations, self.facts.guessing, advise, log.step)])
+        return self.new(
+            [
+                learning_rate_too_low(log.layers, advise, log.step),
+                stopped_too_early(log.validations, self.facts.guessing, advise, log.step),
+            ]
+        )
 
     def _after_step(self, line: Line, earlier: float) -> Iterator[Finding | None]:
         """`earlier`: how much of the budget was spent before."""
         log, facts, advise = self.log, self.facts, self.facts.advise
         if line["step"] == 1:
-            if not facts.causal:
+            if not advise.config.model.causal_mask and advise.config.idle("model.causal_mask") is None:
                 yield missing_causal_mask(1)
             if facts.guessing is not None and facts.judges_first:
                 squared = facts.family.squared_loss
@@ -112,8 +162,12 @@ class Doctor:
 
     def look_at_data(self, prepared: Prepared, parameters: int) -> list[Finding]:
         """`parameters`: how many are learned."""
-        findings = data_findings(self.facts.family, prepared, parameters, self.facts.advise)
-        return self.new([repeated_examples(prepared.corpus.remarks), *findings])
+        return self.new(
+            [
+                repeated_examples(prepared.corpus.remarks),
+                *data_findings(self.facts.family, prepared, parameters, self.facts.advise),
+            ]
+        )
 
     def look_at_evaluation(self, prepared: Prepared, evaluation: Evaluation) -> list[Finding]:
         """`evaluation`: on the validation part."""
@@ -123,7 +177,7 @@ class Doctor:
         return self.new(model_findings(model, prepared, evaluation, self.facts, self.log.step))
 
     def new(self, findings: Iterable[Finding | None]) -> list[Finding]:
-        """Those of a kind that was not told yet."""
+        """The findings of a kind that was not told yet."""
         out = []
         for finding in findings:
             if finding is not None and finding.kind not in self.told:
@@ -171,8 +225,9 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
 def _look_at_loaded(doctor: Doctor, loaded: Loaded, prepared: Prepared) -> list[Finding]:
     evaluation, findings = None, []
     if "validation" in prepared.tokens:
-        most = loaded.config.training.validation_tokens
         with torch.inference_mode():
-            evaluation = prepared.task.evaluate(loaded.model, "validation", most=most)
+            evaluation = prepared.task.evaluate(
+                loaded.model, "validation", most=loaded.config.training.validation_tokens
+            )
         findings = doctor.look_at_evaluation(prepared, evaluation)
     return findings + doctor.look_at_model(loaded.model, prepared, evaluation)

@@ -5,36 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.diagnosis import layers, loss
-from glassformer.diagnosis.facts import TrainingFacts, TrainingLog
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.training.finding import SEVERITIES, Finding
 
-OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
-OF_THE_MODEL = (
-    "what is held out: enough of it, every class found, better than guessing",
-    "the loss on the training part against validation",
-    "dead units, heads, states and gates",
-)
-"""What is looked at, by what is needed for it."""
 STRICT = "GLASSFORMER_STRICT"
 """Set in the environment: a model that cannot be looked at is an error."""
 UNSEEN = "not looked at"
 """How the log names what could not be looked at."""
-
-
-def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> list[str]:
-    """What a log of this length can tell."""
-    there = {
-        "the first loss against that of guessing": bool(log.losses) and facts.judges_first,
-        "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
-        "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
-        "the gradient of every layer that learns": len(log.layers) >= layers.LEAST_STEPS,
-        "validation after its best": len(log.validations) > loss.AFTER,
-        "whether it was still falling at the end": ended and len(log.validations) > 1,
-    }
-    return [what for what, enough in there.items() if enough]
 
 
 @dataclass(frozen=True)
@@ -78,7 +56,7 @@ def summary(findings: Sequence[Finding], missing: str = "") -> str:
         return f"Nothing found in what was looked at. Not looked at: {missing}"
     if not findings:
         return "Nothing found: as far as these checks go, the training is healthy."
-    counts = {severity: sum(one.severity == severity for one in findings) for severity in SEVERITIES}
+    counts = {severity: sum(finding.severity == severity for finding in findings) for severity in SEVERITIES}
     return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count) + "."
 
 
@@ -87,26 +65,24 @@ def findings_panel(findings: Sequence[Finding], missing: str = "") -> Panel:
     title = "What the doctor found"
     if not findings:
         return Words(title=title, text=summary(findings, missing))
-    rows: list[list[str | float | int | None]] = [[one.severity, one.step, one.words, one.advice] for one in findings]
-    return Table(title=title, columns=["how bad", "step", "what", "try"], rows=rows)
+    return Table(
+        title=title,
+        columns=["how bad", "step", "what", "try"],
+        rows=[[finding.severity, finding.step, finding.words, finding.advice] for finding in findings],
+    )
 
 
 def logged_panel(metrics: Sequence[Mapping[str, Any]]) -> Panel:
-    """For the report of a run: what its log holds."""
+    """What a run's log holds, for its report."""
     findings = [Finding.of(line) for line in metrics if line.get("event") == "finding"]
     missing = next((line["why"] for line in metrics if line.get("event") == UNSEEN), "")
     return findings_panel(_worst_first(findings), missing)
 
 
 def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.step))
+    return sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.step))
 
 
 def is_strict() -> bool:
     """Whether a model that cannot be looked at is an error."""
     return bool(os.environ.get(STRICT))
-
-
-def error_line(error: Exception) -> str:
-    """What went wrong in a model that may be a person's own."""
-    return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"

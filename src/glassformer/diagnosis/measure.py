@@ -83,7 +83,7 @@ def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
         last = name, dim, output.shape[dim]
 
     def rectified(module: nn.Module, inputs: Any, output: Tensor) -> None:
-        """By a ReLU, of which a person's own model may have one for many layers: the units are those of the last."""
+        """What a ReLU lets through; a person's own model may have one for many layers, and the last one is meant."""
         name, dim, size = last
         if output.shape[dim] == size:
             look(name, dim, output > 0)
@@ -156,19 +156,19 @@ def _spread(weights: Tensor, scores: Tensor) -> list[float | None]:
 @torch.no_grad()
 def saturated_shares(model: nn.Module, task: Task) -> dict[str, float]:
     """The share of a recurrent layer's states and gates that lie at an end of tanh or sigmoid."""
-    layers = [(path, module) for path, module in model.named_modules() if isinstance(module, Recurrent)]
+    layers = [
+        path
+        for path, module in model.named_modules()
+        if isinstance(module, Recurrent) and getattr(module.cell, "nonlinearity", "tanh") == "tanh"
+    ]
     if not layers:
         return {}
-    seen = _record(model, task, [f"{path}.*{what}" for path, _ in layers for what in (".states", ".gates.*")])
-    relu = {path for path, module in layers if getattr(module.cell, "nonlinearity", "tanh") == "relu"}
+    seen = _record(model, task, [f"{path}.*{what}" for path in layers for what in (".states", ".gates.*")])
     out = {}
     for name in seen:
-        gate = name.rpartition(".")[2]
-        if gate == "states" and any(name.startswith(f"{path}.") for path in relu):
-            continue
         values = seen[name].float()
         values = values[values.abs().sum(-1) > 0]  # not at padding
-        signed = gate in ("states", "g", "n")
+        signed = name.rpartition(".")[2] in ("states", "g", "n")
         ends = values.abs() > AT_END if signed else (values - 0.5).abs() > AT_END - 0.5
         if values.numel():
             out[name] = float(ends.float().mean())

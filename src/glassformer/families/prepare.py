@@ -7,7 +7,7 @@ from glassformer.config.errors import DataError, SettingError
 from glassformer.config.resolve import Config
 from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES, DataParts, Prepared, Processor
-from glassformer.finetuning.finetune import source_tokenizers
+from glassformer.finetuning.sources import source_tokenizers
 from glassformer.runs.run import Run
 from glassformer.text.tokenizer import Tokenizer
 

@@ -11,7 +11,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx
 from glassformer.data.io.place import find
-from glassformer.finetuning.finetune import Finetuning
+from glassformer.finetuning.settings import Finetuning
 
 NO_DATA = "no data: name a text file, a folder, a table, or an embedded data set (`glassformer data` lists them)"
 

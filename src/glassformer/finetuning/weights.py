@@ -1,6 +1,6 @@
 """What another run has learned, into a new model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,14 +20,11 @@ from glassformer.training.frozen import refuse_too_many, starred
 def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, say: Say) -> dict[str, Any]:
     """Weights of other runs into a new model; gives what its card says of them."""
     sources = FinetuneSources.of(config.model.from_run, config.model.decoder_from)
-    assert sources is not None
     refuse_too_many(model, config.training.last_blocks)
     names = _first_names(model)
     wanted = take_weights(model)
     taken: dict[str, Tensor] = {}
-    for source in (sources.body, sources.decoder):
-        if source is None:
-            continue
+    for source in sources.runs:
         held = read_tensors(source.run.weights_path)
         keeps_head = source is sources.body and _keeps_head(source, config, answers, held, wanted)
         for name, weight in held.items():
@@ -43,7 +40,12 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
         for name, weight in taken.items():
             wanted[name].copy_(weight)
     new = _summed_up(wanted, taken)
-    _say_taken(wanted, taken, new, sources, say)
+    runs = " and ".join(str(source.run.path) for source in sources.runs)
+    numbers, all_numbers = (sum(map(Tensor.numel, weights.values())) for weights in (taken, wanted))
+    say(
+        f"from {runs}: {len(taken)} of {len(wanted)} weights ({numbers:,} of {all_numbers:,} numbers); "
+        f"new: {', '.join(new) or 'nothing'}"
+    )
     card: dict[str, Any] = {**sources.first.about, "new": new}
     if sources.body is not None and sources.decoder is not None:
         card["decoder"] = sources.decoder.about
@@ -51,10 +53,9 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
 
 
 def _first_names(model: nn.Module) -> dict[str, str]:
-    """Of every weight, by each of its names, the one that stands for all."""
+    """Which of its names stands for every weight, by each of them."""
     first: dict[int, str] = {}
-    held = model.state_dict(keep_vars=True)
-    return {name: first.setdefault(id(value), name) for name, value in held.items()}
+    return {name: first.setdefault(id(value), name) for name, value in model.state_dict(keep_vars=True).items()}
 
 
 def _renamed(name: str, source: FinetuneSource, config: Config, whole: bool, *, keeps_head: bool) -> str | None:
@@ -69,10 +70,9 @@ def _renamed(name: str, source: FinetuneSource, config: Config, whole: bool, *, 
         return f"decoder.{rest}" if source.flag == "--decoder-from" else name
     if source.flag == "--decoder-from":
         return name  # its head
-    if part in ("head", "transform"):
-        return name if keeps_head else None
-    same_pool = part == "pool" and labels_examples(config.task) and source.config.model.pool == config.model.pool
-    return name if same_pool else None
+    same_pool = labels_examples(config.task) and source.config.model.pool == config.model.pool
+    stays = {"head": keeps_head, "transform": keeps_head, "pool": same_pool}
+    return name if stays.get(part) else None
 
 
 def _keeps_head(
@@ -87,13 +87,10 @@ def _keeps_head(
         return False
     if not labels_examples(config.task):
         return True
-    if answers is None or source.card.get("labels") != answers.to_json():
-        return False
-    own, before = config.model, source.config.model
-    alike = ("pool", "head_layers", "head_hidden", "head_activation")
-    if any(getattr(own, name) != getattr(before, name) for name in alike):
-        return False
-    return _shapes_of_head(held) == _shapes_of_head(wanted)
+    same_labels = answers is not None and source.card.get("labels") == answers.to_json()
+    settings = ("model.pool", "model.head_layers", "model.head_hidden", "model.head_activation")
+    alike = all(config.get(key) == source.config.get(key) for key in settings)
+    return same_labels and alike and _shapes_of_head(held) == _shapes_of_head(wanted)
 
 
 def _shapes_of_head(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
@@ -101,12 +98,13 @@ def _shapes_of_head(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 
 def _fitting(weight: Tensor, wanted: Tensor, name: str, source: FinetuneSource) -> Tensor:
-    """As it is; of learned positions as many as are read."""
+    """The weight as it is; of learned positions as many as are read."""
     if name.endswith("positions.table.weight") and len(weight) > len(wanted) and weight.shape[1:] == wanted.shape[1:]:
         weight = weight[: len(wanted)]
     if weight.shape != wanted.shape:
-        has, wants = tuple(weight.shape), tuple(wanted.shape)
-        raise RunError(f"{source} does not fit: its {name} is {has}, and must be {wants} here")
+        raise RunError(
+            f"{source} does not fit: its {name} is {tuple(weight.shape)}, and must be {tuple(wanted.shape)} here"
+        )
     return weight
 
 
@@ -118,7 +116,7 @@ def _refuse_lacking(
     if has_decoder(config.task):
         parts = () if sources.body is None else ("embed_source.", "encoder.")
         parts = ("embed_", "encoder.", "decoder.", "head.") if sources.whole else parts
-    lacking = sorted(name for name in wanted if name.startswith(parts) and name not in taken) if parts else []
+    lacking = sorted(name for name in wanted if name.startswith(parts) and name not in taken)
     if lacking:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise RunError(f"{sources.first} does not fit the model: it lacks {lacking[0]}{more}")
@@ -127,22 +125,9 @@ def _refuse_lacking(
 def _summed_up(wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor]) -> list[str]:
     """What is new, in few names: head, decoder.blocks.*.cross_attention."""
     kept = {starred(name) for name in taken}
-    found: dict[str, None] = {}
-    for name in wanted:
-        if name in taken:
-            continue
+    new: dict[str, None] = {}
+    for name in (name for name in wanted if name not in taken):
         parts = starred(name).split(".")
         heads = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
-        found[next(head for head in heads if not any(f"{one}.".startswith(f"{head}.") for one in kept))] = None
-    return list(found)
-
-
-def _say_taken(
-    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], new: Sequence[str], sources: FinetuneSources, say: Say
-) -> None:
-    runs = " and ".join(str(source.run.path) for source in (sources.body, sources.decoder) if source is not None)
-    numbers = [sum(weights[name].numel() for name in weights) for weights in (taken, wanted)]
-    say(
-        f"from {runs}: {len(taken)} of {len(wanted)} weights ({numbers[0]:,} of {numbers[1]:,} numbers); "
-        f"new: {', '.join(new) or 'nothing'}"
-    )
+        new[next(head for head in heads if not any(f"{other}.".startswith(f"{head}.") for other in kept))] = None
+    return list(new)

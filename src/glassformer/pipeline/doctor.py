@@ -4,10 +4,11 @@ import json
 
 from torch import nn
 
+from glassformer.config.errors import error_line
 from glassformer.config.resolve import Config
+from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.facts import training_facts
-from glassformer.diagnosis.findings import UNSEEN, error_line, is_strict
+from glassformer.diagnosis.findings import UNSEEN, is_strict
 from glassformer.families.base import Prepared
 from glassformer.pipeline.recorder import Recorder
 from glassformer.runs.files import write_text

@@ -29,7 +29,7 @@ from glassformer.families.language import LanguageFamily, StreamFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.prepare import prepare, split_data
 from glassformer.families.translation import TranslationFamily, pairs_of
-from glassformer.finetuning.finetune import source_tokenizers
+from glassformer.finetuning.sources import source_tokenizers
 from glassformer.tasks.labelling import LabelledBatch
 from glassformer.tasks.language_model import WindowBatch
 from glassformer.tasks.masked_language_model import MaskedBatch

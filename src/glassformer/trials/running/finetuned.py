@@ -9,7 +9,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT
 from glassformer.config.say import Say
 from glassformer.families.base import FAMILIES
-from glassformer.finetuning.model_settings import fixed_settings
+from glassformer.finetuning.settings import fixed_settings
 from glassformer.finetuning.sources import FinetuneSources, weights_digest
 from glassformer.trials.running.shared_settings import SharedSettings, settings_for
 
@@ -42,7 +42,6 @@ def finetuned_rows(runs: Sequence[str], shared: SharedSettings, say: Say) -> lis
     rows = []
     for run, name in zip(runs, short_names(runs), strict=True):
         sources = FinetuneSources.of(run, None)
-        assert sources is not None
         fixed = fixed_settings(sources, task)
         own = {"model.encoder": sources.first.config.model.encoder, "model.from_run": run}
         digest = weights_digest(Path(run))

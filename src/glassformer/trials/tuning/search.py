@@ -11,7 +11,7 @@ from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES
 from glassformer.families.infer import infer_config
 from glassformer.families.settings import PATHS, RUNS, read_config, with_vectors
-from glassformer.finetuning.finetune import Finetuning
+from glassformer.finetuning.settings import Finetuning
 from glassformer.finetuning.sources import weights_digest
 from glassformer.runs.run import Run
 from glassformer.trials.settings import read_settings, refuse_reserved
