@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 
 from glassformer.checks import NAMES
-from glassformer.checks.cache import check_cached
 from glassformer.checks.command_line import check_stdin
 from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApply
 from glassformer.checks.saving import check_exported, check_resumed, check_saved
-from glassformer.checks.scores import check_batched, check_looked_at, check_padded
+from glassformer.checks.scores import check_batched, check_cached, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, error_line
 from glassformer.config.names import unknown
 from glassformer.config.say import Say
 from glassformer.exchange.comparison import TOLERANCE
@@ -20,7 +19,7 @@ from glassformer.exchange.comparison import TOLERANCE
 ROUNDING = 2e-5
 """What the order of sums may do to scores, as a share of the largest."""
 TRAINED_ELSEWHERE = 1e-2
-"""And to weights after a few updates, where a device adds up in no fixed order."""
+"""What it may do to weights after a few updates, where a device adds up in no fixed order."""
 
 CHECKS: dict[str, Callable[[Subject], Deviation]] = {
     "cached": check_cached,
@@ -51,7 +50,7 @@ def choose_checks(only: str | Iterable[str] | None) -> list[str]:
 
 def run_checks(subject: Subject, names: Iterable[str], say: Say) -> Checks:
     checked = []
-    with _full_precision(subject.device):
+    with _full_precision():
         for name in names:
             say(f"{NAMES[name]} …")
             checked.append(_run_check(name, subject))
@@ -69,17 +68,13 @@ def _run_check(name: str, subject: Subject) -> CheckResult:
     except DoesNotApply as why:
         return CheckResult(NAMES[name], None, tolerance, None, str(why))
     except Exception as error:
-        line = next(iter(str(error).strip().splitlines()), "")
-        return CheckResult(NAMES[name], None, tolerance, False, f"{type(error).__name__}: {line}".rstrip(": "))
+        return CheckResult(NAMES[name], None, tolerance, False, error_line(error))
     return CheckResult(NAMES[name], deviation.difference, tolerance, deviation.difference <= tolerance, deviation.words)
 
 
 @contextlib.contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
+def _full_precision() -> Iterator[None]:
     """A GPU may round matrix products to fewer digits: here it must not."""
-    if device.type != "cuda":
-        yield
-        return
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
