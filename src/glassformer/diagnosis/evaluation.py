@@ -47,9 +47,10 @@ Records = Sequence[Mapping[str, Any]]
 
 
 class Claim(NamedTuple):
+    """What speaks against a model: words, and the numbers in them."""
+
     words: str
     numbers: dict[str, Any]
-    """The numbers in these words."""
 
 
 # --- by family ---
