@@ -137,6 +137,13 @@ def test_as_many_tokens_as_there_are_positions(tmp_path: Path) -> None:
     assert "7 tokens" in found(checks)["padded"].words
 
 
+def test_one_token_is_called_so(tmp_path: Path) -> None:
+    rows = [{"text": f"word{number % 5}", "label": "ab"[number % 2]} for number in range(60)]
+    run = gf.train(write_rows(tmp_path / "rows.csv", rows), out=tmp_path / "run", model="average", steps=1, draft=True)
+    words = found(gf.check(run, only="batched"))["batched"].words
+    assert words == "the scores of 4 examples of 1 token, together and alone"
+
+
 def test_a_language_model_that_reads_the_future(tmp_path: Path) -> None:
     settings = {
         "model": "transformer",

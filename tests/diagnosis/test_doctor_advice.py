@@ -10,7 +10,7 @@ import pytest
 import glassformer as gf
 from glassformer.cli.train import PARSER
 from glassformer.config.resolve import ALIASES, keys, resolve
-from glassformer.diagnosis.advice import Advice, usual_rate
+from glassformer.diagnosis.advice import Advice
 from glassformer.diagnosis.data import (
     class_imbalance,
     few_tokens,
@@ -171,7 +171,7 @@ def test_a_rate_far_off_comes_back_to_the_usual_one(settings: dict[str, Any], lo
     advise = Advice(resolve({}, settings))
     assert advise.lower_rate() == lower
     assert other in advise.another_rate()
-    assert Advice(resolve({}, {**settings, "lr": 1e-9})).higher_rate() == f"--lr {usual_rate(advise.config):g}"
+    assert Advice(resolve({}, {**settings, "lr": 1e-9})).higher_rate() == f"--lr {advise.usual:g}"
 
 
 def test_few_rows_are_folded() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError
-from glassformer.diagnosis.advice import training_facts, usual_rate
+from glassformer.diagnosis.advice import Advice, training_facts
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.families.load import load
 from glassformer.families.recognition import infer_config
@@ -335,9 +335,9 @@ def test_what_knows_already_is_not_judged_by_its_first_loss(runs: dict[str, Path
     assert facts.advise.put("model.initialisation", "zero") is None
     assert facts.advise.put("model.dropout", 0.3) == "--model.dropout 0.3"
     pairs, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["masked"])}, print)
-    assert usual_rate(pairs, ["decoder"]) == pairs.training.lr == 3e-4
+    assert Advice(pairs, ["decoder"]).usual == pairs.training.lr == 3e-4
     again, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["translator"])}, print)
-    assert usual_rate(again) == again.training.lr == 1e-3
+    assert Advice(again).usual == again.training.lr == 1e-3
 
 
 def test_no_block_trained_no_decay(data: dict[str, str], runs: dict[str, Path]) -> None:

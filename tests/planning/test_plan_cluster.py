@@ -9,7 +9,7 @@ from glassformer.config.errors import SettingError, silent
 from glassformer.config.resolve import flatten
 from glassformer.planning.build import _border
 from glassformer.planning.setup import from_data
-from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, OPTIMISER, Cluster, LayerwiseMemory, ways
+from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, OPTIMISER, Cluster, LayerwiseMemory, Sharding
 from glassformer.planning.training_step import StepDevice
 from glassformer.verbs.plan import plan
 
@@ -91,6 +91,10 @@ SCALED = LayerwiseMemory(
     border=7,
     layers=10,
 )
+
+
+def ways(found: LayerwiseMemory, gpus: int) -> list[Sharding]:
+    return Cluster(gpus, memory=80.0, rows=1, needs=found, flops=400.0).ways
 
 
 def test_what_is_shared_is_divided() -> None:

@@ -142,7 +142,8 @@ def test_real_steps_on_some_examples_stand_for_all(monkeypatch: pytest.MonkeyPat
 
 def test_held_counts_shared_memory_once_and_notices_what_goes() -> None:
     there = torch.zeros(7, 5)
-    with TensorMeter([there]) as held:
+    with TensorMeter() as held:
+        held.add([there])
         assert held.now == 140
         view = there.T[:3]
         assert held.now == 140

@@ -20,7 +20,7 @@ from glassformer.models.counting import multiplications
 from glassformer.models.modules import MaskedLanguageModel
 from glassformer.planning import build, compute
 from glassformer.planning.available_memory import AvailableMemory, _allowed, available_memory, fit
-from glassformer.planning.parameters import parameters_by_part, tied
+from glassformer.planning.compute import parameters_by_part, tied
 from glassformer.planning.setup import BATCHES, from_data
 from glassformer.planning.training_step import (
     BACKWARD,

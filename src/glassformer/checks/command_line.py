@@ -1,12 +1,12 @@
 """The command itself, in a process of its own: once from a file, once from stdin."""
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
@@ -35,11 +35,10 @@ RUN = "RUN"
 
 def check_stdin(subject: Subject) -> Deviation:
     """What a run says of some examples, by file and by stdin."""
-    loaded = subject.loaded
-    if loaded.config.model.encoder == OWN:
+    if subject.loaded.config.model.encoder == OWN:
         raise DoesNotApply("the command line does not know a person's own model")
     with tempfile.TemporaryDirectory() as folder:
-        command = command_of(loaded.family, subject, Path(folder))
+        command = command_of(subject.loaded.family, subject, Path(folder))
         text = "".join(f"{line}\n" for line in command.lines)
         file = Path(folder, command.file)
         file.write_text(text, encoding="utf-8")
@@ -111,9 +110,8 @@ def _texts(subject: Subject) -> list[str]:
     tokenizer = subject.loaded.tokenizer
     if tokenizer is None:
         raise DoesNotApply("it reads no texts")
-    held_out = [one.text or tokenizer.decode(one.ids[: WRITTEN + 1]) for one in subject.held_out]
-    calls = random_calls(subject.loaded, COUNT, WRITTEN)
-    made_up = [tokenizer.decode(ids[0].tolist()) for ids, *_ in calls]
+    held_out = [example.text or tokenizer.decode(example.ids[: WRITTEN + 1]) for example in subject.held_out]
+    made_up = [tokenizer.decode(ids[0].tolist()) for ids, *_ in random_calls(subject.loaded, COUNT, WRITTEN)]
     texts = [line for text in [*held_out, *made_up] if (line := " ".join(text.split()))]
     if not texts:
         raise DoesNotApply("no text to give it could be found")
@@ -155,33 +153,23 @@ def _rows(subject: Subject, folder: Path) -> list[str]:
 def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: str) -> tuple[list[Any], list[Any]]:
     """Two processes at once, and what each printed, a JSON object a line."""
     path, device = str(subject.loaded.run.path.resolve()), ["--device", str(subject.device)]
-    with contextlib.ExitStack() as ending:
-        processes = []
-        for argv in (by_file, by_stdin):
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "glassformer.cli.main",
-                    *(path if word == RUN else word for word in argv),
-                    *device,
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-            )
-            processes.append(ending.enter_context(process))
-            ending.callback(processes[-1].kill)  # nothing happens to one that has ended
-        outputs = [
-            process.communicate(text, timeout=PATIENCE)
-            for process, text in zip(processes, (b"", stdin.encode()), strict=True)
-        ]
-    for process, (_, complaint) in zip(processes, outputs, strict=True):
-        if process.returncode:
-            lines = complaint.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
+
+    def run(argv: list[str], text: str) -> list[Any]:
+        words = [path if word == RUN else word for word in argv]
+        done = subprocess.run(
+            [sys.executable, "-m", "glassformer.cli.main", *words, *device],
+            input=text.encode(),
+            capture_output=True,
+            timeout=PATIENCE,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        )
+        if done.returncode:
+            lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
             raise RunError(lines[-1])
-    first, second = ([json.loads(line) for line in out.decode().splitlines()] for out, _ in outputs)
+        return [json.loads(line) for line in done.stdout.decode().splitlines()]
+
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.map(run, (by_file, by_stdin), ("", stdin))
     return first, second
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class CheckResult:
     tolerance: float
     """What rounding may do; 0: bit for bit."""
     passed: bool | None
-    """None where it does not apply."""
+    """Whether the difference is small enough; None where the check does not apply."""
     words: str
     """What was compared, or why it was not, or what went wrong."""
 
@@ -43,13 +43,7 @@ class CheckResult:
 
     def to_dict(self) -> dict[str, Any]:
         finite = self.difference is not None and math.isfinite(self.difference)
-        return {
-            "name": self.name,
-            "difference": self.difference if finite else None,
-            "tolerance": self.tolerance,
-            "passed": self.passed,
-            "words": self.words,
-        }
+        return {**asdict(self), "difference": self.difference if finite else None}
 
 
 @dataclass(frozen=True)
@@ -78,22 +72,24 @@ class Checks:
         return said + (f"; failed: {', '.join(each.name for each in self.failed)}" if self.failed else "")
 
     def view(self) -> View:
-        rows = [
-            [
-                each.name,
-                each.result,
-                "" if each.difference is None else f"{each.difference:.2g}",
-                f"{each.tolerance:.2g}",
-                each.words,
-            ]
-            for each in self.checked
-        ]
-        table = Table(columns=["check", "result", "largest difference", "allowed", "what"], rows=rows)
+        table = Table(
+            columns=["check", "result", "largest difference", "allowed", "what"],
+            rows=[
+                [
+                    each.name,
+                    each.result,
+                    "" if each.difference is None else f"{each.difference:.2g}",
+                    f"{each.tolerance:.2g}",
+                    each.words,
+                ]
+                for each in self.checked
+            ],
+        )
         note = f"{self.words}. Differences are shares of the largest number compared; 0 is bit for bit."
         return View(f"Is {Path(self.run).name} right?", [table], note, f"{self.run}, on {self.device}")
 
     def save(self, path: str | Path) -> None:
-        """To .html, .png, .svg, .pdf or .json."""
+        """Write them to .html, .png, .svg, .pdf or .json."""
         self.view().save(path)
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from glassformer.exchange.exporting import TOLERANCE
 ROUNDING = 2e-5
 """What the order of sums may do to scores, as a share of the largest."""
 TRAINED_ELSEWHERE = 1e-2
-"""And to weights after a few updates, where a device adds up in no fixed order."""
+"""What it may do to weights after a few updates, where a device adds up in no fixed order."""
 
 CHECKS: dict[str, Callable[[Subject], Deviation]] = {
     "cached": check_cached,

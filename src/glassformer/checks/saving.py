@@ -38,7 +38,7 @@ READERS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Answers | None]
     "onnxruntime": (is_onnx, lambda folder, answers: OnnxModel(folder)),
     "what was imported again": (is_huggingface, read_back),
 }
-"""By what computes it: whether a folder holds such an export, and the model in it, called as the run's own."""
+"""Whether a folder holds such an export, and the model in it, called as the run's own, by what computes it."""
 
 
 @torch.inference_mode()
@@ -52,8 +52,10 @@ def check_saved(subject: Subject) -> Deviation:
         run = Run(Path(folder))
         run.write_weights(take_weights(subject.model))
         again = load(run, str(subject.device), model=own).model
-    difference = relative_difference(subject.scores(), subject.scores(model=again))
-    return Deviation(difference, "scores with weights as they are and read back")
+    return Deviation(
+        relative_difference(subject.scores(), subject.scores(model=again)),
+        "scores with weights as they are and read back",
+    )
 
 
 def check_resumed(subject: Subject) -> Deviation:

@@ -34,9 +34,11 @@ def check_batched(subject: Subject) -> Deviation:
     longest = sorted(subject.calls, key=subject.lengths, reverse=True)[:TOGETHER]
     lengths = [min(several) for several in zip(*map(subject.lengths, longest), strict=True)]
     calls = [subject.truncate(call, lengths) for call in longest]
-    difference = relative_difference(subject.scores(calls), subject.batch_scores(subject.batch(calls), calls))
     of = f" of {lengths[0]} token{'s' * (lengths[0] != 1)}" if lengths else ""
-    return Deviation(difference, f"the scores of {len(calls)} examples{of}, together and alone")
+    return Deviation(
+        relative_difference(subject.scores(calls), subject.batch_scores(subject.batch(calls), calls)),
+        f"the scores of {len(calls)} examples{of}, together and alone",
+    )
 
 
 @torch.inference_mode()
@@ -49,10 +51,9 @@ def check_padded(subject: Subject) -> Deviation:
         subject.truncate(call, [max(1, length * (count - number) // count) for length in subject.lengths(call)])
         for number, call in enumerate(subject.calls)
     ]
-    batch = subject.batch(calls, more=MORE)
     lengths = [subject.lengths(call)[0] for call in calls]
     return Deviation(
-        relative_difference(subject.scores(calls), subject.batch_scores(batch, calls)),
+        relative_difference(subject.scores(calls), subject.batch_scores(subject.batch(calls, more=MORE), calls)),
         f"the scores of {count} examples of {min(lengths)} to {max(lengths)} tokens, padded and alone",
     )
 
@@ -78,8 +79,10 @@ def check_looked_at(subject: Subject) -> Deviation:
 @torch.inference_mode()
 def check_cached(subject: Subject) -> Deviation:
     """Scores in pieces and of the whole; and that greedy writing takes what the whole would take."""
-    difference = cache_difference(subject.loaded.family, subject)
-    return Deviation(difference, "scores in pieces and of the whole, and what is written greedily with a cache")
+    return Deviation(
+        cache_difference(subject.loaded.family, subject),
+        "scores in pieces and of the whole, and what is written greedily with a cache",
+    )
 
 
 @singledispatch
@@ -131,12 +134,12 @@ def _rows_of_text(subject: Subject, model: LanguageModel) -> float:
     state = model.init_state(len(texts), ids.shape[1] + 1)
     model.extend(ids, state, mask)
     last = torch.cat([text[0][:, -1:] for text in texts])
-    rows = list(model.head(model.extend(last, state))[:, -1])
-    return relative_difference([row[-1] for row in subject.scores(texts)], rows)
+    cached = model.head(model.extend(last, state))[:, -1]
+    return relative_difference([row[-1] for row in subject.scores(texts)], list(cached))
 
 
 def _writing(subject: Subject, model: LanguageModel) -> float:
-    """By how much the best of the whole is better than what was taken with a cache."""
+    """The margin by which the best of the whole is better than what was taken with a cache."""
     never, limit = subject.loaded.output_tokenizer.never(model.head.out_features), model.encoder.limit
     room = WRITTEN if limit is None else min(WRITTEN, limit - 1)
     most = max(1, min(MAX_PROMPT, (limit or MAX_PROMPT + WRITTEN) - room))

@@ -162,8 +162,8 @@ def _held_out(loaded: Loaded, prepared: Prepared | None, say: Say) -> list[Model
     """Some examples; none of a refit, which has learned from everything."""
     if prepared is None:
         return []
-    most = min(MAX_TOKENS, loaded.config.model.context)
     try:
+        most = min(MAX_TOKENS, loaded.config.model.context)
         return list(held_out_examples(loaded, prepared, count=COUNT, max_tokens=most))
     except DataError:
         say("this run has learned from all its rows (a refit): made-up examples are used instead")

@@ -30,23 +30,6 @@ def joined(*parts: str | None) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
-    """Where the learning rate starts for this task, model and optimiser, if nobody sets it. `new`: what a model that
-    begins from another run has beside what was taken.
-    """
-    family = FAMILIES[config.task]
-    if config.is_finetuned and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
-        whole = not family.has_decoder or not new
-        return finetuning_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
-    stacks = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
-    chosen = {key: name for key, name in stacks.items() if name is not None and config.idle(key) is None}
-    usual = resolve(chosen, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
-    if usual.optimizer != config.training.optimizer:
-        usual = replace(config.training, lr=None)
-    assert usual.lr is not None
-    return FURTHER * usual.lr if config.is_finetuned else usual.lr
-
-
 @dataclass(frozen=True)
 class Advice:
     """Each method names flags with the value to try, or nothing where there is nothing to change."""
@@ -57,7 +40,18 @@ class Advice:
 
     @property
     def usual(self) -> float:
-        return usual_rate(self.config, self.new)
+        """Where the learning rate starts for this task, model and optimiser, if nobody sets it."""
+        config, family = self.config, FAMILIES[self.config.task]
+        if config.is_finetuned and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
+            whole = not family.has_decoder or not self.new
+            return finetuning_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
+        stacks = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
+        chosen = {key: name for key, name in stacks.items() if name is not None and config.idle(key) is None}
+        usual = resolve(chosen, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
+        if usual.optimizer != config.training.optimizer:
+            usual = replace(config.training, lr=None)
+        assert usual.lr is not None
+        return FURTHER * usual.lr if config.is_finetuned else usual.lr
 
     @property
     def rate(self) -> float:
@@ -209,13 +203,7 @@ class TrainingFacts:
     guessing: float | None
     """The loss of guessing; None: it is not known."""
     guess: str
-    """That in words."""
-
-    @property
-    def causal(self) -> bool:
-        """No token sees the one that it is to predict."""
-        config = self.advise.config
-        return config.model.causal_mask or config.idle("model.causal_mask") is not None
+    """How one guesses, in words."""
 
     @property
     def judges_first(self) -> bool:

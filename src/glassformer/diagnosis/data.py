@@ -104,13 +104,14 @@ def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False)
     config, context = advise.config, advise.config.model.context
     bound = config.is_finetuned and bound_positions(config)  # no more can be read
     what = "left out" if dropped else "cut there: their ends are never read"
-    shorter = "shorter texts: the body that was taken has no more positions"
     return Finding(
         "cut",
         0,
         WARNING if cut / of >= MUCH_CUT else NOTE,
         words=f"{cut:,} of {of:,} texts ({cut / of:.0%}) are longer than {context:,} tokens and {what}.",
-        advice=shorter if bound else f"--model.context {2 * context}",
+        advice="shorter texts: the body that was taken has no more positions"
+        if bound
+        else f"--model.context {2 * context}",
         numbers={"cut": cut, "of": of, "context": context},
     )
 
@@ -138,8 +139,14 @@ def repeated_examples(remarks: Sequence[str]) -> Finding | None:
     if not warned:
         return None
     words = f"{'; '.join(warned)}: the score on them is too good."
-    advice = "take them out of one of the files, or let the parts be split (leave --validation and --test unset)"
-    return Finding("repeated", 0, WARNING, words[0].upper() + words[1:], advice, {"remarks": len(warned)})
+    return Finding(
+        "repeated",
+        0,
+        WARNING,
+        words[0].upper() + words[1:],
+        "take them out of one of the files, or let the parts be split (leave --validation and --test unset)",
+        {"remarks": len(warned)},
+    )
 
 
 def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice) -> Finding | None:

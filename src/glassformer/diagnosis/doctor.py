@@ -33,7 +33,7 @@ from glassformer.training.events import Diverged
 from glassformer.training.finding import Finding
 
 A_THIRD = 1 / 3
-"""Of the budget: by then a loss that falls at all has fallen."""
+"""A part of the budget: by then a loss that falls at all has fallen."""
 OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
 OF_THE_MODEL = (
     "what is held out: enough of it, every class found, better than guessing",
@@ -120,14 +120,18 @@ class Doctor:
     def end(self) -> list[Finding]:
         """What shows only when the budget is spent."""
         log, advise = self.log, self.facts.advise
-        slow = learning_rate_too_low(log.layers, advise, log.step)
-        return self.new([slow, stopped_too_early(log.validations, self.facts.guessing, advise, log.step)])
+        return self.new(
+            [
+                learning_rate_too_low(log.layers, advise, log.step),
+                stopped_too_early(log.validations, self.facts.guessing, advise, log.step),
+            ]
+        )
 
     def _after_step(self, line: Line, earlier: float) -> Iterator[Finding | None]:
         """`earlier`: how much of the budget was spent before."""
         log, facts, advise = self.log, self.facts, self.facts.advise
         if line["step"] == 1:
-            if not facts.causal:
+            if not advise.config.model.causal_mask and advise.config.idle("model.causal_mask") is None:
                 yield missing_causal_mask(1)
             if facts.guessing is not None and facts.judges_first:
                 squared = facts.family.label_kind == NUMBER
@@ -156,8 +160,12 @@ class Doctor:
 
     def look_at_data(self, prepared: Prepared, parameters: int) -> list[Finding]:
         """`parameters`: how many are learned."""
-        findings = data_findings(self.facts.family, prepared, parameters, self.facts.advise)
-        return self.new([repeated_examples(prepared.corpus.remarks), *findings])
+        return self.new(
+            [
+                repeated_examples(prepared.corpus.remarks),
+                *data_findings(self.facts.family, prepared, parameters, self.facts.advise),
+            ]
+        )
 
     def look_at_evaluation(self, prepared: Prepared, evaluation: Evaluation) -> list[Finding]:
         """`evaluation`: on the validation part."""
@@ -167,7 +175,7 @@ class Doctor:
         return self.new(model_findings(model, prepared, evaluation, self.facts, self.log.step))
 
     def new(self, findings: Iterable[Finding | None]) -> list[Finding]:
-        """Those of a kind that was not told yet."""
+        """The findings of a kind that was not told yet."""
         out = []
         for finding in findings:
             if finding is not None and finding.kind not in self.told:
@@ -215,8 +223,9 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
 def _look_at_loaded(doctor: Doctor, loaded: Loaded, prepared: Prepared) -> list[Finding]:
     evaluation, findings = None, []
     if "validation" in prepared.tokens:
-        most = loaded.config.training.validation_tokens
         with torch.inference_mode():
-            evaluation = prepared.task.evaluate(loaded.model, "validation", most=most)
+            evaluation = prepared.task.evaluate(
+                loaded.model, "validation", most=loaded.config.training.validation_tokens
+            )
         findings = doctor.look_at_evaluation(prepared, evaluation)
     return findings + doctor.look_at_model(loaded.model, prepared, evaluation)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
 WIDE_SHARE = 0.05
 """Half of the interval of an accuracy: what two models must differ by to be told apart."""
 WIDE_LOSS = 0.1
-"""The same of a loss, as a part of it."""
+"""Half of the interval of a loss, as a part of it."""
 ENOUGH = 20
 """Examples: of fewer, even a good model cannot be told from one that knows nothing."""
 CHANCE = 0.05
@@ -44,8 +44,13 @@ LEAST, JUDGED = 20, 300
 """Pairs that can tell whether the source is read, and as many as are looked at."""
 
 Records = Sequence[Mapping[str, Any]]
-Claim = tuple[str, dict[str, Any]]
-"""Words, and the numbers in them."""
+
+
+class Claim(NamedTuple):
+    """What speaks against a model: words, and the numbers in them."""
+
+    words: str
+    numbers: dict[str, Any]
 
 
 # --- by family ---
@@ -64,8 +69,8 @@ def evaluation_findings(
 def _(
     family: TranslationFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
 ) -> Iterator[Finding | None]:
-    records, advise = evaluation.records, facts.advise
     yield from evaluation_findings.dispatch(Family)(family, prepared, evaluation, facts, step)
+    records, advise = evaluation.records, facts.advise
     yield output_collapse(records, advise, step) or ignored_source(records, advise, step)
 
 
@@ -74,14 +79,13 @@ def _(
     family: LabellingFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
 ) -> Iterator[Finding | None]:
     task: Any = prepared.task
-    metrics, records, advise = evaluation.metrics, evaluation.records, facts.advise
     counts = family.class_counts(task)
     largest = max(counts, key=counts.__getitem__, default=None)
-    yield small_validation(records, task.noun, advise, step, sum(len(part) for part in task.parts.values()))
-    yield no_better_than_chance(metrics, records, facts.guessing, advise, step, largest)
+    yield small_validation(evaluation.records, task.noun, facts.advise, step, sum(map(len, task.parts.values())))
+    yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, step, largest)
     if "confusion" in evaluation.details:
         confusion = evaluation.details["confusion"]
-        yield class_collapse(confusion["labels"], confusion["matrix"], advise, step)
+        yield class_collapse(confusion["labels"], confusion["matrix"], facts.advise, step)
 
 
 def model_findings(
@@ -170,11 +174,14 @@ def no_better_than_chance(
     claim = _against_chance(metrics, records, guessing, largest)
     if claim is None:
         return None
-    words, numbers = claim
-    longer, other = f"a longer training ({advise.longer()})", "another model (glassformer compare)"
-    tries = joined(longer, advise.more_blocks(), other, advise.another_rate())
+    tries = joined(
+        f"a longer training ({advise.longer()})",
+        advise.more_blocks(),
+        "another model (glassformer compare)",
+        advise.another_rate(),
+    )
     advice = f"{tries}; whether labels belong to their examples (glassformer data show)"
-    return Finding("no-better", step, WARNING, words, advice, numbers)
+    return Finding("no-better", step, WARNING, claim.words, advice, claim.numbers)
 
 
 def _against_chance(
@@ -186,17 +193,21 @@ def _against_chance(
     if "accuracy" in metrics and "majority" in metrics:
         return _paired(records, largest) if largest is not None else _alone(metrics, len(records))
     if "majority_micro_f1" in metrics:
-        found, always = metrics["micro_f1"], metrics["majority_micro_f1"]
-        if len(records) < ENOUGH or found > always:
+        own, always = metrics["micro_f1"], metrics["majority_micro_f1"]
+        if len(records) < ENOUGH or own > always:
             return None
-        words = f"Micro F1 is {found:.3f} on validation; always saying the most frequent labels has {always:.3f}."
-        return words, {"micro_f1": found, "majority": always}
+        return Claim(
+            f"Micro F1 is {own:.3f} on validation; always saying the most frequent labels has {always:.3f}.",
+            {"micro_f1": own, "majority": always},
+        )
     if "r2" in metrics:
         return _numbers(metrics["r2"], records)
     if guessing is None or metrics.get("loss", 0.0) < guessing:
         return None
-    words = f"The validation loss is {metrics['loss']:.3g}, and guessing evenly costs {guessing:.3g}."
-    return words, {"loss": metrics["loss"], "guessing": guessing}
+    return Claim(
+        f"The validation loss is {metrics['loss']:.3g}, and guessing evenly costs {guessing:.3g}.",
+        {"loss": metrics["loss"], "guessing": guessing},
+    )
 
 
 def _paired(records: Records, largest: str) -> Claim | None:
@@ -209,12 +220,12 @@ def _paired(records: Records, largest: str) -> Claim | None:
     if accuracy > share and test.p < CHANCE:
         return None
     what = "cannot be told from" if test.p >= CHANCE else "is below"
-    words = (
-        f"Validation accuracy {accuracy:.3f} (over {len(records):,}) {what} that of always saying '{largest}', "
+    return Claim(
+        words=f"Validation accuracy {accuracy:.3f} (over {len(records):,}) {what} that of always saying '{largest}', "
         f"{share:.3f}: {test.only_first:,} examples only the model has right, {test.only_second:,} it alone has wrong "
-        f"(p = {test.p:.2g})."
+        f"(p = {test.p:.2g}).",
+        numbers={"accuracy": accuracy, "majority": share, "p": test.p},
     )
-    return words, {"accuracy": accuracy, "majority": share, "p": test.p}
 
 
 def _alone(metrics: Mapping[str, float], count: int) -> Claim | None:
@@ -223,11 +234,11 @@ def _alone(metrics: Mapping[str, float], count: int) -> Claim | None:
     interval = share_interval(round(right * count), count)
     if count < ENOUGH or interval.low > always:
         return None
-    words = (
-        f"Validation accuracy {right:.3f} (from {interval.low:.2f} to {interval.high:.2f}, over {count:,}) "
-        f"cannot be told from that of always saying the largest class, {always:.3f}."
+    return Claim(
+        words=f"Validation accuracy {right:.3f} (from {interval.low:.2f} to {interval.high:.2f}, over {count:,}) "
+        f"cannot be told from that of always saying the largest class, {always:.3f}.",
+        numbers={"accuracy": right, "low": interval.low, "majority": always},
     )
-    return words, {"accuracy": right, "low": interval.low, "majority": always}
 
 
 def _numbers(r2: float, records: Records) -> Claim | None:
@@ -241,11 +252,11 @@ def _numbers(r2: float, records: Records) -> Claim | None:
     if low > 0:
         return None
     what = "cannot be told from 0" if high >= 0 else "is below 0"
-    words = (
-        f"R² is {r2:.3f} on validation (from {low:.2f} to {high:.2f}, over {len(records):,}), which {what}: always "
-        f"saying the mean {'may be' if high >= 0 else 'would be'} as good."
+    return Claim(
+        words=f"R² is {r2:.3f} on validation (from {low:.2f} to {high:.2f}, over {len(records):,}), which {what}: "
+        f"always saying the mean {'may be' if high >= 0 else 'would be'} as good.",
+        numbers={"r2": r2, "low": float(low), "high": float(high), "p": gain.p},
     )
-    return words, {"r2": r2, "low": float(low), "high": float(high), "p": gain.p}
 
 
 # --- outputs that have collapsed ---
@@ -256,19 +267,31 @@ def class_collapse(
 ) -> Finding | None:
     """`confusion`: how many examples of class i (row) were taken for class j (column)."""
     matrix = np.array(confusion)
-    there, said, right = matrix.sum(1), matrix.sum(0), np.diag(matrix)
+    there, predicted, right = matrix.sum(1), matrix.sum(0), np.diag(matrix)
     advice = joined(advise.balanced(there.tolist()), advise.lower_rate(), f"a longer training ({advise.longer()})")
-    if matrix.sum() >= 2 * CLASS_ENOUGH and (there > 0).sum() > 1 and (said > 0).sum() == 1:
-        only = names[int(said.argmax())]
-        words = f"The model says '{only}' of every one of {matrix.sum():,} validation examples: it tells nothing apart."
-        return Finding("collapse", step, PROBLEM, words, advice, {"class": only, "examples": int(matrix.sum())})
+    if matrix.sum() >= 2 * CLASS_ENOUGH and (there > 0).sum() > 1 and (predicted > 0).sum() == 1:
+        only = names[int(predicted.argmax())]
+        return Finding(
+            "collapse",
+            step,
+            PROBLEM,
+            f"The model says '{only}' of every one of {matrix.sum():,} validation examples: it tells nothing apart.",
+            advice,
+            {"class": only, "examples": int(matrix.sum())},
+        )
     missed = [number for number in range(len(names)) if there[number] >= CLASS_ENOUGH and right[number] == 0]
     if not missed:
         return None
     named = ", ".join(f"'{names[number]}' ({there[number]:,} examples)" for number in missed[:CLASSES_SHOWN])
     more = f" and {len(missed) - CLASSES_SHOWN} more" if len(missed) > CLASSES_SHOWN else ""
-    words = f"Never found on validation: {named}{more}."
-    return Finding("missed-class", step, WARNING, words, advice, {"classes": [names[number] for number in missed]})
+    return Finding(
+        "missed-class",
+        step,
+        WARNING,
+        f"Never found on validation: {named}{more}.",
+        advice,
+        {"classes": [names[number] for number in missed]},
+    )
 
 
 def output_collapse(records: Records, advise: Advice, step: int) -> Finding | None:

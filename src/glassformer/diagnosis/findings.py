@@ -56,7 +56,7 @@ def summary(findings: Sequence[Finding], missing: str = "") -> str:
         return f"Nothing found in what was looked at. Not looked at: {missing}"
     if not findings:
         return "Nothing found: as far as these checks go, the training is healthy."
-    counts = {severity: sum(one.severity == severity for one in findings) for severity in SEVERITIES}
+    counts = {severity: sum(finding.severity == severity for finding in findings) for severity in SEVERITIES}
     return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count) + "."
 
 
@@ -73,14 +73,14 @@ def findings_panel(findings: Sequence[Finding], missing: str = "") -> Panel:
 
 
 def logged_panel(metrics: Sequence[Mapping[str, Any]]) -> Panel:
-    """For the report of a run: what its log holds."""
+    """What a run's log holds, for its report."""
     findings = [Finding.of(line) for line in metrics if line.get("event") == "finding"]
     missing = next((line["why"] for line in metrics if line.get("event") == UNSEEN), "")
     return findings_panel(_worst_first(findings), missing)
 
 
 def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.step))
+    return sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.step))
 
 
 def is_strict() -> bool:

@@ -86,13 +86,25 @@ def _still(gradients: Mapping[str, float], advise: Advice, step: int) -> Finding
         "of one's own model, does the layer lead to the answer?",
     )
     if most < NOTHING:
-        words = f"No gradient comes to any layer (at most {most:.0e}): nothing is learned at all."
-        return Finding("vanishing", step, PROBLEM, words, advice, {"gradient": most})
+        return Finding(
+            "vanishing",
+            step,
+            PROBLEM,
+            f"No gradient comes to any layer (at most {most:.0e}): nothing is learned at all.",
+            advice,
+            {"gradient": most},
+        )
     still = [name for name, gradient in gradients.items() if gradient < STILL * most]
     if not still:
         return None
-    words = f"No gradient comes to {', '.join(still[:4])}: there is nothing for it to learn from."
-    return Finding("vanishing", step, WARNING, words, advice, {"layers": still})
+    return Finding(
+        "vanishing",
+        step,
+        WARNING,
+        f"No gradient comes to {', '.join(still[:4])}: there is nothing for it to learn from.",
+        advice,
+        {"layers": still},
+    )
 
 
 def stacks(layers: Layers) -> list[list[str]]:
@@ -134,8 +146,14 @@ def learning_rate_too_low(history: Sequence[Layers], advise: Advice, step: int) 
     middle = float(np.median(moves))
     if middle >= HARDLY:
         return None
-    words = f"The weights hardly move: an update changes even the quickest layer by {middle:.1e} of its size."
-    return Finding("rate-low", step, WARNING, words, advise.higher_rate(), {"change": middle, "lr": advise.rate})
+    return Finding(
+        "rate-low",
+        step,
+        WARNING,
+        f"The weights hardly move: an update changes even the quickest layer by {middle:.1e} of its size.",
+        advise.higher_rate(),
+        {"change": middle, "lr": advise.rate},
+    )
 
 
 # --- units, gates and heads ---
@@ -176,9 +194,14 @@ def saturated_units(shares: Mapping[str, float], advise: Advice, step: int) -> F
     saturated = {name: share for name, share in shares.items() if share >= SATURATED}
     if not saturated:
         return None
-    words = f"Stuck at an end of tanh or sigmoid, where gradients are next to 0: {_named(saturated)}."
-    advice = joined(advise.lower_rate(), advise.decay(), advise.clip(), "numbers in the data of like size")
-    return Finding("stuck", step, WARNING, words, advice, saturated)
+    return Finding(
+        "stuck",
+        step,
+        WARNING,
+        f"Stuck at an end of tanh or sigmoid, where gradients are next to 0: {_named(saturated)}.",
+        joined(advise.lower_rate(), advise.decay(), advise.clip(), "numbers in the data of like size"),
+        saturated,
+    )
 
 
 def _named(shares: Mapping[str, float]) -> str:

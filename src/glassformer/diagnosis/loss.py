@@ -21,8 +21,14 @@ def divergence(event: Diverged, advise: Advice) -> Finding:
     advice = joined(f"--resume --lr {event.lr:.1g}", advise.clip(), advise.warmup())
     if len(event.rows) == 1 and not event.tensor.startswith("parameter"):
         advice = f"look at that example (glassformer data check); else {advice}"
-    numbers = {"tensor": event.tensor, "batch": event.batch, "rows": list(event.rows), "example": event.example}
-    return Finding("not-finite", event.batch, PROBLEM, words[0].upper() + words[1:], advice, numbers)
+    return Finding(
+        "not-finite",
+        event.batch,
+        PROBLEM,
+        words[0].upper() + words[1:],
+        advice,
+        {"tensor": event.tensor, "batch": event.batch, "rows": list(event.rows), "example": event.example},
+    )
 
 
 # --- the first loss ---
@@ -32,7 +38,7 @@ ABOVE, FAR_ABOVE = 1.5, 3.0
 BELOW = 0.5
 """Before the first update nothing can be known, but for what the first weights bring along."""
 SQUARED_ABOVE = 5.0
-"""The same of squared errors: a small batch may hold an outlier or two."""
+"""Times what guessing costs in squared errors: a small batch may hold an outlier or two."""
 
 
 def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, squared: bool = False) -> Finding | None:
@@ -173,18 +179,26 @@ def learning_rate_too_high(losses: Sequence[float], advise: Advice, step: int) -
     first, last = float(np.median(losses[:5])), float(np.median(losses[-BEFORE:]))
     rate, advice = advise.rate, joined(advise.lower_rate(), advise.warmup(), advise.clip())
     if last > WORSE * first:
-        words = (
-            f"The loss has risen, from {first:.3g} to {last:.3g} over the last {BEFORE} updates: the rate is too high."
+        return Finding(
+            "rate-high",
+            step,
+            PROBLEM,
+            f"The loss has risen, from {first:.3g} to {last:.3g} over the last {BEFORE} updates: the rate is too high.",
+            advice,
+            {"first": first, "last": last, "lr": rate},
         )
-        return Finding("rate-high", step, PROBLEM, words, advice, {"first": first, "last": last, "lr": rate})
     spikes = loss_spikes(losses)
     if len(spikes) < max(FEW_SPIKES, len(losses) // 500):
         return None
-    words = (
-        f"The loss jumped {len(spikes)} times to over {LARGE_SPIKE:g} times what it was before (first at step "
-        f"{spikes[0]:,}, last at step {spikes[-1]:,}): the rate is too high for some batches."
+    return Finding(
+        "rate-high",
+        step,
+        WARNING,
+        words=f"The loss jumped {len(spikes)} times to over {LARGE_SPIKE:g} times what it was before (first at step "
+        f"{spikes[0]:,}, last at step {spikes[-1]:,}): the rate is too high for some batches.",
+        advice=advice,
+        numbers={"jumps": spikes[:20], "count": len(spikes), "lr": rate},
     )
-    return Finding("rate-high", step, WARNING, words, advice, {"jumps": spikes[:20], "count": len(spikes), "lr": rate})
 
 
 # --- overfitting ---
@@ -192,7 +206,7 @@ def learning_rate_too_high(losses: Sequence[float], advise: Advice, step: int) -
 RISES = 0.1
 """A rise beyond what validations differ by anyway, as a part of the best validation loss."""
 RISES_ENOUGH, SURER = 0.02, 0.1
-"""The same, of what guessing costs; and where answers are as good as before, and only surer."""
+"""A rise as a part of what guessing costs; and where answers are as good as before, and only surer."""
 AFTER = 2
 """Validations since the best, before a rise counts."""
 NARROW = 0.35
@@ -264,7 +278,7 @@ FIFTH = 0.2
 FALLS = 0.05
 """A part of the loss: where it falls by more over that fifth, more is to be had by going on."""
 FALLS_ENOUGH = 0.02
-"""The same, of what guessing costs: the last thousandths are not worth it."""
+"""A fall as a part of what guessing costs: the last thousandths are not worth it."""
 
 
 def stopped_too_early(

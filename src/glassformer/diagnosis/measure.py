@@ -83,7 +83,7 @@ def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
         last = name, dim, output.shape[dim]
 
     def rectified(module: nn.Module, inputs: Any, output: Tensor) -> None:
-        """By a ReLU, of which a person's own model may have one for many layers: the units are those of the last."""
+        """What a ReLU lets through; a person's own model may have one for many layers, and the last one is meant."""
         name, dim, size = last
         if output.shape[dim] == size:
             look(name, dim, output > 0)

@@ -33,7 +33,7 @@ FREE = (
 """Settings that are not of the body, or are treated apart."""
 SIDES = ("model.encoder", "model.layers", "model.bidirectional", "model.initial", "model.size", "model.style",
          "model.vocab", "model.initialisation")  # fmt: skip
-"""In these a translation's two sides may differ."""
+"""Settings in which a translation's two sides may differ."""
 OF_PAIRS = ("decoder", "decoder_layers", "attention", "input_feeding", "tied", "head_bias")
 FIXED_POSITIONS = ("learned", "onehot")
 """Kinds of positions that a model has only so many of."""
@@ -83,8 +83,11 @@ class Finetuning:
         task = task or DEFAULT_TASK
         fixed = fixed_settings(self.sources, task)
         refuse_others(self.sources, fixed, self.said)
-        first = first_settings(self.sources, task, self.said)
-        return {**first, **first_training(self.sources, task, self.said, rows), **fixed}
+        return {
+            **first_settings(self.sources, task, self.said),
+            **first_training(self.sources, task, self.said, rows),
+            **fixed,
+        }
 
     def finish(self, config: Config) -> Config:
         """The configuration with what only all of it tells: a model that goes on with its own task learns at a tenth of
@@ -154,9 +157,14 @@ def _decoder(sources: FinetuneSources, decoder: FinetuneSource) -> dict[str, Any
                     "two sides must have the same"
                 )
     model = decoder.config.model
-    fixed = {key: own[key] for key in both}
-    fixed |= {"model.decoder": model.encoder, "model.decoder_layers": model.layers, "model.tied": model.tied}
-    fixed |= {"model.head_bias": model.head_bias, "model.vocab": _rows(sources, decoder)}
+    fixed = {
+        **{key: own[key] for key in both},
+        "model.decoder": model.encoder,
+        "model.decoder_layers": model.layers,
+        "model.tied": model.tied,
+        "model.head_bias": model.head_bias,
+        "model.vocab": _rows(sources, decoder),
+    }
     if sources.body is not None or model.embed == "onehot":
         fixed["model.shared"] = False  # each brings its own
     return fixed
@@ -166,8 +174,7 @@ def _rows(sources: FinetuneSources, decoder: FinetuneSource) -> int | None:
     """`model.vocab` for both tables of word vectors."""
     if sources.body is None:
         return decoder.config.model.vocab
-    both = (sources.body, decoder)
-    if all(source.rows == source.tokenizer.vocab_size for source in both):
+    if all(source.rows == source.tokenizer.vocab_size for source in sources.runs):
         return None
     if sources.body.rows != decoder.rows:
         raise SettingError(
@@ -199,8 +206,9 @@ def refuse_pair(sources: FinetuneSources, task: str) -> None:
             f"{source} has word vectors of width {width} (model.embed_width), which only labels can have"
         )
     if decoder is not None and decoder.config.model.encoder not in DECODERS:
-        name = decoder.config.model.encoder
-        raise SettingError(f"{decoder} is a {name}: what writes a translation is one of {', '.join(DECODERS)}")
+        raise SettingError(
+            f"{decoder} is a {decoder.config.model.encoder}: what writes a translation is one of {', '.join(DECODERS)}"
+        )
 
 
 def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,13 +226,12 @@ def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any])
     if predicts_next_token(source.task):
         starts |= {"model.pool": "last", "model.head_bias": False}
     elif pools_tokens(source.task):
-        kept = ("pool", "head_layers", "head_hidden", "head_activation", "head_bias")
-        starts |= _used(source, kept)
+        starts |= _used(source, ("pool", "head_layers", "head_hidden", "head_activation", "head_bias"))
     return starts
 
 
 def _context(sources: FinetuneSources, said: Mapping[str, Any]) -> int:
-    """As many tokens as the run reads; fewer, if that is said, and more where positions allow it."""
+    """The tokens that the run reads; fewer, if that is said, and more where positions allow it."""
     wanted = said.get("model.context")
     for source in sources.runs:
         model = source.config.model
@@ -248,11 +255,11 @@ def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapp
         if key == "model.vectors" and value is not None:
             raise SettingError(f"model.vectors: {sources.first} brings its own word vectors: leave it away")
         if key in fixed and value != fixed[key]:
-            has = "none" if fixed[key] is None else _word(fixed[key])
             of_decoder = key in ("model.decoder", "model.decoder_layers")
             source = sources.decoder if of_decoder and sources.decoder is not None else sources.first
             raise SettingError(
-                f"{key} {_word(value)}: {source.run.path} has {has}, and {source.flag} keeps its body: leave it away"
+                f"{key} {_word(value)}: {source.run.path} has {_word(fixed[key])}, and {source.flag} keeps its body: "
+                "leave it away"
             )
 
 

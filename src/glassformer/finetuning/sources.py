@@ -93,7 +93,7 @@ class FinetuneSources:
 
     @property
     def runs(self) -> list[FinetuneSource]:
-        """Those that there are."""
+        """The runs that there are, one or two."""
         return [source for source in (self.body, self.decoder) if source is not None]
 
     @property

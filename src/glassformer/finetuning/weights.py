@@ -54,8 +54,7 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
 def _first_names(model: nn.Module) -> dict[str, str]:
     """Which of its names stands for every weight, by each of them."""
     first: dict[int, str] = {}
-    held = model.state_dict(keep_vars=True)
-    return {name: first.setdefault(id(value), name) for name, value in held.items()}
+    return {name: first.setdefault(id(value), name) for name, value in model.state_dict(keep_vars=True).items()}
 
 
 def _renamed(name: str, source: FinetuneSource, config: Config, whole: bool, *, keeps_head: bool) -> str | None:
@@ -70,10 +69,9 @@ def _renamed(name: str, source: FinetuneSource, config: Config, whole: bool, *, 
         return f"decoder.{rest}" if source.flag == "--decoder-from" else name
     if source.flag == "--decoder-from":
         return name  # its head
-    if part in ("head", "transform"):
-        return name if keeps_head else None
-    same_pool = part == "pool" and labels_examples(config.task) and source.config.model.pool == config.model.pool
-    return name if same_pool else None
+    same_pool = labels_examples(config.task) and source.config.model.pool == config.model.pool
+    stays = {"head": keeps_head, "transform": keeps_head, "pool": same_pool}
+    return name if stays.get(part) else None
 
 
 def _keeps_head(
@@ -88,13 +86,10 @@ def _keeps_head(
         return False
     if not labels_examples(config.task):
         return True
-    if answers is None or source.card.get("labels") != answers.to_json():
-        return False
-    own, before = config.model, source.config.model
-    alike = ("pool", "head_layers", "head_hidden", "head_activation")
-    if any(getattr(own, name) != getattr(before, name) for name in alike):
-        return False
-    return _shapes_of_head(held) == _shapes_of_head(wanted)
+    same_labels = answers is not None and source.card.get("labels") == answers.to_json()
+    settings = ("model.pool", "model.head_layers", "model.head_hidden", "model.head_activation")
+    alike = all(config.get(key) == source.config.get(key) for key in settings)
+    return same_labels and alike and _shapes_of_head(held) == _shapes_of_head(wanted)
 
 
 def _shapes_of_head(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
@@ -106,8 +101,9 @@ def _fitting(weight: Tensor, wanted: Tensor, name: str, source: FinetuneSource) 
     if name.endswith("positions.table.weight") and len(weight) > len(wanted) and weight.shape[1:] == wanted.shape[1:]:
         weight = weight[: len(wanted)]
     if weight.shape != wanted.shape:
-        has, wants = tuple(weight.shape), tuple(wanted.shape)
-        raise RunError(f"{source} does not fit: its {name} is {has}, and must be {wants} here")
+        raise RunError(
+            f"{source} does not fit: its {name} is {tuple(weight.shape)}, and must be {tuple(wanted.shape)} here"
+        )
     return weight
 
 
@@ -119,7 +115,7 @@ def _refuse_lacking(
     if has_decoder(config.task):
         parts = () if sources.body is None else ("embed_source.", "encoder.")
         parts = ("embed_", "encoder.", "decoder.", "head.") if sources.whole else parts
-    lacking = sorted(name for name in wanted if name.startswith(parts) and name not in taken) if parts else []
+    lacking = sorted(name for name in wanted if name.startswith(parts) and name not in taken)
     if lacking:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise RunError(f"{sources.first} does not fit the model: it lacks {lacking[0]}{more}")
@@ -128,11 +124,9 @@ def _refuse_lacking(
 def _summed_up(wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor]) -> list[str]:
     """What is new, in few names: head, decoder.blocks.*.cross_attention."""
     kept = {starred(name) for name in taken}
-    found: dict[str, None] = {}
-    for name in wanted:
-        if name in taken:
-            continue
+    new: dict[str, None] = {}
+    for name in (name for name in wanted if name not in taken):
         parts = starred(name).split(".")
         heads = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
-        found[next(head for head in heads if not any(f"{one}.".startswith(f"{head}.") for one in kept))] = None
-    return list(found)
+        new[next(head for head in heads if not any(f"{other}.".startswith(f"{head}.") for other in kept))] = None
+    return list(new)

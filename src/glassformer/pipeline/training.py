@@ -12,7 +12,7 @@ from torch import nn
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines
-from glassformer.diagnosis.advice import usual_rate
+from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
 from glassformer.families.load import (
     build_model,
@@ -25,12 +25,7 @@ from glassformer.families.load import (
     snapshot_to_resume,
     try_out,
 )
-from glassformer.families.recognition import (
-    file_settings,
-    flag_settings,
-    infer_config,
-    with_vectors,
-)
+from glassformer.families.recognition import file_settings, flag_settings, infer_config, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
@@ -250,7 +245,7 @@ class Training:
             processes=self.processes,
             resume=self.snapshot,
             shown=lambda batch, row: batch.describe(row, prepared.tokenizer),
-            usual=usual_rate(self.config, self.new_parts),
+            usual=Advice(self.config, self.new_parts).usual,
             new=self.new_parts,
         )
         if self.processes.first:  # only now, when nothing can be refused any more

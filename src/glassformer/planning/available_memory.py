@@ -10,7 +10,7 @@ import torch
 from glassformer.planning.training_step import BACKWARD, FORWARD, UPDATE, StepMemory
 
 SHARE = 0.9
-"""Of the memory, that may be filled: the rest goes to what is no tensor, and to holes between them."""
+"""The share of the memory that may be filled: the rest goes to what is no tensor, and to holes between them."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ def _allowed(folder: Path = Path("/sys/fs/cgroup")) -> int:
 
 @dataclass(frozen=True)
 class BatchFit:
-    """In how many pieces a batch has to be computed."""
+    """The number of pieces that a batch has to be computed in."""
 
     accumulation_steps: int
-    """0: not even one example at a time fits."""
+    """How many pieces; 0: not even one example at a time fits."""
     needs: StepMemory
     rows: int
     """Examples in a piece."""
@@ -96,7 +96,7 @@ def fit(
         smaller = -(-rows * accumulation_steps // count)
         if smaller > 1 and smaller > 2 * most:  # far from it: not worth a look
             continue
-        found = at(smaller, count)
-        if found.peak <= room.usable:
-            return BatchFit(count, found, smaller, smaller)
+        needs = at(smaller, count)
+        if needs.peak <= room.usable:
+            return BatchFit(count, needs, smaller, smaller)
     return BatchFit(0, at(1, 2) if rows > 1 else asked, 1, 0)

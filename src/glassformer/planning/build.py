@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,8 +12,7 @@ from glassformer.config.errors import Say, SettingError
 from glassformer.encoders.transformer import Block
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.planning.available_memory import SHARE, available_memory, fit
-from glassformer.planning.compute import probe, seconds_to_end, training_compute
-from glassformer.planning.parameters import parameters_by_part, tied
+from glassformer.planning.compute import parameters_by_part, probe, seconds_to_end, tied, training_compute
 from glassformer.planning.plan import Plan
 from glassformer.planning.setup import CPU, PlannedTraining
 from glassformer.planning.sharding import Cluster, layerwise_memory
@@ -41,9 +41,11 @@ COMPILED = (
 
 def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
     """`model`: what is planned, of tensors that need no numbers."""
+    config = planned.config
+    where = config.data.path or config.data.source_file
     return Plan(
-        config=planned.config,
-        about=planned.about,
+        config=config,
+        about=f"{config.model.encoder} on {Path(where).name if where else 'tokens on paper'} ({config.task})",
         parameters=parameter_count(model),
         learned=learned_count(model),
         parts=parameters_by_part(model),
@@ -62,8 +64,10 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
     where = StepDevice(device, choose_precision(training.precision, device).name)
     with fake_tensors(where):
         model = planned.build(config)
-    size = sized(parameter_count(model), learned_count(model))
-    say(f"planning: {size}, {planned.batch:,} examples in the largest batch")
+    say(
+        f"planning: {sized(parameter_count(model), learned_count(model))}, {planned.batch:,} examples in the largest "
+        "batch"
+    )
     steps = _StepMemories(planned, where, really=device == CPU and has_recurrent_layers(model))
     rows = -(-planned.batch // training.accumulation_steps)
     needs = steps.needs(rows, training.accumulation_steps)
@@ -153,8 +157,14 @@ def cluster_plan(planned: PlannedTraining, gpus: int, memory: float, flops: floa
     border = _border(planned, resized(planned.piece, rows), where) if planned.blocks else 0
     paper = Cluster(gpus, memory, rows, layerwise_memory(needs, planned.blocks or 0, rows, border), flops)
     work = training_compute(planned, None)
-    seconds = None if work.all_flops is None else paper.seconds(work.all_flops)
-    return _plan(planned, model, work=work, seconds=seconds, notes=_assumptions(paper, precision), paper=paper)
+    return _plan(
+        planned,
+        model,
+        work=work,
+        seconds=None if work.all_flops is None else paper.seconds(work.all_flops),
+        notes=_assumptions(paper, precision),
+        paper=paper,
+    )
 
 
 def _border(planned: PlannedTraining, piece: Piece, where: StepDevice) -> int:

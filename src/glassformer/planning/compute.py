@@ -1,10 +1,11 @@
-"""What a training computes (products, tokens, updates), how fast a few seconds of it are, how long all of it takes, and
-how far minutes get.
+"""What a training takes: parameters by what they are for, products, tokens, updates; how fast a few seconds of it are,
+how long all of it takes, and how far minutes get.
 """
 
 import contextlib
 import statistics
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -12,8 +13,22 @@ from itertools import pairwise
 import torch
 from torch import nn
 
+from glassformer.bricks.attention import Attention
+from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.embedding import WordVectors
+from glassformer.bricks.feed_forward import FeedForward
+from glassformer.bricks.image import ConvolutionStack, Patches
+from glassformer.bricks.memory_attention import MemoryAttention
+from glassformer.bricks.norm import BatchNorm, LayerNorm, RMSNorm
+from glassformer.bricks.pooling import AttentionPool
+from glassformer.bricks.positions import LearnedPositions, OneHotPositions
+from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.sections import TrainingSettings
+from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
+from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.families.base import Family
+from glassformer.models.inputs import ColumnTokens, MixedTokens
+from glassformer.models.modules import Transform
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import count_products
 from glassformer.tasks.base import Task
@@ -168,8 +183,13 @@ def training_compute(planned: PlannedTraining, speed: Speed | None) -> TrainingC
         # the loop gives validations a tenth of the time at most
         validating = min(0.1 * seconds, VALIDATIONS * _validation(planned, speed))
         updates = max(1, round((seconds - validating) / (planned.per_update / speed.tokens)))
-    each = None if counted is None else counted / max(1, planned.batch_tokens)
-    return TrainingCompute(planned.tokens["train"], planned.per_update, updates, planned.task.steps_per_epoch, each)
+    return TrainingCompute(
+        tokens=planned.tokens["train"],
+        per_update=planned.per_update,
+        updates=updates,
+        per_epoch=planned.task.steps_per_epoch,
+        products=None if counted is None else counted / max(1, planned.batch_tokens),
+    )
 
 
 def _products(planned: PlannedTraining) -> int | None:
@@ -209,3 +229,63 @@ def _validation(planned: PlannedTraining, speed: Speed) -> float:
 def _judged(planned: PlannedTraining, part: str) -> int:
     """Tokens of a part that are judged: of a translation its targets, about half of them."""
     return planned.tokens.get(part, 0) // (2 if planned.family.has_decoder else 1)
+
+
+# --- parameters ---
+
+PARTS: dict[type[nn.Module], str] = {
+    WordVectors: "word vectors",
+    BagOfWords: "bag of words",
+    Patches: "patches",
+    ConvolutionStack: "convolutions",
+    ColumnTokens: "columns",
+    MixedTokens: "kinds of tokens",
+    LearnedPositions: "positions",
+    OneHotPositions: "positions",
+    FeedForward: "feed-forward",
+    LayerNorm: "norms",
+    RMSNorm: "norms",
+    BatchNorm: "norms",
+    Recurrent: "recurrent layers",
+    MemoryAttention: "attention to the source",
+    RecurrentDecoder: "recurrent decoder: start and join",
+    CnnEncoder: "convolutions",
+    WindowEncoder: "window",
+    AttentionPool: "pool",
+    Transform: "head",
+}
+"""What a module's own weights are for, and those of the modules in it that are not named here."""
+
+OF_ATTENTION = {"query": "queries W^Q", "key": "keys W^K", "value": "values W^V", "output": "output W^O"}
+
+
+def parameters_by_part(model: nn.Module) -> dict[str, int]:
+    """All numbers by part; shared ones count once, at their first part."""
+    parts: Counter[str] = Counter()
+    for path, weight in model.named_parameters():
+        module, part = model, "other"
+        for name in path.split(".")[:-1]:
+            child = module.get_submodule(name)
+            part = _part(module, name, child, part)
+            module = child
+        parts[part] += weight.numel()
+    return dict(parts)
+
+
+def _part(parent: nn.Module, name: str, child: nn.Module, part: str) -> str:
+    if isinstance(parent, Attention) and name in OF_ATTENTION:
+        return f"{part}: {OF_ATTENTION[name]}"
+    if isinstance(child, Attention):
+        return "attention to the source" if child.is_cross_attention else "attention"
+    if name == "head":
+        return "head"
+    return PARTS.get(type(child), part)
+
+
+def tied(model: nn.Module) -> bool:
+    """Whether the head has no weights of its own."""
+    head = getattr(model, "head", None)
+    others = {
+        id(weight) for name, weight in model.named_parameters(remove_duplicate=False) if not name.startswith("head")
+    }
+    return isinstance(head, nn.Linear) and id(head.weight) in others

@@ -33,7 +33,7 @@ class _Kernel(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         inputs, needed = ctx.saved_tensors[: ctx.count], ctx.needs_input_grad[3:]
-        by_inputs = (torch.empty_like(one) if need else None for one, need in zip(inputs, needed, strict=True))
+        by_inputs = (torch.empty_like(x) if need else None for x, need in zip(inputs, needed, strict=True))
         return None, None, None, *by_inputs
 
 
@@ -76,8 +76,8 @@ class Kernels(TorchFunctionMode):
         return self._stand_ins.get(func, func)(*args, **(kwargs or {}))
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, **more: Any) -> Tensor:
-        """In one pass that never holds T×T weights: it keeps a number for each query, to make them again."""
-        inputs = [self._cast(one) for one in (queries, keys, values)]
+        """Attention in one pass that never holds T×T weights: it keeps a number for each query, to make them again."""
+        inputs = [self._cast(tensor) for tensor in (queries, keys, values)]
         batch, heads, tokens, width = queries.shape
         self.products += batch * heads * tokens * keys.shape[2] * (width + values.shape[3])
         laid_out = (batch, tokens, heads, values.shape[3])  # heads side by side, as they are joined next
@@ -87,18 +87,17 @@ class Kernels(TorchFunctionMode):
         """It keeps what it was given, and a number for each vector."""
         if self.precision is not None:  # autocast has norms in float32
             x, weight = x.float(), weight.float()
-        vectors = x.numel() // x.shape[-1]
-        return _kernel([x, weight], [x.shape], (vectors, torch.float32), outputs=False)[0]
+        return _kernel([x, weight], [x.shape], (x.numel() // x.shape[-1], torch.float32), outputs=False)[0]
 
     def _recurrent(self, func: Any, x: Tensor, *args: Any) -> tuple[Tensor, ...]:
         """All layers and tokens in one call; of packed texts, the number of texts at each token stands second."""
         hidden, weights = args[1:3] if isinstance(args[2], list) else args[:2]
-        _, _, both_ways, *_ = (one for one in args if isinstance(one, bool))  # after biases, and training
+        _, _, both_ways, *_ = (arg for arg in args if isinstance(arg, bool))  # after biases, and training
         states = [hidden] if isinstance(hidden, Tensor) else list(hidden)
         layers, out = states[0].shape[0], states[0].shape[-1]
         tokens = x.numel() // x.shape[-1]
         self.products += tokens * sum(weight.numel() for weight in weights if weight.dim() == 2)
-        inputs = [self._cast(one) for one in (x, *states, *weights)]
+        inputs = [self._cast(tensor) for tensor in (x, *states, *weights)]
         shapes = [(*x.shape[:-1], out * (1 + both_ways)), *(state.shape for state in states)]
         return _kernel(inputs, shapes, (tokens * layers * states[-1].shape[-1] * KEPT[func], inputs[0].dtype))
 
@@ -107,15 +106,15 @@ class Kernels(TorchFunctionMode):
 
 
 def _packed(x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
-    """As though every text were as long as the longest."""
+    """The texts as though each were as long as the longest."""
     steps = x.transpose(0, 1) if batch_first else x
     return steps.flatten(0, 1).contiguous(), torch.tensor([steps.shape[1]] * steps.shape[0], device="cpu")
 
 
 def _padded(data: Tensor, sizes: Tensor, batch_first: bool, *more: Any) -> tuple[Tensor, Tensor]:
     steps = data.view(len(sizes), -1, data.shape[-1])
-    rows = steps.shape[1]
-    return steps.transpose(0, 1).contiguous() if batch_first else steps, torch.tensor([len(sizes)] * rows, device="cpu")
+    lengths = torch.tensor([len(sizes)] * steps.shape[1], device="cpu")
+    return steps.transpose(0, 1).contiguous() if batch_first else steps, lengths
 
 
 def _is_mask(index: Any) -> bool:

@@ -40,11 +40,10 @@ class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
     What a kernel needs for itself while it runs is no tensor, and not seen.
     """
 
-    def __init__(self, already: Iterable[Tensor] = ()) -> None:
+    def __init__(self) -> None:
         TorchDispatchMode.__init__(self)  # type: ignore[no-untyped-call]
         Meter.__init__(self)
         self._there: dict[int, int] = {}
-        self.add(already)
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -73,10 +72,6 @@ class AllocationMeter(Meter):
     It leaves the computation as it is: while a mode as above is on, some kernels take other roads.
     """
 
-    def __init__(self, already: Iterable[Tensor] = ()) -> None:
-        super().__init__()
-        self.add(already)
-
     def __enter__(self) -> "AllocationMeter":
         self._start()
         return self
@@ -99,10 +94,11 @@ class AllocationMeter(Meter):
 
     def _start(self) -> None:
         kinds: Any = torch.autograd
-        how = kinds.ProfilerConfig(
-            kinds.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
-        )  # False, but for memory
-        kinds._enable_profiler_legacy(how)
+        kinds._enable_profiler_legacy(
+            kinds.ProfilerConfig(
+                kinds.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
+            )  # False, but for memory
+        )
 
     def _stop(self) -> None:
         kinds: Any = torch.autograd

@@ -81,7 +81,7 @@ class Plan:
         return f"--training.accumulation_steps {self.fit.accumulation_steps}"
 
     def save(self, path: str | Path) -> None:
-        """To .html, .png, .svg, .pdf, or all numbers to .json."""
+        """Write it to .html, .png, .svg, .pdf, or all numbers to .json."""
         if Path(path).suffix.lower() == ".json":
             write_json(Path(path), self.to_dict())
         else:
@@ -89,8 +89,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, for programs. Bytes, seconds, tokens."""
-        work = {**asdict(self.work), "epochs": self.work.epochs, "seen": self.work.seen, "flops": self.work.flops}
-        fit = self.fit
+        work, fit = self.work, self.fit
         return {
             "about": self.about,
             "words": self.words,
@@ -105,7 +104,13 @@ class Plan:
             if fit is None
             else {**asdict(fit), "accumulate": fit.accumulation_steps, "peak": fit.needs.peak},
             "advice": self.advice,
-            "work": {**work, "tokens_per_parameter": self.work.per_parameter(self.parameters)},
+            "work": {
+                **asdict(work),
+                "epochs": work.epochs,
+                "seen": work.seen,
+                "flops": work.flops,
+                "tokens_per_parameter": work.per_parameter(self.parameters),
+            },
             "speed": None if self.speed is None else asdict(self.speed),
             "seconds": self.seconds,
             "paper": None if self.paper is None else self.paper.to_dict(),
@@ -209,7 +214,6 @@ def _memory(plan: Plan, needs: StepMemory) -> Table:
 
 
 def _shared(paper: Cluster) -> Table:
-    columns = ["each GPU holds", "weights", "gradients", "optimiser", "activations", "in all", "computed again", "fits"]
     rows: list[list[str | float | int | None]] = []
     for way in paper.ways:
         fits = "yes" if paper.fits(way, False) else "computed again" if paper.fits(way, True) else "no"
@@ -218,7 +222,16 @@ def _shared(paper: Cluster) -> Table:
     meant = "; ".join(f"{name}: {words}" for name, words in WAYS.items())
     return Table(
         title=f"{paper.gpus:,} × {paper.memory:g} GiB, on paper",
-        columns=columns,
+        columns=[
+            "each GPU holds",
+            "weights",
+            "gradients",
+            "optimiser",
+            "activations",
+            "in all",
+            "computed again",
+            "fits",
+        ],
         rows=rows,
         note=f"{meant}. Computed again: in all, when of the activations only those between layers are kept.",
     )

@@ -15,15 +15,10 @@ from glassformer.config.resolve import BUDGETS, Config, resolve
 from glassformer.config.sections import TrainingSettings
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.load import build_model, learn_from_data, prepare
-from glassformer.families.recognition import (
-    file_settings,
-    flag_settings,
-    infer_config,
-    with_vectors,
-)
+from glassformer.families.recognition import file_settings, flag_settings, infer_config, with_vectors
 from glassformer.models.build import build_language_model
 from glassformer.planning.training_step import Piece
-from glassformer.tasks.base import Batch, Task
+from glassformer.tasks.base import Task
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.frozen import freeze
 from glassformer.training.schedule import total_steps
@@ -80,19 +75,12 @@ class PlannedTraining:
         return model.layers if stacks == {("transformer", model.layers)} else None
 
     def with_blocks(self, count: int) -> Config:
-        """The same model with so many."""
+        """The same model with so many blocks."""
         return replace(self.config, model=replace(self.config.model, layers=count, decoder_layers=count))
 
     def rows(self, count: int) -> Piece:
         """So many examples of that batch."""
-        return [one[:count] for one in self.piece]
-
-    @property
-    def about(self) -> str:
-        """Which model on which data."""
-        config = self.config
-        where = config.data.path or config.data.source_file
-        return f"{config.model.encoder} on {Path(where).name if where else 'tokens on paper'} ({config.task})"
+        return [tensor[:count] for tensor in self.piece]
 
 
 def flags_of(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +104,8 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
     prepared = prepare(resolved, say, rows=table)
     task = prepared.task
     count = min(BATCHES, max(1, int(task.steps_per_epoch)))
-    batch = max((task.batch(step) for step in range(count)), key=_numbers)
+    batches = (task.batch(step) for step in range(count))
+    batch = max(batches, key=lambda batch: sum(tensor.numel() for tensor in batch.tensors(CPU)))
     new: Sequence[str] = ()
     if family.has_decoder and resolved.training.last_blocks is not None:  # what is new is trained as well
         taken = learn_from_data(build_model(resolved, prepared), prepared, resolved, silent)
@@ -137,10 +126,6 @@ def _shared_by(gpus: int, training: TrainingSettings) -> TrainingSettings:
     """The usual batch, or where it cannot be shared evenly, an example for each GPU."""
     parts = gpus * training.accumulation_steps
     return training if training.batch_size % parts == 0 else replace(training, batch_size=parts)
-
-
-def _numbers(batch: Batch) -> int:
-    return sum(one.numel() for one in batch.tensors(CPU))
 
 
 def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *, gpus: int) -> PlannedTraining:

@@ -6,11 +6,11 @@ weights too (Rajbhandari et al. 2020).
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from glassformer.planning.available_memory import SHARE
-from glassformer.planning.training_step import FORWARD, StepMemory
+from glassformer.planning.training_step import FORWARD, StepMemory, beyond
 
 WAYS = {
     "copied (DDP)": "every GPU holds everything; the gradients a second time, in buckets that are exchanged",
@@ -24,7 +24,7 @@ MOST = 2**30
 """GPUs that are thought of."""
 
 StepMemoryOf = Callable[[int, int], StepMemory]
-"""Of a model with so many layers, on so many examples."""
+"""What a model with so many layers needs, on so many examples."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class LayerwiseMemory:
     """What a step needs, taken apart: what grows with layers and examples, and what does not. Bytes."""
 
     weights: int
-    block: int
-    """Of the weights, those of one layer."""
     gradients: int
     optimiser: int
     average: int
     rest: int
     """Activations outside the layers, and what is needed beside them at the fullest moment."""
-    layer: int
+    block: int = 0
+    """The weights of one layer."""
+    layer: int = 0
     """Activations of one layer, copies of its weights in lower precision left out."""
-    copies: int
-    """Those, of one layer."""
-    border: int
+    copies: int = 0
+    """The copies of one layer's weights."""
+    border: int = 0
     """What goes into a layer: all that is kept of it when activations are computed again."""
-    layers: int
+    layers: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,30 +69,30 @@ class Sharding:
 
 
 def layerwise_memory(needs: StepMemoryOf, layers: int, rows: int, border: int) -> LayerwiseMemory:
-    """From models of one and two layers, which are alike. `border`: bytes that go into a layer.
+    """What a model needs, from models of one and two layers, which are alike. `border`: bytes that go into a layer.
 
     `layers` 0: those of this model are not alike, and it is taken as a whole.
     """
     if not layers:
         whole = needs(0, rows)
-        rest = _activations(whole)
-        return LayerwiseMemory(whole.weights, 0, whole.gradients, whole.optimiser, whole.average, rest, 0, 0, 0, 0)
+        return LayerwiseMemory(
+            weights=whole.weights,
+            gradients=whole.gradients,
+            optimiser=whole.optimiser,
+            average=whole.average,
+            rest=_activations(whole),
+        )
     one, two = needs(1, rows), needs(2, rows)
     fewer, more = (needs(1, 2 * rows), needs(2, 2 * rows))
     layer = two.kept - one.kept
     per_row = (more.kept - fewer.kept) - layer  # what as many examples again add to a layer: no copy of a weight
-    beyond = layers - 1
-
-    def at(name: str) -> int:
-        first, second = getattr(one, name), getattr(two, name)
-        return int(first + beyond * (second - first))
-
+    whole = beyond(one, two, layers - 1)
     return LayerwiseMemory(
-        weights=at("weights"),
+        weights=whole.weights,
         block=two.weights - one.weights,
-        gradients=at("gradients"),
-        optimiser=at("optimiser"),
-        average=at("average"),
+        gradients=whole.gradients,
+        optimiser=whole.optimiser,
+        average=whole.average,
         rest=_activations(one) - layer,
         layer=per_row,
         copies=layer - per_row,
@@ -106,50 +106,47 @@ def _activations(needs: StepMemory) -> int:
     return max(needs.kept, needs.peaks[FORWARD] - needs.lasting)
 
 
-def ways(found: LayerwiseMemory, gpus: int) -> list[Sharding]:
-    """Each way to hold it on so many GPUs."""
-
-    def shared(count: int) -> int:
-        return -(-count // gpus)
-
-    outside = found.weights - found.layers * found.block
-    gathered = 0 if gpus == 1 else min(found.weights, outside + 2 * found.block)
-    buckets = found.gradients if gpus > 1 else 0
-    remembered = found.optimiser + found.average
-    kept = found.rest + found.layers * (found.layer + found.copies)
-    kept_of_shared = found.rest + found.layers * found.layer + (found.copies if found.layers else 0)
-    again = found.rest + found.layers * found.border + (found.layer + found.copies if found.layers else 0)
-    return [
-        Sharding(COPIED, found.weights, found.gradients + buckets, remembered, kept, again),
-        Sharding(OPTIMISER, found.weights, found.gradients + buckets, shared(remembered), kept, again),
-        Sharding(GRADIENTS, found.weights, shared(found.gradients) + found.block, shared(remembered), kept, again),
-        Sharding(
-            ALL,
-            shared(found.weights) + gathered,
-            shared(found.gradients) + found.block,
-            shared(remembered),
-            kept_of_shared,
-            again,
-        ),
-    ]
-
-
 @dataclass(frozen=True)
 class Cluster:
     """A training on GPUs that need not be here."""
 
     gpus: int
     memory: float
-    """GiB of each."""
+    """GiB of each GPU."""
     rows: int
-    """Examples that each computes at once."""
-    found: LayerwiseMemory
+    """Examples that each GPU computes at once."""
+    needs: LayerwiseMemory
     flops: float
-    """TFLOP/s that each is taken to reach."""
+    """TFLOP/s that each GPU is taken to reach."""
 
     @property
     def ways(self) -> list[Sharding]:
-        return ways(self.found, self.gpus)
+        """Each way to hold it on so many GPUs."""
+        needs = self.needs
+
+        def shared(count: int) -> int:
+            return -(-count // self.gpus)
+
+        outside = needs.weights - needs.layers * needs.block
+        gathered = 0 if self.gpus == 1 else min(needs.weights, outside + 2 * needs.block)
+        buckets = needs.gradients if self.gpus > 1 else 0
+        remembered = needs.optimiser + needs.average
+        kept = needs.rest + needs.layers * (needs.layer + needs.copies)
+        kept_of_shared = needs.rest + needs.layers * needs.layer + (needs.copies if needs.layers else 0)
+        again = needs.rest + needs.layers * needs.border + (needs.layer + needs.copies if needs.layers else 0)
+        return [
+            Sharding(COPIED, needs.weights, needs.gradients + buckets, remembered, kept, again),
+            Sharding(OPTIMISER, needs.weights, needs.gradients + buckets, shared(remembered), kept, again),
+            Sharding(GRADIENTS, needs.weights, shared(needs.gradients) + needs.block, shared(remembered), kept, again),
+            Sharding(
+                ALL,
+                shared(needs.weights) + gathered,
+                shared(needs.gradients) + needs.block,
+                shared(remembered),
+                kept_of_shared,
+                again,
+            ),
+        ]
 
     @property
     def room(self) -> int:
@@ -168,13 +165,13 @@ class Cluster:
         """The fewest on which it fits with everything shared; None: no number of them is enough."""
 
         def enough(gpus: int) -> bool:
-            return any(self.fits(way, True) for way in ways(self.found, gpus))
+            return any(self.fits(way, True) for way in replace(self, gpus=gpus).ways)
 
         fewer = bisect_left(range(1, MOST), True, key=enough)
         return fewer + 1 if enough(fewer + 1) else None
 
     def seconds(self, flops: float) -> float:
-        """With a second forward pass, a third of the work, where activations must be computed again."""
+        """How long so much work takes; where activations must be computed again, a third more."""
         again = self.least is not None and self.least[1]
         return flops * (4 / 3 if again else 1) / (self.gpus * self.flops * 1e12)
 

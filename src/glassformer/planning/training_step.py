@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from glassformer.planning.kernels import Kernels
 from glassformer.planning.memory_meter import AllocationMeter, TensorMeter
 from glassformer.tasks.base import Task
 from glassformer.training.average import Average
-from glassformer.training.device import PRECISIONS
+from glassformer.training.device import PRECISIONS, Precision
 from glassformer.training.optimiser import Optimiser, decayed
 
 Build = Callable[[], nn.Module]
@@ -69,27 +69,25 @@ class StepMemory:
 
 @dataclass(frozen=True)
 class StepDevice:
-    """On what a step is made."""
+    """The device that a step is made on."""
 
     device: torch.device
     precision: str
-    """Of matrix products: fp32, bf16 or fp16."""
+    """The precision of matrix products: fp32, bf16 or fp16."""
     stand_in: bool = False
     """A GPU is meant that torch does not find here: its kernels are stood in for."""
 
     @property
     def fake_device(self) -> torch.device:
-        """StepDevice tensors without numbers pretend to be."""
+        """Where tensors without numbers pretend to be."""
         return torch.device("cpu") if self.stand_in or self.device.type != "cuda" else self.device
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
-        if self.precision == "fp32":
-            return contextlib.nullcontext()
-        return torch.autocast(self.fake_device.type, PRECISIONS[self.precision])
+        return Precision(self.precision, self.fake_device).autocast()
 
     def kernels(self) -> Kernels:
-        dtype = None if self.precision == "fp32" else PRECISIONS[self.precision]
-        return Kernels(gpu=self.stand_in, precision=dtype if self.device.type == "cuda" else None)
+        on_gpu = self.device.type == "cuda"
+        return Kernels(gpu=self.stand_in, precision=PRECISIONS.get(self.precision) if on_gpu else None)
 
 
 @contextlib.contextmanager
@@ -112,7 +110,7 @@ def step_memory(
 def measure_step_memory(
     build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: StepDevice, *, pieces: int = 1
 ) -> StepMemory:
-    """The same from real steps on some of the examples, for layers whose kernels do not say what they keep.
+    """What a step needs, from real steps on some of the examples, for layers whose kernels do not say what they keep.
 
     What the others need beside these is taken to grow in proportion.
     """
@@ -121,21 +119,22 @@ def measure_step_memory(
     with torch.random.fork_rng(devices=[]):
         model = build()
         spread = [torch.linspace(0, count - 1, size).round().long() for size in sizes]
-        found = [
-            _metered_step(model, task, [one[rows] for one in piece], settings, where, pieces, AllocationMeter)
+        needs = [
+            _metered_step(model, task, [tensor[rows] for tensor in piece], settings, where, pieces, AllocationMeter)
             for rows in spread
         ]
-    return found[0] if len(found) == 1 else beyond(found[0], found[1], count / FEW - 1)
+    return beyond(needs[0], needs[-1], count / FEW - 1)
 
 
 def beyond(one: StepMemory, other: StepMemory, steps: float) -> StepMemory:
-    """As far beyond `one` as so many steps from it to `other`."""
+    """What is as far beyond `one` as so many steps from it to `other`."""
 
     def at(first: int, second: int) -> int:
         return round(first + steps * (second - first))
 
-    peaks = {phase: at(one.peaks[phase], other.peaks[phase]) for phase in one.peaks}
-    return replace(one, kept=at(one.kept, other.kept), batch=at(one.batch, other.batch), peaks=peaks)
+    names = [field.name for field in fields(StepMemory) if field.name != "peaks"]
+    bytes_held = {name: at(getattr(one, name), getattr(other, name)) for name in names}
+    return StepMemory(**bytes_held, peaks={phase: at(one.peaks[phase], other.peaks[phase]) for phase in one.peaks})
 
 
 def _metered_step(
@@ -148,8 +147,8 @@ def _metered_step(
     meter: type[TensorMeter | AllocationMeter],
 ) -> StepMemory:
     trained = [weight for weight in model.parameters() if weight.requires_grad]
-    lasting = [*model.parameters(), *model.buffers()]
-    with meter(lasting) as held:
+    with meter() as held:
+        held.add([*model.parameters(), *model.buffers()])
         weights = held.now
         average = Average(model, settings.average)
         averages = held.now - weights
@@ -162,7 +161,6 @@ def _metered_step(
         held.add(piece)
         before = held.now
         held.peaks.clear()
-        kept = 0
         for _ in range(min(2, pieces)):  # from the second on, all find gradients already there
             held.begin(FORWARD)
             gradients_before = held.now - before
@@ -207,13 +205,13 @@ def count_products(build: Build, task: Task, piece: Piece) -> int | None:
 
 
 def as_fake(piece: Piece, where: StepDevice) -> list[Tensor]:
-    """The same shapes, inside `fake_tensors`."""
-    return [torch.empty(one.shape, dtype=one.dtype, device=where.fake_device) for one in piece]
+    """Tensors of the same shapes, inside `fake_tensors`."""
+    return [torch.empty(tensor.shape, dtype=tensor.dtype, device=where.fake_device) for tensor in piece]
 
 
 def resized(piece: Piece, rows: int) -> list[Tensor]:
-    """As many examples as asked for, of the piece's shape and without numbers."""
-    return [torch.empty(rows, *one.shape[1:], dtype=one.dtype, device="meta") for one in piece]
+    """Tensors of so many examples, of the piece's shape and without numbers."""
+    return [torch.empty(rows, *tensor.shape[1:], dtype=tensor.dtype, device="meta") for tensor in piece]
 
 
 def has_recurrent_layers(model: nn.Module) -> bool:
