@@ -26,7 +26,7 @@ from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import Predictor
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.runs.run import Run
-from glassformer.training.snapshot import Snapshot
+from glassformer.training.checkpointer import Snapshot
 from helpers.bare_family import use_bare_family
 from helpers.kinds import rows_of, write_bars, write_rows
 from helpers.look_runs import RUNS, train_kind

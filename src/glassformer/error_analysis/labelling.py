@@ -8,7 +8,7 @@ from torch import nn
 
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.wording import counted
-from glassformer.error_analysis.calibration import ScoredExamples, calibrate
+from glassformer.error_analysis.calibration import ScoredExamples, calibration
 from glassformer.error_analysis.classes import (
     confident_error_images,
     confident_errors,
@@ -39,7 +39,6 @@ from glassformer.error_analysis.traits import (
     quartiles,
     rare_and_unknown,
     unknown_tokens,
-    word_counts,
 )
 from glassformer.families.base import Family, Prepared
 from glassformer.families.evaluate import evaluate_part
@@ -72,7 +71,7 @@ def classification_findings(family: Family, request: ErrorRequest) -> list[Error
         errors_by_class(records, inputs.noun),
         surest_mistakes(records, inputs),
         *error_traits(request),
-        calibrate(examples, validation, inputs.noun, request.accuracy, missing),
+        calibration(examples, validation, inputs.noun, request.accuracy, missing),
     ]
 
 
@@ -91,8 +90,8 @@ def error_traits(request: ErrorRequest) -> list[ErrorFinding]:
     findings = text_findings(request.records, inputs)
     if (texts := texts_in(inputs)) is not None:
         unknown = unknown_tokens(texts.tokens, request.loaded.tokenizer)
-        seen = None if request.train is None else word_counts(request.train.texts)
-        findings.append(rare_and_unknown(texts.texts, wrong, inputs.noun, unknown=unknown, seen=seen))
+        train = None if request.train is None else request.train.texts
+        findings.append(rare_and_unknown(texts.texts, wrong, inputs.noun, unknown=unknown, train=train))
     columns = column_groups(request.evaluated.part)
     return [*findings, error_rates("Errors by column", columns, wrong, inputs.noun)]
 
@@ -148,8 +147,8 @@ def classification_brief(
     validation, missing = None, "" if part == VALIDATION else "nothing else was held out"
     if part != VALIDATION and VALIDATION in evaluations:
         validation = scored(evaluations[VALIDATION], prepared.task.parts[VALIDATION])
-    calibration = calibrate(scored(evaluations[part], inputs), validation, inputs.noun, missing=missing)
-    return panels_of([surest_mistakes(records, inputs), *text_findings(records, inputs), calibration])
+    sureness = calibration(scored(evaluations[part], inputs), validation, inputs.noun, missing=missing)
+    return panels_of([surest_mistakes(records, inputs), *text_findings(records, inputs), sureness])
 
 
 def multilabel_brief(

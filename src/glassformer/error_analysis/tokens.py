@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,7 +24,6 @@ LEAST = 5
 """Times that a token must be asked for to be listed by its mean."""
 MUCH = 1.5
 """So many times its share of the tokens, or more, must one of them, or a kind, hold of the loss to be named."""
-FIRST_OF_WORD, INSIDE_WORD = "the first of a word", "inside a word"
 COUNTS = {
     0: "never",
     1: "1 to 9",
@@ -56,21 +56,20 @@ def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
     borders = np.arange(1, last + 2)
     if last > MOST_POINTS:
         borders = np.unique(np.geomspace(1, last + 1, MOST_POINTS + 1).round().astype(int))
-    x, means = [], []
-    for low, high in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+    means = {}
+    for low, high in pairwise(borders.tolist()):
         here = tokens.losses[(tokens.before >= low) & (tokens.before < high)]
         if len(here):
-            x.append((low + high - 1) / 2)
-            means.append(weighted_mean_interval(here))
-    if len(x) < 2:
+            means[(low + high - 1) / 2] = weighted_mean_interval(here)
+    if len(means) < 2:
         return ErrorFinding()
     line = Line(
         name="mean loss",
-        x=x,
-        y=[mean.value for mean in means],
-        low=[mean.low if math.isfinite(mean.low) else mean.value for mean in means],
-        high=[mean.high if math.isfinite(mean.high) else mean.value for mean in means],
-        dots=len(x) <= 24,
+        x=list(means),
+        y=[mean.value for mean in means.values()],
+        low=[mean.low if math.isfinite(mean.low) else mean.value for mean in means.values()],
+        high=[mean.high if math.isfinite(mean.high) else mean.value for mean in means.values()],
+        dots=len(means) <= 24,
     )
     panel = Lines(
         title="Loss by place in the window",
@@ -141,33 +140,27 @@ def loss_by_kind(
 
 
 def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> NDArray[np.object_]:
-    size = int(max(tokens.ids.max(), tokens.previous.max())) + 1
-    alone = np.empty(size, dtype=object)
-    begins, goes_on = np.zeros(size, bool), np.zeros(size, bool)
-    for id in np.unique(np.concatenate([tokens.ids, tokens.previous])).tolist():
-        known = text(id)
-        alone[id] = _kind(known)
-        begins[id] = known is not None and known[:1].isspace()
-        goes_on[id] = known is not None and known[-1:].isalnum()
-    kinds = alone[tokens.ids]
-    if whole_words:
-        kinds[kinds == INSIDE_WORD] = "a word"
-        return kinds
-    inside = goes_on[tokens.previous] & ~begins[tokens.ids]
-    kinds[(kinds == INSIDE_WORD) & ~inside] = FIRST_OF_WORD
-    return kinds
+    """The kind of each token, found once for each token after the same one."""
+    size = int(tokens.previous.max()) + 1
+    pairs, places = np.unique(tokens.ids * size + tokens.previous, return_inverse=True)
+    kinds = [_kind(text(pair // size), text(pair % size), whole_words=whole_words) for pair in pairs.tolist()]
+    return np.array(kinds, dtype=object)[places]
 
 
-def _kind(text: str | None) -> str:
-    """The kind of a token alone; whether letters begin a word is told by the token before."""
+def _kind(text: str | None, before: str | None, *, whole_words: bool) -> str:
+    """The kind of a token; whether letters begin a word is told by the token before."""
     if text is None:
         return "the end of a text, or unknown"
-    bare = text.strip()
-    if not bare:
+    if not text.strip():
         return "blanks and line ends"
-    if any(sign.isdigit() for sign in bare):
+    if any(sign.isdigit() for sign in text):
         return "digits"
-    return INSIDE_WORD if any(sign.isalpha() for sign in bare) else "punctuation"
+    if not any(sign.isalpha() for sign in text):
+        return "punctuation"
+    if whole_words:
+        return "a word"
+    inside = before is not None and before[-1:].isalnum() and not text[:1].isspace()
+    return "inside a word" if inside else "the first of a word"
 
 
 def _shares(

@@ -14,7 +14,7 @@ from glassformer.data.columns.heuristics import hold_numbers, number_in
 from glassformer.data.features.sequences import Sequences
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
-from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ends, percent, span
+from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ends, percent, span
 from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
@@ -31,7 +31,6 @@ LEAST = 5
 """Texts that a word must stand in to be looked at."""
 MOST_LOOKED_AT = 20_000
 """Words that are looked at, the most frequent ones."""
-MOST_SHOWN = 12
 RARE = 5
 """A word seen fewer times than this in training is rare."""
 
@@ -195,7 +194,7 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
     over = over_represented(
         {word: here[word] for word in looked_at}, {word: there[word] for word in looked_at}, errors, rest
     )
-    top = [row for row in over if row.lift > 1 and row.in_errors][:MOST_SHOWN]
+    top = [row for row in over if row.lift > 1 and row.in_errors][:MOST_ERRORS]
     rows = [_trait_row(cut(row.name, MOST_LETTERS), row, errors, rest) for row in top]
     sure = [row for row in top if row.holm < CHANCE]
     looked = f"the {len(looked_at):,} words seen in {LEAST} {noun}s or more"
@@ -226,11 +225,6 @@ def _trait_table(title: str, first: str, rows: Rows, noun: str, note: str) -> Ta
     return Table(title=title, columns=columns, rows=rows, bars=("of errors", "of the rest", "error rate"), note=note)
 
 
-def word_counts(texts: Iterable[str]) -> Counter[str]:
-    """How often each word stands in the texts that were learned from."""
-    return Counter(word for text in texts for word in words_in(text))
-
-
 def unknown_tokens(tokens: Sequences, tokenizer: Tokenizer | None) -> NDArray[np.int64] | None:
     """How many tokens of each text the tokenizer does not know; None where it knows every text."""
     if tokenizer is None or tokenizer.unk is None:
@@ -245,18 +239,19 @@ def rare_and_unknown(
     noun: str,
     *,
     unknown: Int[Array, " N"] | None,
-    seen: Mapping[str, int] | None,
+    train: Iterable[str] | None,
 ) -> ErrorFinding:
     """How many errors hold a token that the tokenizer does not know, or a word that training never or hardly had.
 
-    `unknown`: such tokens of each text, where there can be any. `seen`: how often training had each word, where the
-    data is still there.
+    `unknown`: such tokens of each text, where there can be any. `train`: the texts that were learned from, where they
+    are still there.
     """
     traits: dict[str, NDArray[np.bool_]] = {}
     if unknown is not None:
         traits["a token unknown to the tokenizer"] = unknown > 0
-    if seen is not None:
-        fewest = np.array([min((seen.get(word, 0) for word in words_in(text)), default=RARE) for text in texts])
+    if train is not None:
+        seen = Counter(word for text in train for word in words_in(text))
+        fewest = np.array([min((seen[word] for word in words_in(text)), default=RARE) for text in texts])
         traits["a word never seen in training"] = fewest == 0
         traits[f"a word seen fewer than {RARE} times in training"] = fewest < RARE
     errors, rest = int(wrong.sum()), int((~wrong).sum())

@@ -13,9 +13,8 @@ from glassformer.data.datasets.hub import whole_name
 from glassformer.families.base import Prepared
 from glassformer.runs.run import Run
 from glassformer.text.vectors import vectors_width
-from glassformer.training.checkpointer import restore
+from glassformer.training.checkpointer import Snapshot, restore
 from glassformer.training.schedule import total_steps
-from glassformer.training.snapshot import Snapshot
 
 PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
 """The settings that say where the data is: it may have moved."""

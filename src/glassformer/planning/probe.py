@@ -15,7 +15,7 @@ from glassformer.families.base import Family
 from glassformer.families.language import StreamFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.tasks.base import Task
-from glassformer.training.checkpointer import NoCheckpoints
+from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.events import Ended, Event, Stepped
 from glassformer.training.loop import Trainer
 
@@ -83,7 +83,7 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
             compile="on" if settings.compile == "tuned" else settings.compile,
         ),
         device=device,
-        checkpointer=NoCheckpoints(),
+        checkpointer=Checkpointer(),
         listen=clock,
     )
     with contextlib.suppress(_Enough):

@@ -24,7 +24,7 @@ from glassformer.runs import history
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.training.snapshot import Snapshot
+from glassformer.training.checkpointer import Snapshot
 
 REPORT = "report.html"
 STRICT = "GLASSFORMER_STRICT"

@@ -93,7 +93,8 @@ def report_of(
         panels += _quality(evaluations)
         panels += brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
     elif "before_refit" not in card:
-        panels.append(_not_evaluated(run, card))
+        go_on = f"Go on with: glassformer train --resume --out {run.path}"
+        panels.append(Words(title="Not evaluated", text=f"{_status(card)}: there is no evaluation yet. {go_on}"))
     panels.append(logged_panel(metrics))
     panels += samples(metrics)
     if model is not None and evaluations:
@@ -201,11 +202,6 @@ def _status(card: Mapping[str, Any]) -> str:
     steps = card.get("steps")
     after = "" if steps is None else f" after {steps:,} updates"
     return f"The training {ENDED.get(card['status'], 'is not finished')}{after}"
-
-
-def _not_evaluated(run: Run, card: Mapping[str, Any]) -> Words:
-    said = f"{_status(card)}: there is no evaluation yet. Go on with: glassformer train --resume --out {run.path}"
-    return Words(title="Not evaluated", text=said)
 
 
 def _before_refit(card: Mapping[str, Any]) -> list[Panel]:

@@ -1,12 +1,11 @@
 """Intervals: between which two values the truth lies, at a level of 95 in 100 unless told."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.statistics.distributions import t_quantile
@@ -57,25 +56,6 @@ def weighted_mean_interval(
     """
     mean, variance = weighted_mean(np.asarray(scores, float), None if weights is None else np.asarray(weights, float))
     return around(mean, variance, len(scores) - 1, level)
-
-
-def bootstrap_interval(
-    statistic: Callable[[NDArray[np.int64]], float],
-    count: int,
-    *,
-    level: float = 0.95,
-    draws: int = 1000,
-    seed: int = 0,
-) -> Interval:
-    """The interval of what is no mean over examples (F1, a corpus's chrF), by the bootstrap: the middle of what it
-    comes to on examples drawn again, with replacement, as many as there are. `statistic` gets the numbers of rows.
-    """
-    if count < 1:
-        raise ValueError("there is nothing to draw from")
-    random = np.random.default_rng(seed)
-    drawn = [statistic(random.integers(0, count, count)) for _ in range(draws)]
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(statistic(np.arange(count))), float(low), float(high))
 
 
 def weighted_mean(scores: Float[Array, " N"], weights: Float[Array, " N"] | None) -> tuple[float, float]:
