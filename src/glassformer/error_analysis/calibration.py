@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from glassformer.config.arrays import Array
 from glassformer.data.wording import counted
 from glassformer.error_analysis.finding import ErrorFinding, percent, span
-from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table, Words
+from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
 from glassformer.statistics.calibration import (
     COLDEST,
     HOTTEST,
@@ -138,15 +138,20 @@ def _sure(examples: ScoredExamples, temperature: float | None, where: str) -> Ta
             f"The scores are divided by a temperature before they become probabilities; fitted on {where}, never on "
             "what is shown here. It changes no answer."
         )
-    rows: Rows = [
-        [name, value, examples.loss(value), expected_error(examples.reliability(value)),
-         float(examples.confidence(value).mean()), float(examples.right.mean())]
-        for name, value in temperatures.items()
-    ]  # fmt: skip
     return Table(
         title="As sure as it is right?",
         columns=["probabilities", "temperature", "loss", "calibration error", "sure", "right"],
-        rows=rows,
+        rows=[
+            [
+                name,
+                value,
+                examples.loss(value),
+                expected_error(examples.reliability(value)),
+                float(examples.confidence(value).mean()),
+                float(examples.right.mean()),
+            ]
+            for name, value in temperatures.items()
+        ],
         bars=("calibration error", "sure", "right"),
         note=f"{how} Calibration error: how far sureness and accuracy are apart on average, in ten bins (ECE).",
     )
@@ -156,20 +161,22 @@ def _reliability(examples: ScoredExamples, temperature: float | None, noun: str)
     curves = {"as it is": examples.reliability()}
     if temperature is not None:
         curves["with temperature"] = examples.reliability(temperature)
-    series = [
-        Line(
-            name=name,
-            x=[each.confidence for each in bins],
-            y=[each.accuracy for each in bins],
-            low=[each.interval.low for each in bins],
-            high=[each.interval.high for each in bins],
-            dots=True,
-        )
-        for name, bins in curves.items()
-    ]
     return Lines(
         title="How sure, and how right",
-        series=[Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True), *series],
+        series=[
+            Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True),
+            *(
+                Line(
+                    name=name,
+                    x=[each.confidence for each in bins],
+                    y=[each.accuracy for each in bins],
+                    low=[each.interval.low for each in bins],
+                    high=[each.interval.high for each in bins],
+                    dots=True,
+                )
+                for name, bins in curves.items()
+            ),
+        ],
         x_name="probability of the answer",
         y_name="share that is right",
         note=f"{counted(len(examples), noun)} in ten bins of probability, with the interval of each. Below the "
@@ -181,11 +188,12 @@ def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
     """How many answers are right, if only the surest are given."""
     shares, accuracies = coverage(examples.confidence(), examples.right)
     places = np.unique(np.linspace(0, len(shares) - 1, MOST_POINTS).round().astype(int))
-    wanted = Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True)
-    reached = Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist())
     return Lines(
         title="Answering only when sure",
-        series=[wanted, reached],
+        series=[
+            Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True),
+            Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist()),
+        ],
         x_name=f"share of the {noun}s that is answered, the surest first",
         y_name="share of these that is right",
     )

@@ -77,8 +77,8 @@ def classification_findings(family: Family, request: ErrorRequest) -> list[Error
 
 def multilabel_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
     records, noun = request.records, request.evaluated.inputs.noun
-    names = list(request.evaluated.evaluation.details["per_label"])
-    labels = ErrorFinding([errors_by_label(records, names, noun), least_expected_labels(records, noun)])
+    by_label = errors_by_label(records, list(request.evaluated.evaluation.details["per_label"]), noun)
+    labels = ErrorFinding([by_label, least_expected_labels(records, noun)])
     return [error_count(records, noun), labels, *error_traits(request)]
 
 
@@ -205,23 +205,29 @@ def compare_numbers(family: Family, pair: RunPair) -> list[ErrorFinding]:
 
 def largest_errors(records: Records, noun: str) -> Table:
     """Where a regressor was farthest off."""
-    rows: Rows = [
-        [cut(record[noun]), record["number"], record["predicted"], record["error"]]
-        for record in worst(records, lambda record: abs(record["error"]))
-    ]
-    return Table(title="Farthest off", columns=[noun, "true", "predicted", "difference"], rows=rows)
+    return Table(
+        title="Farthest off",
+        columns=[noun, "true", "predicted", "difference"],
+        rows=[
+            [cut(record[noun]), record["number"], record["predicted"], record["error"]]
+            for record in worst(records, lambda record: abs(record["error"]))
+        ],
+    )
 
 
 def mean_error(records: Records, noun: str) -> ErrorFinding:
     """The mean error with its sign (bias) and without it."""
     errors = np.array([record["error"] for record in records], float)
     bias, size = mean_interval(errors.tolist()), weighted_mean_interval(np.abs(errors))
-    rows: Rows = [
-        ["predicted less true (bias)", float(errors.mean()), *((None, None) if bias is None else ends(bias))],
-        ["without its sign", size.value, *ends(size)],
-    ]
-    note = "The true mean lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows."
-    table = Table(title="How far off", columns=["mean difference", "value", "from", "to"], rows=rows, note=note)
+    table = Table(
+        title="How far off",
+        columns=["mean difference", "value", "from", "to"],
+        rows=[
+            ["predicted less true (bias)", float(errors.mean()), *((None, None) if bias is None else ends(bias))],
+            ["without its sign", size.value, *ends(size)],
+        ],
+        note="The true mean lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows.",
+    )
     sentence = f"{counted(len(records), noun)}: {size.value:.4g} off on average"
     if bias is not None and not bias.low <= 0 <= bias.high:
         than = "large" if bias.value > 0 else "small"

@@ -174,9 +174,9 @@ def _by_stretch(pair: RunPair) -> list[ErrorFinding]:
         for side, at in zip(arrays, places, strict=True)
     ]
     tokens, tokenizer = pair.first.inputs, pair.first.loaded.output_tokenizer
-    rows: Rows = [[beginning(tokens, tokenizer, int(number) * STRETCH)] for number in stretches]
     scores = PairedScores(losses, pair.names, "loss (nats per token)", "passage", weights=counts)
-    return compare_scores(scores, ["it begins"], rows)
+    beginnings: Rows = [[beginning(tokens, tokenizer, int(number) * STRETCH)] for number in stretches]
+    return compare_scores(scores, ["it begins"], beginnings)
 
 
 def _by_document(pair: RunPair) -> list[ErrorFinding]:

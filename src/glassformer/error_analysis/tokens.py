@@ -63,17 +63,18 @@ def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
             means[(low + high - 1) / 2] = weighted_mean_interval(here)
     if len(means) < 2:
         return ErrorFinding()
-    line = Line(
-        name="mean loss",
-        x=list(means),
-        y=[mean.value for mean in means.values()],
-        low=[mean.low if math.isfinite(mean.low) else mean.value for mean in means.values()],
-        high=[mean.high if math.isfinite(mean.high) else mean.value for mean in means.values()],
-        dots=len(means) <= 24,
-    )
     panel = Lines(
         title="Loss by place in the window",
-        series=[line],
+        series=[
+            Line(
+                name="mean loss",
+                x=list(means),
+                y=[mean.value for mean in means.values()],
+                low=[mean.low if math.isfinite(mean.low) else mean.value for mean in means.values()],
+                high=[mean.high if math.isfinite(mean.high) else mean.value for mean in means.values()],
+                dots=len(means) <= 24,
+            )
+        ],
         x_name="tokens read before",
         y_name="nats per token",
         log_x=last > 16,
@@ -113,8 +114,15 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
     often = np.flatnonzero(counts >= LEAST)
     if len(often):
         dear = often[np.argsort(-means[often], kind="stable")]
-        note = f"Of {len(often):,} tokens asked for {LEAST} times or more."
-        panels.append(Table(title="Dearest tokens", columns=columns, rows=rows(dear), bars=columns[-1:], note=note))
+        panels.append(
+            Table(
+                title="Dearest tokens",
+                columns=columns,
+                rows=rows(dear),
+                bars=columns[-1:],
+                note=f"Of {len(often):,} tokens asked for {LEAST} times or more.",
+            )
+        )
     sentence = f"{counted(len(tokens), 'token')} cost {whole / len(tokens):.3g} nats each"
     loss_share, token_share = float(shares[total[0]]), int(counts[total[0]]) / len(tokens)
     if loss_share >= MUCH * token_share:  # else it is only frequent
@@ -177,8 +185,12 @@ def _shares(
         rows.append(
             [name, len(here), len(here) / len(losses), float(here.sum()) / whole, interval.value, *ends(interval)]
         )
-    columns = [first, "tokens", "of the tokens", "of the loss", "mean nats", "from", "to"]
-    return Table(title=title, columns=columns, rows=rows, bars=("of the tokens", "of the loss"))
+    return Table(
+        title=title,
+        columns=[first, "tokens", "of the tokens", "of the loss", "mean nats", "from", "to"],
+        rows=rows,
+        bars=("of the tokens", "of the loss"),
+    )
 
 
 def _dearest_kind(kinds: NDArray[np.object_], losses: Float[Array, " N"]) -> str:
@@ -203,13 +215,16 @@ def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning
     means = np.bincount(places, weights=tokens.losses) / counts
     enough = np.flatnonzero(counts >= min(LEAST, int(counts.max())))
     order = enough[np.argsort(-means[enough], kind="stable")][:MOST_ERRORS].tolist()
-    rows: Rows = [
-        [int(numbers[place]) + 1, beginning(int(numbers[place])), int(counts[place]), float(means[place])]
-        for place in order
-    ]
-    note = f"Of {len(numbers):,} documents; {tokens.losses.mean():.3f} nats per token in all of them."
-    columns = ["number", "it begins", "tokens", "mean nats"]
-    return ErrorFinding([Table(title="Worst documents", columns=columns, rows=rows, note=note)])
+    table = Table(
+        title="Worst documents",
+        columns=["number", "it begins", "tokens", "mean nats"],
+        rows=[
+            [int(numbers[place]) + 1, beginning(int(numbers[place])), int(counts[place]), float(means[place])]
+            for place in order
+        ],
+        note=f"Of {len(numbers):,} documents; {tokens.losses.mean():.3f} nats per token in all of them.",
+    )
+    return ErrorFinding([table])
 
 
 def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]], between: str = "") -> list[Panel]:
@@ -229,9 +244,12 @@ def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"
             )
         )
     surprises.sort(key=lambda surprise: -surprise[0])
-    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in surprises[:MOST_ERRORS]]
-    columns = ["after", "token", "nats", "probability"]
-    table = Table(title="Most surprising tokens in these passages", columns=columns, rows=rows, bars=("probability",))
+    table = Table(
+        title="Most surprising tokens in these passages",
+        columns=["after", "token", "nats", "probability"],
+        rows=[[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in surprises[:MOST_ERRORS]],
+        bars=("probability",),
+    )
     return [*panels, table] if panels else []
 
 

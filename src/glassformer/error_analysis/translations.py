@@ -91,8 +91,9 @@ def worst_translations(records: Records, scores: Float[Array, " N"] | None = Non
     chosen = sorted(wrong, key=lambda place: (scored[place], place))[:MOST_ERRORS]
     columns = ["source", "output", "target", "chrF"]
     rows: Rows = [[*(cut(records[place][side]) for side in columns[:3]), scored[place]] for place in chosen]
-    nothing = f"All {len(records):,} are exactly the target."
-    return table_or_words("Worst translations", columns, rows, nothing, note=note)
+    return table_or_words(
+        "Worst translations", columns, rows, nothing=f"All {len(records):,} are exactly the target.", note=note
+    )
 
 
 def mean_chrf(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:

@@ -199,9 +199,10 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
         bars=[f"{x:,.0f}" for x in distances],
     )
     last = _listed({model: f"{one.y[-1]:.2f}" for model, one in curves.items()})
-    where = f"with {distances[-1]:,.0f} other pairs in between"
     return Section(
-        [chart, table], f"After {updates:,} updates, {where}, so much is remembered: {last}; chance is {chance:.2f}."
+        [chart, table],
+        f"After {updates:,} updates, with {distances[-1]:,.0f} other pairs in between, so much is remembered: {last}; "
+        f"chance is {chance:.2f}.",
     )
 
 

@@ -28,9 +28,9 @@ class Overrepresentation:
 
 def over_represented(
     in_errors: Mapping[str, int], in_rest: Mapping[str, int], errors: int, rest: int
-) -> list[Overrepresentation]:
-    """Things counted in so many errors and so many other examples, each at most once an example; the least probable
-    first.
+) -> dict[str, Overrepresentation]:
+    """Things counted in so many errors and so many other examples, each at most once an example: by name, the least
+    probable first.
     """
     logs = np.array([math.lgamma(number + 1) for number in range(errors + rest + 1)])
     rows = []
@@ -45,7 +45,7 @@ def over_represented(
             rows.append(Overrepresentation(name, hits, hits + others, rate, lift, p, holm=p))
     corrected = holm([row.p for row in rows])
     rows = [replace(row, holm=p) for row, p in zip(rows, corrected, strict=True)]
-    return sorted(rows, key=lambda row: (row.p, -row.lift, row.name))
+    return {row.name: row for row in sorted(rows, key=lambda row: (row.p, -row.lift, row.name))}
 
 
 def _fisher(hits: int, having: int, errors: int, rest: int, logs: np.ndarray) -> float:
