@@ -24,7 +24,7 @@ from glassformer.cli.main import main
 from glassformer.config.errors import DataError, Misuse, RunError
 from glassformer.models.modules import LanguageModel, Predictor, Seq2Seq
 from glassformer.runs.run import Run
-from glassformer.training.snapshot import Snapshot
+from glassformer.training.checkpointer import Snapshot
 from helpers.bare_family import use_bare_family
 from helpers.kinds import rows_of, write_bars, write_rows
 from helpers.look_runs import RUNS, train_kind

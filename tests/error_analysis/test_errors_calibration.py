@@ -19,9 +19,9 @@ def drawn(count: int, seed: int, sharper: float = 1.0) -> ScoredExamples:
 
 
 def found_in(
-    shown: ScoredExamples, fitted: ScoredExamples | None, accuracy: float = 0.9, where: str = "others"
+    shown: ScoredExamples, fitted: ScoredExamples | None, accuracy: float = 0.9, missing: str = "gone"
 ) -> ErrorFinding:
-    return calibration(shown, fitted, noun="text", accuracy=accuracy, where=where)
+    return calibration(shown, fitted, "text", accuracy, missing)
 
 
 def table(found: ErrorFinding) -> Table:
@@ -47,7 +47,7 @@ def test_the_temperature_that_was_hidden_is_found_and_mends_it() -> None:
     assert after[5] == before[5] == pytest.approx(shown.right.mean())
     assert found.sentence.startswith("The model is surer than it is right:")
     assert "a temperature of 2.5" in found.sentence
-    assert "fitted on others, never on what is shown" in table(found).note
+    assert "fitted on the validation part (3,000 texts), never on what is shown" in table(found).note
 
 
 def test_the_temperature_never_sees_what_is_shown() -> None:
@@ -107,7 +107,10 @@ def test_a_threshold_among_answers_that_are_all_very_sure() -> None:
 def test_a_model_that_is_never_wrong_has_no_temperature() -> None:
     found = found_in(drawn(50, 1), sure(*[(0.9, True)] * FEWEST))
     assert len(table(found).rows) == 1
-    assert "No temperature was fitted: on others, ever colder ones fit ever better." in table(found).note
+    assert (
+        "No temperature was fitted: on the validation part (20 texts), ever colder ones fit ever better."
+        in table(found).note
+    )
     assert "temperature" not in found.sentence
     assert "Nobody needs to look" in words(found)
 
@@ -141,7 +144,7 @@ def test_of_few_examples_nothing_is_fitted_and_that_is_said(count: int) -> None:
 def test_without_other_examples_the_reason_is_told() -> None:
     assert (
         "No temperature was fitted: the data is gone."
-        in table(found_in(drawn(50, 1), None, where="the data is gone")).note
+        in table(found_in(drawn(50, 1), None, missing="the data is gone")).note
     )
 
 

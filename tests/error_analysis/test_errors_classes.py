@@ -85,7 +85,7 @@ def test_one_example_no_error_and_all_wrong(answers: list[tuple[str, str]]) -> N
     assert isinstance(panel, Words)
     assert ("None of" if not wrong.any() else "All") in panel.text
     assert errors_by_length(texts, wrong, "text").sentence == ""
-    assert rare_and_unknown(texts, wrong, "text", unknown=np.zeros(len(texts), int), seen={}).sentence == ""
+    assert rare_and_unknown(texts, wrong, "text", unknown=np.zeros(len(texts), int), train=[]).sentence == ""
     confusions(records, "text")
     errors_by_class(records, "text")
 
@@ -207,14 +207,14 @@ def test_rare_and_unknown_words() -> None:
     texts = ["known rare"] * 10 + ["known new"] * 10 + ["known known"] * 30
     wrong = np.array([True] * 8 + [False] * 2 + [True] * 9 + [False] * 31)
     unknown = np.array([0] * 10 + [2] * 10 + [0] * 30)
-    found = rare_and_unknown(texts, wrong, "text", unknown=unknown, seen={"known": 5, "rare": 4})
+    found = rare_and_unknown(texts, wrong, "text", unknown=unknown, train=["known rare"] * 4 + ["Known"])
     rows = table_of(found).rows
     assert [row[1:3] for row in rows] == [[9, 10], [9, 10], [17, 20]]
     assert rows[0][3:5] == [9 / 17, 1 / 33]
     assert found.sentence == (
         "100 % of the errors have a word seen fewer than 5 times in training, against 9.1 % of the rest."
     )
-    assert rare_and_unknown(texts, wrong, "text", unknown=None, seen=None) == ErrorFinding()
+    assert rare_and_unknown(texts, wrong, "text", unknown=None, train=None) == ErrorFinding()
 
 
 # --- numbers ---

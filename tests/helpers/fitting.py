@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.training.checkpointer import Snapshot
 from glassformer.training.events import Ended, Event
 from glassformer.training.loop import Trainer
-from glassformer.training.snapshot import Snapshot
 from helpers.support import numbers
 
 CPU = torch.device("cpu")

@@ -19,13 +19,13 @@ from glassformer.statistics.intervals import share_interval
 
 def test_bins_by_hand() -> None:
     bins = reliability(np.array([0.05, 0.31, 0.39, 0.3, 1.0, 0.95]), np.array([0, 1, 0, 0, 1, 1], bool))
-    assert [(each.low, each.high, each.count) for each in bins] == [(0.0, 0.1, 1), (0.3, 0.4, 3), (0.9, 1.0, 2)]
+    assert [each.count for each in bins] == [1, 3, 2]
     assert [each.confidence for each in bins] == pytest.approx([0.05, 1 / 3, 0.975])
     assert [each.accuracy for each in bins] == pytest.approx([0, 1 / 3, 1])
     assert bins[1].interval == share_interval(1, 3)
     assert expected_error(bins) == pytest.approx((0.05 + 0 + 2 * 0.025) / 6)
     (whole,) = reliability(np.array([0.2, 0.8]), np.array([True, False]), bins=1)
-    assert (whole.low, whole.high, whole.count, whole.confidence, whole.accuracy) == (0, 1, 2, 0.5, 0.5)
+    assert (whole.count, whole.confidence, whole.accuracy) == (2, 0.5, 0.5)
 
 
 def test_edges_go_up() -> None:

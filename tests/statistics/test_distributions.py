@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import special, stats
 
-from glassformer.statistics.distributions import incomplete_beta, t_quantile, t_tail
+from glassformer.statistics.intervals import incomplete_beta, t_quantile, t_tail
 
 FREEDOM = [1, 2, 2.7, 5, 30.5, 1000, 1e6]
 

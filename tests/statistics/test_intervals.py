@@ -8,7 +8,6 @@ from scipy import stats
 
 from glassformer.statistics.intervals import (
     Interval,
-    bootstrap_interval,
     mean_interval,
     share_interval,
     weighted_mean_interval,
@@ -75,24 +74,3 @@ def test_means_that_nothing_is_known_of() -> None:
         weighted_mean_interval(SCORES, [1, 2])
     with pytest.raises(ValueError, match="come to 0"):
         weighted_mean_interval(SCORES, [0] * 5)
-
-
-def test_the_bootstrap_of_a_mean_is_about_its_interval() -> None:
-    scores = np.random.default_rng(1).normal(2, 1, 400)
-    found = bootstrap_interval(lambda rows: float(scores[rows].mean()), 400, draws=3000)
-    known = weighted_mean_interval(scores)
-    assert (found.value, found.low, found.high) == pytest.approx((known.value, known.low, known.high), abs=0.01)
-    narrow = bootstrap_interval(lambda rows: float(scores[rows].mean()), 400, level=0.5, draws=3000)
-    inner = weighted_mean_interval(scores, level=0.5)
-    assert (narrow.low, narrow.high) == pytest.approx((inner.low, inner.high), abs=0.01)
-
-
-def test_the_bootstrap_draws_the_same_again() -> None:
-    def last(rows: np.ndarray) -> float:
-        return float(rows[-1])
-
-    assert bootstrap_interval(last, 50, seed=3) == bootstrap_interval(last, 50, seed=3)
-    assert bootstrap_interval(last, 50, draws=20, seed=3) != bootstrap_interval(last, 50, draws=20, seed=4)
-    assert bootstrap_interval(last, 50).value == 49
-    with pytest.raises(ValueError, match="nothing to draw"):
-        bootstrap_interval(last, 0)

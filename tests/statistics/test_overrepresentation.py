@@ -12,7 +12,7 @@ def test_against_fishers_exact_test() -> None:
     errors, rest = 37, 211
     in_errors = {"not": 20, "the": 37, "rare": 1, "never": 0}
     in_rest = {"not": 31, "the": 211, "rare": 0, "never": 9, "only": 211}
-    found = {row.name: row for row in over_represented(in_errors, in_rest, errors, rest)}
+    found = over_represented(in_errors, in_rest, errors, rest)
     assert list(found) == ["not", "rare", "the", "never", "only"]
     for name, row in found.items():
         hits, others = in_errors.get(name, 0), in_rest.get(name, 0)
@@ -38,15 +38,15 @@ def test_by_chance_one_list_in_twenty_at_most() -> None:
             30,
             90,
         )
-        below += min(row.holm for row in rows) < 0.05
+        below += min(row.holm for row in rows.values()) < 0.05
     assert below / 400 <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
 
 
 def test_no_errors_no_rest_and_nothing() -> None:
-    assert over_represented({}, {}, 3, 4) == []
-    (row,) = over_represented({}, {"a": 2}, 0, 4)
+    assert over_represented({}, {}, 3, 4) == {}
+    (row,) = over_represented({}, {"a": 2}, 0, 4).values()
     assert (row.in_errors, row.lift, row.p) == (0, 0.0, 1.0)
-    (row,) = over_represented({"a": 2}, {}, 4, 0)
+    (row,) = over_represented({"a": 2}, {}, 4, 0).values()
     assert (row.lift, row.p) == (1.0, pytest.approx(1))
     with pytest.raises(ValueError, match="'a' was counted in more"):
         over_represented({"a": 5}, {}, 4, 9)

@@ -14,7 +14,6 @@ from scipy import stats
 
 from glassformer.statistics.intervals import (
     Interval,
-    bootstrap_interval,
     mean_interval,
     share_interval,
     weighted_mean_interval,
@@ -70,24 +69,6 @@ def test_means_over_examples(weighted: bool) -> None:
     tokens = np.arange(2, 20)
     truth = 3 + float((tokens**2).sum() / tokens.sum() if weighted else tokens.mean()) / 10
     assert abs(share_holding(truth, draw) - 0.95) <= 3 * DEVIATION + 0.01
-
-
-def test_the_bootstrap_of_an_f1() -> None:
-    """Of 100 examples, 300 draws: the percentile bootstrap is known to be a little short; 0.015."""
-    rate, found, false = 0.3, 0.8, 0.1
-    truth = 2 * rate * found / (rate + rate * found + (1 - rate) * false)
-
-    def draw(random: Generator) -> Interval:
-        is_one = random.random(100) < rate
-        said = random.random(100) < np.where(is_one, found, false)
-
-        def f1(rows: np.ndarray) -> float:
-            return float(2 * (is_one[rows] & said[rows]).sum() / max(1, is_one[rows].sum() + said[rows].sum()))
-
-        return bootstrap_interval(f1, 100, draws=300, seed=int(random.integers(2**31)))
-
-    times = 400
-    assert abs(share_holding(truth, draw, times) - 0.95) <= 3 * math.sqrt(0.95 * 0.05 / times) + 0.015
 
 
 def results(random: Generator, seeds: int, count: int, *, of_seeds: float, of_both: float, better: float) -> np.ndarray:

@@ -17,10 +17,10 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights
 from glassformer.training import loop
 from glassformer.training.average import Average
+from glassformer.training.checkpointer import Snapshot
 from glassformer.training.events import Event, Stepped, Validated
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
-from glassformer.training.snapshot import Snapshot
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
 from helpers.running import identical
 from helpers.support import same

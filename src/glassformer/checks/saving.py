@@ -21,11 +21,10 @@ from glassformer.families.load import load
 from glassformer.models.weights import take_weights
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers
-from glassformer.training.checkpointer import NoCheckpoints, RunCheckpointer, restore
+from glassformer.training.checkpointer import Checkpointer, RunCheckpointer, Snapshot, restore
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 from glassformer.training.schedule import total_steps
-from glassformer.training.snapshot import Snapshot
 
 KEPT, LOST, LAST = 2, 3, 4
 """The update that a checkpoint is made after, the one after which the training is stopped, and the last one."""
@@ -132,7 +131,7 @@ def _train(
         subject.prepared.task,
         settings,
         device=subject.device,
-        checkpointer=NoCheckpoints() if run is None else RunCheckpointer(run, keep=1),
+        checkpointer=Checkpointer() if run is None else RunCheckpointer(run, keep=1),
         listen=stop,
         resume=snapshot,
     )

@@ -66,7 +66,7 @@ def beam_search(
         scores = model.head(model.extend(tokens, state)[:, -1])
         chances = scores.to(dtype).log_softmax(-1).index_fill_(-1, forbidden, -torch.inf)
         parents, tokens = search.step(chances.view(len(search.living), -1, chances.shape[-1]))
-        open_sources = search.open_sources()
+        open_sources = int(search.open.sum())
         if not open_sources:
             break
         if step == 0:
@@ -112,7 +112,7 @@ class _Search:
         self.divisors = torch.tensor(powers, dtype=dtype, device=device)
         """What a score is divided by, for each length."""
         self.who = torch.arange(count, device=device)
-        """Of the sources in the batch, which they are."""
+        """The numbers of the sources in the batch."""
         self.most = torch.tensor(most, device=device)
         self.living: Float[Tensor, "n K"] = torch.zeros(count, 1, dtype=dtype, device=device)
         """The score of the text in each place; −∞: an empty place."""
@@ -120,6 +120,7 @@ class _Search:
         """The place of the greedy path."""
         self.greedy_lives = torch.ones(count, dtype=torch.bool, device=device)
         self.open = torch.ones(count, dtype=torch.bool, device=device)
+        """Which sources in the batch are not done."""
         self.steps = 0
         self.tokens = torch.zeros(max(most), count, beam, dtype=torch.long, device=device)
         self.parents = torch.zeros_like(self.tokens)
@@ -181,10 +182,6 @@ class _Search:
         self.last_step[at] = self.steps - 1
         self.last_place[at] = place
         self.finished[self.who] += done.sum(1)
-
-    def open_sources(self) -> int:
-        """How many sources are not done."""
-        return int(self.open.sum())
 
     def leave_behind(self) -> Bool[Tensor, "n"]:
         """Go on without the sources that are done; says which stay."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.decoding.sampling import Sampling, choose
 from glassformer.encoders.base import State
@@ -84,9 +85,7 @@ class _Loop:
         longest = max(map(len, rows))
         max_tokens = longest + self.most if self.limit is None else min(longest + self.most, self.limit)
         self.left = max_tokens - longest
-        ids = torch.zeros(len(rows), longest, dtype=torch.long)
-        for number, row in enumerate(rows):
-            ids[number, : len(row)] = torch.tensor(row)
+        ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
         mask = None
         if min(map(len, rows)) < longest:

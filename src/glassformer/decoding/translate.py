@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.config.errors import SettingError
 from glassformer.decoding.beam import Hypothesis, beam_search
@@ -97,7 +98,6 @@ def _batches(lengths: list[int], beam: int) -> list[list[int]]:
 
 
 def _padded(rows: list[Sequence[int]], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    longest = max(map(len, rows))
-    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
-    mask = torch.arange(longest) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
+    ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+    mask = torch.arange(ids.shape[1]) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
     return ids.to(device), mask.to(device)

@@ -168,8 +168,12 @@ def error_view(evaluated: EvaluatedPart, accuracy: float | None = None, say: Say
             say(f"{missing}: what training had, and what would be fitted on validation, cannot be told")
     with torch.inference_mode():
         findings = error_findings(loaded.family, ErrorRequest(evaluated, corpus, missing, accuracy or ACCURACY, say))
-    about = f"{name}: {loaded.family.task}, {evaluated.part.name} part. {evaluated.evaluation.summary}."
-    return View(f"Errors of {name}", panels_of(findings), sentences(findings), about)
+    return View(
+        title=f"Errors of {name}",
+        panels=panels_of(findings),
+        note=sentences(findings),
+        about=f"{name}: {loaded.family.task}, {evaluated.part.name} part. {evaluated.evaluation.summary}.",
+    )
 
 
 def comparison_view(
@@ -188,8 +192,12 @@ def comparison_view(
     say(f"{names[1]}:")
     pair = RunPair(first, evaluate_part(second, part, options, say), names, say)
     findings = compare_errors(family, pair)
-    about = f"{names[0]}: {first.evaluation.summary}. {names[1]}: {pair.second.evaluation.summary}."
-    return View(f"Errors of {names[0]} and {names[1]}", panels_of(findings), sentences(findings), about)
+    return View(
+        title=f"Errors of {names[0]} and {names[1]}",
+        panels=panels_of(findings),
+        note=sentences(findings),
+        about=f"{names[0]}: {first.evaluation.summary}. {names[1]}: {pair.second.evaluation.summary}.",
+    )
 
 
 def _names(first: Run, second: Run) -> Names:

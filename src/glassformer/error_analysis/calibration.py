@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from glassformer.config.arrays import Array
 from glassformer.data.wording import counted
 from glassformer.error_analysis.finding import ErrorFinding, percent, span
-from glassformer.rendering.panels import Line, Lines, Rows, Table, Words
+from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
 from glassformer.statistics.calibration import (
     COLDEST,
     HOTTEST,
@@ -73,27 +73,6 @@ class ScoredExamples:
         return np.asarray(self.logits.argmax(1) == self.answers)
 
 
-def calibrate(
-    examples: ScoredExamples,
-    validation: ScoredExamples | None,
-    noun: str,
-    accuracy: float = ACCURACY,
-    missing: str = "",
-) -> ErrorFinding:
-    """`validation`: the part on which temperature and threshold are fitted; without it, what is shown is that part
-    itself, and is divided; or `missing` says why it is not there.
-    """
-    where = missing
-    if validation is not None:
-        where = f"the validation part ({counted(len(validation), noun)})"
-    elif not missing and len(examples) < 2:
-        where = f"there is only {counted(len(examples), noun)}"
-    elif not missing:
-        validation, examples = halves(examples)
-        where = f"half of the validation part ({counted(len(validation), noun)}; the other half is shown)"
-    return calibration(examples, validation, noun=noun, accuracy=accuracy, where=where)
-
-
 def halves(scored: ScoredExamples) -> tuple[ScoredExamples, ScoredExamples]:
     """Two halves by chance, the same every time: one to fit on, one to be shown."""
     order = np.random.default_rng(0).permutation(len(scored))
@@ -102,12 +81,23 @@ def halves(scored: ScoredExamples) -> tuple[ScoredExamples, ScoredExamples]:
 
 
 def calibration(
-    examples: ScoredExamples, fitted: ScoredExamples | None, *, noun: str, accuracy: float, where: str
+    examples: ScoredExamples,
+    validation: ScoredExamples | None,
+    noun: str,
+    accuracy: float = ACCURACY,
+    missing: str = "",
 ) -> ErrorFinding:
-    """How sure, how right, and from which probability on. `fitted`: other examples, on which the temperature and the
-    threshold are chosen; `where` says which these are, or why there are none.
+    """How sure, how right, and from which probability on. `validation`: the part on which temperature and threshold are
+    fitted; without it, what is shown is that part itself, and is divided; or `missing` says why it is not there.
     """
-    temperature = None
+    fitted, temperature, where = validation, None, missing
+    if fitted is not None:
+        where = f"the validation part ({counted(len(fitted), noun)})"
+    elif not missing and len(examples) < 2:
+        where = f"there is only {counted(len(examples), noun)}"
+    elif not missing:
+        fitted, examples = halves(examples)
+        where = f"half of the validation part ({counted(len(fitted), noun)}; the other half is shown)"
     if fitted is not None and len(fitted) < FEWEST:
         where, fitted = f"{counted(len(fitted), noun)} are too few to fit a temperature on ({FEWEST} at least)", None
     if fitted is not None:
@@ -115,10 +105,13 @@ def calibration(
         if not COLDEST * 1.01 < temperature < HOTTEST / 1.01:
             end = "colder" if temperature < 1 else "hotter"
             where, temperature = f"on {where}, ever {end} ones fit ever better", None
-    curves = [_reliability(examples, temperature, noun), _when_sure(examples, noun, accuracy)]
-    text = _threshold_in_words(examples, fitted, noun, accuracy)
-    look = Words(title="When a person should look instead", text=text)
-    return ErrorFinding([_sure(examples, temperature, where), *curves, look], _gap_in_words(examples, temperature))
+    panels: list[Panel] = [
+        _sure(examples, temperature, where),
+        _reliability(examples, temperature, noun),
+        _when_sure(examples, noun, accuracy),
+        Words(title="When a person should look instead", text=_threshold_in_words(examples, fitted, noun, accuracy)),
+    ]
+    return ErrorFinding(panels, _gap_in_words(examples, temperature))
 
 
 def _gap_in_words(examples: ScoredExamples, temperature: float | None) -> str:
@@ -145,15 +138,20 @@ def _sure(examples: ScoredExamples, temperature: float | None, where: str) -> Ta
             f"The scores are divided by a temperature before they become probabilities; fitted on {where}, never on "
             "what is shown here. It changes no answer."
         )
-    rows: Rows = [
-        [name, value, examples.loss(value), expected_error(examples.reliability(value)),
-         float(examples.confidence(value).mean()), float(examples.right.mean())]
-        for name, value in temperatures.items()
-    ]  # fmt: skip
     return Table(
         title="As sure as it is right?",
         columns=["probabilities", "temperature", "loss", "calibration error", "sure", "right"],
-        rows=rows,
+        rows=[
+            [
+                name,
+                value,
+                examples.loss(value),
+                expected_error(examples.reliability(value)),
+                float(examples.confidence(value).mean()),
+                float(examples.right.mean()),
+            ]
+            for name, value in temperatures.items()
+        ],
         bars=("calibration error", "sure", "right"),
         note=f"{how} Calibration error: how far sureness and accuracy are apart on average, in ten bins (ECE).",
     )
@@ -163,20 +161,22 @@ def _reliability(examples: ScoredExamples, temperature: float | None, noun: str)
     curves = {"as it is": examples.reliability()}
     if temperature is not None:
         curves["with temperature"] = examples.reliability(temperature)
-    series = [
-        Line(
-            name=name,
-            x=[each.confidence for each in bins],
-            y=[each.accuracy for each in bins],
-            low=[each.interval.low for each in bins],
-            high=[each.interval.high for each in bins],
-            dots=True,
-        )
-        for name, bins in curves.items()
-    ]
     return Lines(
         title="How sure, and how right",
-        series=[Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True), *series],
+        series=[
+            Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True),
+            *(
+                Line(
+                    name=name,
+                    x=[each.confidence for each in bins],
+                    y=[each.accuracy for each in bins],
+                    low=[each.interval.low for each in bins],
+                    high=[each.interval.high for each in bins],
+                    dots=True,
+                )
+                for name, bins in curves.items()
+            ),
+        ],
         x_name="probability of the answer",
         y_name="share that is right",
         note=f"{counted(len(examples), noun)} in ten bins of probability, with the interval of each. Below the "
@@ -188,11 +188,12 @@ def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
     """How many answers are right, if only the surest are given."""
     shares, accuracies = coverage(examples.confidence(), examples.right)
     places = np.unique(np.linspace(0, len(shares) - 1, MOST_POINTS).round().astype(int))
-    wanted = Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True)
-    reached = Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist())
     return Lines(
         title="Answering only when sure",
-        series=[wanted, reached],
+        series=[
+            Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True),
+            Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist()),
+        ],
         x_name=f"share of the {noun}s that is answered, the surest first",
         y_name="share of these that is right",
     )

@@ -76,13 +76,17 @@ def errors_by_class(records: Records, noun: str) -> ErrorFinding:
     if not wrong or len(sizes) < 2:
         return ErrorFinding()
     ordered = sorted(sizes, key=lambda name: (-wrong[name] / sizes[name], name))
-    rows: Rows = [
-        [cut(name, MOST_LETTERS), sizes[name], wrong[name], *_share(wrong[name], sizes[name])]
-        for name in ordered[:MOST_CLASSES]
-    ]
-    columns = ["class", f"{noun}s", "wrong", "error rate", "from", "to"]
-    note = "The worst first. The true rate lies between “from” and “to” in 95 of 100 cases (Wilson)."
-    return ErrorFinding([Table(title="Errors by class", columns=columns, rows=rows, bars=("error rate",), note=note)])
+    table = Table(
+        title="Errors by class",
+        columns=["class", f"{noun}s", "wrong", "error rate", "from", "to"],
+        rows=[
+            [cut(name, MOST_LETTERS), sizes[name], wrong[name], *_share(wrong[name], sizes[name])]
+            for name in ordered[:MOST_CLASSES]
+        ],
+        bars=("error rate",),
+        note="The worst first. The true rate lies between “from” and “to” in 95 of 100 cases (Wilson).",
+    )
+    return ErrorFinding([table])
 
 
 def _share(hits: int, of: int) -> list[Cell]:
@@ -93,14 +97,18 @@ def _share(hits: int, of: int) -> list[Cell]:
 
 def confident_errors(records: Records, noun: str) -> Panel:
     """What a classifier got wrong and was surest of."""
-    rows: Rows = [
-        [cut(record[noun]), record["label"], record["predicted"], record["probability"], math.exp(-record["loss"])]
-        for record in worst(records, _misplaced_confidence)
-    ]
     columns = [noun, "true", "predicted", "probability", "probability of the true one"]
-    note = f"{wrong_rows(records).sum():,} of {len(records):,} {noun}s are wrong."
-    nothing = f"None of the {len(records):,} {noun}s was taken for something else."
-    return table_or_words("Most confidently wrong", columns, rows, nothing, bars=columns[3:], note=note)
+    return table_or_words(
+        "Most confidently wrong",
+        columns,
+        [
+            [cut(record[noun]), record["label"], record["predicted"], record["probability"], math.exp(-record["loss"])]
+            for record in worst(records, _misplaced_confidence)
+        ],
+        nothing=f"None of the {len(records):,} {noun}s was taken for something else.",
+        bars=columns[3:],
+        note=f"{wrong_rows(records).sum():,} of {len(records):,} {noun}s are wrong.",
+    )
 
 
 def _misplaced_confidence(record: Mapping[str, Any]) -> float | None:
@@ -131,13 +139,16 @@ def thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def least_expected_labels(records: Records, noun: str) -> Panel:
     """The examples that are not wholly right and whose labels were expected least."""
-    rows: Rows = [
-        [cut(record[noun]), "; ".join(record[LABELS]), "; ".join(record["predicted"]), record["loss"]]
-        for record in worst(records, lambda record: record["loss"] if is_wrong(record) else None)
-    ]
-    note = f"Of {wrong_rows(records).sum():,} of {len(records):,} {noun}s not all labels are right."
-    nothing = f"All labels of all {len(records):,} {noun}s are right."
-    return table_or_words("Least expected labels", [noun, "true", "predicted", "loss"], rows, nothing, note=note)
+    return table_or_words(
+        "Least expected labels",
+        [noun, "true", "predicted", "loss"],
+        [
+            [cut(record[noun]), "; ".join(record[LABELS]), "; ".join(record["predicted"]), record["loss"]]
+            for record in worst(records, lambda record: record["loss"] if is_wrong(record) else None)
+        ],
+        nothing=f"All labels of all {len(records):,} {noun}s are right.",
+        note=f"Of {wrong_rows(records).sum():,} of {len(records):,} {noun}s not all labels are right.",
+    )
 
 
 def errors_by_label(records: Records, names: Sequence[str], noun: str) -> Table:
@@ -148,5 +159,19 @@ def errors_by_label(records: Records, names: Sequence[str], noun: str) -> Table:
         absent = [name in record["predicted"] for record in records if name not in record[LABELS]]
         missed, false = _share(there.count(False), len(there)), _share(sum(absent), len(absent))
         rows.append([cut(name, MOST_LETTERS), len(there), *missed, len(absent), *false])
-    columns = ["label", f"{noun}s with it", "missed", "from", "to", f"{noun}s without", "falsely said", "from ", "to "]
-    return Table(title="Errors by label", columns=columns, rows=rows, bars=("missed", "falsely said"))
+    return Table(
+        title="Errors by label",
+        columns=[
+            "label",
+            f"{noun}s with it",
+            "missed",
+            "from",
+            "to",
+            f"{noun}s without",
+            "falsely said",
+            "from ",
+            "to ",
+        ],
+        rows=rows,
+        bars=("missed", "falsely said"),
+    )

@@ -172,15 +172,14 @@ def _numbered(keys: Iterable[Hashable]) -> list[Hashable]:
 def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: Names, noun: str) -> ErrorFinding:
     """The table of two by two, and McNemar's exact test."""
     test, whole = mcnemar(first, second), len(first)
-    rows: Rows = [
-        [f"{names[0]} right", test.both, test.only_first, int(first.sum()), float(first.mean())],
-        [f"{names[0]} wrong", test.only_second, test.neither, int((~first).sum()), float((~first).mean())],
-        ["in all", int(second.sum()), int((~second).sum()), whole, 1.0],
-    ]
     table = Table(
         title=f"{names[0]} and {names[1]}, side by side",
         columns=["", f"{names[1]} right", f"{names[1]} wrong", f"{noun}s", "share"],
-        rows=rows,
+        rows=[
+            [f"{names[0]} right", test.both, test.only_first, int(first.sum()), float(first.mean())],
+            [f"{names[0]} wrong", test.only_second, test.neither, int((~first).sum()), float((~first).mean())],
+            ["in all", int(second.sum()), int((~second).sum()), whole, 1.0],
+        ],
         bars=("share",),
         note=f"p = {test.p:.3g} (McNemar, exact): how often a fair coin would set the two apart so unevenly on the "
         f"{test.only_first + test.only_second:,} {noun}s on which they differ.",
@@ -206,10 +205,15 @@ def only_one_gets(first: Records, second: Records, names: Names, noun: str) -> l
     for name, mine, theirs in ((names[0], first, second), (names[1], second, first)):
         pairs = [pair for pair in zip(mine, theirs, strict=True) if is_wrong(pair[1]) and not is_wrong(pair[0])]
         pairs.sort(key=lambda pair: -pair[1][sureness])
-        rows = [_answers(right, wrong, noun) for right, wrong in pairs[:MOST_ERRORS]]
-        bars = [column for column in columns if "probability" in column]
-        nothing = f"There is no {noun} that only {name} gets."
-        panels.append(table_or_words(f"Only {name} gets", columns, rows, nothing, bars=bars))
+        panels.append(
+            table_or_words(
+                f"Only {name} gets",
+                columns,
+                [_answers(right, wrong, noun) for right, wrong in pairs[:MOST_ERRORS]],
+                nothing=f"There is no {noun} that only {name} gets.",
+                bars=[column for column in columns if "probability" in column],
+            )
+        )
     return panels
 
 
@@ -249,12 +253,11 @@ def mean_difference(scores: PairedScores) -> ErrorFinding:
     names, what, weights = scores.names, f"mean {scores.measure}", scores.weights
     gap = difference(scores.values[0][None], scores.values[1][None], weights)
     means = [float(np.average(values, weights=weights)) for values in scores.values]
-    rows: Rows = [[names[0], means[0]], [names[1], means[1]], ["difference", gap.value]]
     between = f"{gap.low:.3g} to {gap.high:.3g}" if np.isfinite(gap.low) else "unknown, for there is only one"
     table = Table(
         title=f"{names[0]} and {names[1]}, side by side",
         columns=["", what],
-        rows=rows,
+        rows=[[names[0], means[0]], [names[1], means[1]], ["difference", gap.value]],
         note=f"The difference lies within {between} in 95 of 100 draws of "
         f"{counted(len(scores.values[0]), scores.noun)} (p = {gap.p:.3g}, paired); trained again with another seed, "
         "either run would come out a little different, which one run of each cannot show.",
@@ -281,7 +284,12 @@ def largest_differences(scores: PairedScores, columns: Sequence[str], rows: Rows
     panels: list[Panel] = []
     for sign, name in ((1, names[0]), (-1, names[1])):
         order = [place for place in np.argsort(-sign * gain, kind="stable").tolist() if sign * gain[place] > 0]
-        cells: Rows = [[*rows[place], float(first[place]), float(second[place])] for place in order[:MOST_ERRORS]]
-        nothing = f"There is nothing on which {name} is better."
-        panels.append(table_or_words(f"{name} is better by most", heads, cells, nothing))
+        panels.append(
+            table_or_words(
+                f"{name} is better by most",
+                heads,
+                [[*rows[place], float(first[place]), float(second[place])] for place in order[:MOST_ERRORS]],
+                nothing=f"There is nothing on which {name} is better.",
+            )
+        )
     return panels

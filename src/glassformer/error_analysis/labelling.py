@@ -8,7 +8,7 @@ from torch import nn
 
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.wording import counted
-from glassformer.error_analysis.calibration import ScoredExamples, calibrate
+from glassformer.error_analysis.calibration import ScoredExamples, calibration
 from glassformer.error_analysis.classes import (
     confident_error_images,
     confident_errors,
@@ -39,7 +39,6 @@ from glassformer.error_analysis.traits import (
     quartiles,
     rare_and_unknown,
     unknown_tokens,
-    word_counts,
 )
 from glassformer.families.base import Family, Prepared
 from glassformer.families.evaluate import evaluate_part
@@ -72,14 +71,14 @@ def classification_findings(family: Family, request: ErrorRequest) -> list[Error
         errors_by_class(records, inputs.noun),
         surest_mistakes(records, inputs),
         *error_traits(request),
-        calibrate(examples, validation, inputs.noun, request.accuracy, missing),
+        calibration(examples, validation, inputs.noun, request.accuracy, missing),
     ]
 
 
 def multilabel_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
     records, noun = request.records, request.evaluated.inputs.noun
-    names = list(request.evaluated.evaluation.details["per_label"])
-    labels = ErrorFinding([errors_by_label(records, names, noun), least_expected_labels(records, noun)])
+    by_label = errors_by_label(records, list(request.evaluated.evaluation.details["per_label"]), noun)
+    labels = ErrorFinding([by_label, least_expected_labels(records, noun)])
     return [error_count(records, noun), labels, *error_traits(request)]
 
 
@@ -91,8 +90,8 @@ def error_traits(request: ErrorRequest) -> list[ErrorFinding]:
     findings = text_findings(request.records, inputs)
     if (texts := texts_in(inputs)) is not None:
         unknown = unknown_tokens(texts.tokens, request.loaded.tokenizer)
-        seen = None if request.train is None else word_counts(request.train.texts)
-        findings.append(rare_and_unknown(texts.texts, wrong, inputs.noun, unknown=unknown, seen=seen))
+        train = None if request.train is None else request.train.texts
+        findings.append(rare_and_unknown(texts.texts, wrong, inputs.noun, unknown=unknown, train=train))
     columns = column_groups(request.evaluated.part)
     return [*findings, error_rates("Errors by column", columns, wrong, inputs.noun)]
 
@@ -148,8 +147,8 @@ def classification_brief(
     validation, missing = None, "" if part == VALIDATION else "nothing else was held out"
     if part != VALIDATION and VALIDATION in evaluations:
         validation = scored(evaluations[VALIDATION], prepared.task.parts[VALIDATION])
-    calibration = calibrate(scored(evaluations[part], inputs), validation, inputs.noun, missing=missing)
-    return panels_of([surest_mistakes(records, inputs), *text_findings(records, inputs), calibration])
+    sureness = calibration(scored(evaluations[part], inputs), validation, inputs.noun, missing=missing)
+    return panels_of([surest_mistakes(records, inputs), *text_findings(records, inputs), sureness])
 
 
 def multilabel_brief(
@@ -206,23 +205,29 @@ def compare_numbers(family: Family, pair: RunPair) -> list[ErrorFinding]:
 
 def largest_errors(records: Records, noun: str) -> Table:
     """Where a regressor was farthest off."""
-    rows: Rows = [
-        [cut(record[noun]), record["number"], record["predicted"], record["error"]]
-        for record in worst(records, lambda record: abs(record["error"]))
-    ]
-    return Table(title="Farthest off", columns=[noun, "true", "predicted", "difference"], rows=rows)
+    return Table(
+        title="Farthest off",
+        columns=[noun, "true", "predicted", "difference"],
+        rows=[
+            [cut(record[noun]), record["number"], record["predicted"], record["error"]]
+            for record in worst(records, lambda record: abs(record["error"]))
+        ],
+    )
 
 
 def mean_error(records: Records, noun: str) -> ErrorFinding:
     """The mean error with its sign (bias) and without it."""
     errors = np.array([record["error"] for record in records], float)
     bias, size = mean_interval(errors.tolist()), weighted_mean_interval(np.abs(errors))
-    rows: Rows = [
-        ["predicted less true (bias)", float(errors.mean()), *((None, None) if bias is None else ends(bias))],
-        ["without its sign", size.value, *ends(size)],
-    ]
-    note = "The true mean lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows."
-    table = Table(title="How far off", columns=["mean difference", "value", "from", "to"], rows=rows, note=note)
+    table = Table(
+        title="How far off",
+        columns=["mean difference", "value", "from", "to"],
+        rows=[
+            ["predicted less true (bias)", float(errors.mean()), *((None, None) if bias is None else ends(bias))],
+            ["without its sign", size.value, *ends(size)],
+        ],
+        note="The true mean lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows.",
+    )
     sentence = f"{counted(len(records), noun)}: {size.value:.4g} off on average"
     if bias is not None and not bias.low <= 0 <= bias.high:
         than = "large" if bias.value > 0 else "small"

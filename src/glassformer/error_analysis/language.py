@@ -18,7 +18,7 @@ from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.packing.windows import segments_of
 from glassformer.data.split.documents import Part
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores
-from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, worst
+from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, worst
 from glassformer.error_analysis.tokens import (
     TokenLosses,
     loss_by_document,
@@ -144,10 +144,13 @@ def language_brief(
     assert prepared.tokenizer is not None
     task: Any = prepared.task
     tokens, evaluation = task.parts[part], evaluations[part]
-    losses = token_losses(evaluation, tokens)
-    findings = [loss_by_token(losses, prepared.tokenizer.shown), loss_by_place(losses)]
-    passages = _passages(model, tokens.ids, prepared.tokenizer, evaluation.records, apart=task.apart)
-    return [*panels_of(findings), *passages]
+    by_token = stream_brief(family, prepared, model, part, evaluations)
+    by_place = loss_by_place(token_losses(evaluation, tokens)).panels
+    return [
+        *by_token,
+        *by_place,
+        *_passages(model, tokens.ids, prepared.tokenizer, evaluation.records, apart=task.apart),
+    ]
 
 
 # --- two runs ---
@@ -171,9 +174,9 @@ def _by_stretch(pair: RunPair) -> list[ErrorFinding]:
         for side, at in zip(arrays, places, strict=True)
     ]
     tokens, tokenizer = pair.first.inputs, pair.first.loaded.output_tokenizer
-    rows: Rows = [[beginning(tokens, tokenizer, int(number) * STRETCH)] for number in stretches]
     scores = PairedScores(losses, pair.names, "loss (nats per token)", "passage", weights=counts)
-    return compare_scores(scores, ["it begins"], rows)
+    beginnings: Rows = [[beginning(tokens, tokenizer, int(number) * STRETCH)] for number in stretches]
+    return compare_scores(scores, ["it begins"], beginnings)
 
 
 def _by_document(pair: RunPair) -> list[ErrorFinding]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,7 +24,6 @@ LEAST = 5
 """Times that a token must be asked for to be listed by its mean."""
 MUCH = 1.5
 """So many times its share of the tokens, or more, must one of them, or a kind, hold of the loss to be named."""
-FIRST_OF_WORD, INSIDE_WORD = "the first of a word", "inside a word"
 COUNTS = {
     0: "never",
     1: "1 to 9",
@@ -56,25 +56,25 @@ def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
     borders = np.arange(1, last + 2)
     if last > MOST_POINTS:
         borders = np.unique(np.geomspace(1, last + 1, MOST_POINTS + 1).round().astype(int))
-    x, means = [], []
-    for low, high in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+    means = {}
+    for low, high in pairwise(borders.tolist()):
         here = tokens.losses[(tokens.before >= low) & (tokens.before < high)]
         if len(here):
-            x.append((low + high - 1) / 2)
-            means.append(weighted_mean_interval(here))
-    if len(x) < 2:
+            means[(low + high - 1) / 2] = weighted_mean_interval(here)
+    if len(means) < 2:
         return ErrorFinding()
-    line = Line(
-        name="mean loss",
-        x=x,
-        y=[mean.value for mean in means],
-        low=[mean.low if math.isfinite(mean.low) else mean.value for mean in means],
-        high=[mean.high if math.isfinite(mean.high) else mean.value for mean in means],
-        dots=len(x) <= 24,
-    )
     panel = Lines(
         title="Loss by place in the window",
-        series=[line],
+        series=[
+            Line(
+                name="mean loss",
+                x=list(means),
+                y=[mean.value for mean in means.values()],
+                low=[mean.low if math.isfinite(mean.low) else mean.value for mean in means.values()],
+                high=[mean.high if math.isfinite(mean.high) else mean.value for mean in means.values()],
+                dots=len(means) <= 24,
+            )
+        ],
         x_name="tokens read before",
         y_name="nats per token",
         log_x=last > 16,
@@ -114,8 +114,15 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
     often = np.flatnonzero(counts >= LEAST)
     if len(often):
         dear = often[np.argsort(-means[often], kind="stable")]
-        note = f"Of {len(often):,} tokens asked for {LEAST} times or more."
-        panels.append(Table(title="Dearest tokens", columns=columns, rows=rows(dear), bars=columns[-1:], note=note))
+        panels.append(
+            Table(
+                title="Dearest tokens",
+                columns=columns,
+                rows=rows(dear),
+                bars=columns[-1:],
+                note=f"Of {len(often):,} tokens asked for {LEAST} times or more.",
+            )
+        )
     sentence = f"{counted(len(tokens), 'token')} cost {whole / len(tokens):.3g} nats each"
     loss_share, token_share = float(shares[total[0]]), int(counts[total[0]]) / len(tokens)
     if loss_share >= MUCH * token_share:  # else it is only frequent
@@ -141,33 +148,27 @@ def loss_by_kind(
 
 
 def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> NDArray[np.object_]:
-    size = int(max(tokens.ids.max(), tokens.previous.max())) + 1
-    alone = np.empty(size, dtype=object)
-    begins, goes_on = np.zeros(size, bool), np.zeros(size, bool)
-    for id in np.unique(np.concatenate([tokens.ids, tokens.previous])).tolist():
-        known = text(id)
-        alone[id] = _kind(known)
-        begins[id] = known is not None and known[:1].isspace()
-        goes_on[id] = known is not None and known[-1:].isalnum()
-    kinds = alone[tokens.ids]
-    if whole_words:
-        kinds[kinds == INSIDE_WORD] = "a word"
-        return kinds
-    inside = goes_on[tokens.previous] & ~begins[tokens.ids]
-    kinds[(kinds == INSIDE_WORD) & ~inside] = FIRST_OF_WORD
-    return kinds
+    """The kind of each token, found once for each token after the same one."""
+    size = int(tokens.previous.max()) + 1
+    pairs, places = np.unique(tokens.ids * size + tokens.previous, return_inverse=True)
+    kinds = [_kind(text(pair // size), text(pair % size), whole_words=whole_words) for pair in pairs.tolist()]
+    return np.array(kinds, dtype=object)[places]
 
 
-def _kind(text: str | None) -> str:
-    """The kind of a token alone; whether letters begin a word is told by the token before."""
+def _kind(text: str | None, before: str | None, *, whole_words: bool) -> str:
+    """The kind of a token; whether letters begin a word is told by the token before."""
     if text is None:
         return "the end of a text, or unknown"
-    bare = text.strip()
-    if not bare:
+    if not text.strip():
         return "blanks and line ends"
-    if any(sign.isdigit() for sign in bare):
+    if any(sign.isdigit() for sign in text):
         return "digits"
-    return INSIDE_WORD if any(sign.isalpha() for sign in bare) else "punctuation"
+    if not any(sign.isalpha() for sign in text):
+        return "punctuation"
+    if whole_words:
+        return "a word"
+    inside = before is not None and before[-1:].isalnum() and not text[:1].isspace()
+    return "inside a word" if inside else "the first of a word"
 
 
 def _shares(
@@ -184,8 +185,12 @@ def _shares(
         rows.append(
             [name, len(here), len(here) / len(losses), float(here.sum()) / whole, interval.value, *ends(interval)]
         )
-    columns = [first, "tokens", "of the tokens", "of the loss", "mean nats", "from", "to"]
-    return Table(title=title, columns=columns, rows=rows, bars=("of the tokens", "of the loss"))
+    return Table(
+        title=title,
+        columns=[first, "tokens", "of the tokens", "of the loss", "mean nats", "from", "to"],
+        rows=rows,
+        bars=("of the tokens", "of the loss"),
+    )
 
 
 def _dearest_kind(kinds: NDArray[np.object_], losses: Float[Array, " N"]) -> str:
@@ -210,13 +215,16 @@ def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning
     means = np.bincount(places, weights=tokens.losses) / counts
     enough = np.flatnonzero(counts >= min(LEAST, int(counts.max())))
     order = enough[np.argsort(-means[enough], kind="stable")][:MOST_ERRORS].tolist()
-    rows: Rows = [
-        [int(numbers[place]) + 1, beginning(int(numbers[place])), int(counts[place]), float(means[place])]
-        for place in order
-    ]
-    note = f"Of {len(numbers):,} documents; {tokens.losses.mean():.3f} nats per token in all of them."
-    columns = ["number", "it begins", "tokens", "mean nats"]
-    return ErrorFinding([Table(title="Worst documents", columns=columns, rows=rows, note=note)])
+    table = Table(
+        title="Worst documents",
+        columns=["number", "it begins", "tokens", "mean nats"],
+        rows=[
+            [int(numbers[place]) + 1, beginning(int(numbers[place])), int(counts[place]), float(means[place])]
+            for place in order
+        ],
+        note=f"Of {len(numbers):,} documents; {tokens.losses.mean():.3f} nats per token in all of them.",
+    )
+    return ErrorFinding([table])
 
 
 def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]], between: str = "") -> list[Panel]:
@@ -236,9 +244,12 @@ def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"
             )
         )
     surprises.sort(key=lambda surprise: -surprise[0])
-    rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in surprises[:MOST_ERRORS]]
-    columns = ["after", "token", "nats", "probability"]
-    table = Table(title="Most surprising tokens in these passages", columns=columns, rows=rows, bars=("probability",))
+    table = Table(
+        title="Most surprising tokens in these passages",
+        columns=["after", "token", "nats", "probability"],
+        rows=[[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in surprises[:MOST_ERRORS]],
+        bars=("probability",),
+    )
     return [*panels, table] if panels else []
 
 

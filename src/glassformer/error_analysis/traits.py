@@ -14,7 +14,7 @@ from glassformer.data.columns.heuristics import hold_numbers, number_in
 from glassformer.data.features.texts import Sequences
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
-from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ends, percent, span
+from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ends, percent, span
 from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
@@ -31,7 +31,6 @@ LEAST = 5
 """Texts that a word must stand in to be looked at."""
 MOST_LOOKED_AT = 20_000
 """Words that are looked at, the most frequent ones."""
-MOST_SHOWN = 12
 RARE = 5
 """A word seen fewer times than this in training is rare."""
 
@@ -84,8 +83,7 @@ def column_groups(part: Labelled) -> list[Group]:
     groups: list[Group] = []
     for name, values in part.columns.items():
         if hold_numbers(values):
-            numbers = [number_in(value) for value in values]
-            groups += quartiles(name, np.array(numbers, float))
+            groups += quartiles(name, np.array([number_in(value) for value in values], float))
         else:
             groups += value_groups(name, [value.strip() for value in values])
     return groups
@@ -98,30 +96,29 @@ def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], n
     all_wrong = percent(float(wrong.mean()))
     names = {f"{place}": group for place, group in enumerate(groups)}
     over = among_errors({name: group.rows for name, group in names.items()}, wrong)
-    by_name = {row.name: row for row in over}
     first, labels = _labels(groups)
-    rows: Rows = [
-        [*label, row.in_all, row.in_errors, row.rate.value, row.rate.low, row.rate.high, row.holm]
-        for label, row in zip(labels, (by_name[name] for name in names), strict=True)
-    ]
     table = Table(
         title=title,
         columns=[*first, f"{noun}s", "wrong", "error rate", "from", "to", "chance"],
-        rows=rows,
+        rows=[
+            [*label, row.in_all, row.in_errors, row.rate.value, row.rate.low, row.rate.high, row.holm]
+            for label, row in zip(labels, (over[name] for name in names), strict=True)
+        ],
         bars=("error rate",),
         note=f"Of all, {all_wrong} are wrong. The true rate of a group lies between “from” and "
         "“to” in 95 of 100 cases. Chance: how often so many errors, or more, would fall into it by chance alone "
         "(Fisher, corrected for looking at all of these by Holm's method).",
     )
-    group, rate = names[over[0].name], over[0].rate
+    worst = next(iter(over.values()))
+    group, rate = names[worst.name], worst.rate
     sentence = (
         f"Where {group.of} is {group.name}, {percent(rate.value)} are wrong ({span(rate)}), against "
         f"{all_wrong} of all {counted(len(wrong), noun)}."
     )
-    return ErrorFinding([table], sentence if over[0].holm < CHANCE else "")
+    return ErrorFinding([table], sentence if worst.holm < CHANCE else "")
 
 
-def among_errors(rows: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"]) -> list[Overrepresentation]:
+def among_errors(rows: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"]) -> dict[str, Overrepresentation]:
     """How often examples of each kind are wrong, the least probable first; a kind without any example is left out."""
     wrong_counts = {name: int((chosen & wrong).sum()) for name, chosen in rows.items()}
     other_counts = {name: int((chosen & ~wrong).sum()) for name, chosen in rows.items()}
@@ -134,12 +131,18 @@ def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun:
         return []
     first, labels = _labels(groups)
     intervals = [weighted_mean_interval(values[group.rows]) for group in groups]
-    rows: Rows = [
-        [*label, group.size, interval.value, *ends(interval)]
-        for label, group, interval in zip(labels, groups, intervals, strict=True)
+    return [
+        Table(
+            title=title,
+            columns=[*first, f"{noun}s", measured, "from", "to"],
+            rows=[
+                [*label, group.size, interval.value, *ends(interval)]
+                for label, group, interval in zip(labels, groups, intervals, strict=True)
+            ],
+            note="The true mean of a group lies between “from” and “to” in 95 of 100 cases; of a single example nobody "
+            "knows.",
+        )
     ]
-    note = "The true mean of a group lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows."
-    return [Table(title=title, columns=[*first, f"{noun}s", measured, "from", "to"], rows=rows, note=note)]
 
 
 def _labels(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
@@ -195,16 +198,18 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
     over = over_represented(
         {word: here[word] for word in looked_at}, {word: there[word] for word in looked_at}, errors, rest
     )
-    top = [row for row in over if row.lift > 1 and row.in_errors][:MOST_SHOWN]
-    rows = [_trait_row(cut(row.name, MOST_LETTERS), row, errors, rest) for row in top]
+    top = [row for row in over.values() if row.lift > 1 and row.in_errors][:MOST_ERRORS]
     sure = [row for row in top if row.holm < CHANCE]
     looked = f"the {len(looked_at):,} words seen in {LEAST} {noun}s or more"
     heard = f"{len(sure)} of {looked}: " if sure else f"None of {looked} is there "
-    note = (
+    table = _trait_table(
+        title,
+        "word",
+        [_trait_row(cut(row.name, MOST_LETTERS), row, errors, rest) for row in top],
+        noun,
         f"{heard}more often than chance. Chance: how often a word would stand in so many errors by chance alone, "
-        "corrected for looking at all of them (Fisher, Holm)."
+        "corrected for looking at all of them (Fisher, Holm).",
     )
-    table = _trait_table(title, "word", rows, noun, note)
     if not sure:
         return ErrorFinding([table])
     best = sure[0]
@@ -222,13 +227,13 @@ def _trait_row(name: str, row: Overrepresentation, errors: int, rest: int) -> li
 
 
 def _trait_table(title: str, first: str, rows: Rows, noun: str, note: str) -> Table:
-    columns = [first, "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"]
-    return Table(title=title, columns=columns, rows=rows, bars=("of errors", "of the rest", "error rate"), note=note)
-
-
-def word_counts(texts: Iterable[str]) -> Counter[str]:
-    """How often each word stands in the texts that were learned from."""
-    return Counter(word for text in texts for word in words_in(text))
+    return Table(
+        title=title,
+        columns=[first, "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"],
+        rows=rows,
+        bars=("of errors", "of the rest", "error rate"),
+        note=note,
+    )
 
 
 def unknown_tokens(tokens: Sequences, tokenizer: Tokenizer | None) -> NDArray[np.int64] | None:
@@ -245,40 +250,42 @@ def rare_and_unknown(
     noun: str,
     *,
     unknown: Int[Array, " N"] | None,
-    seen: Mapping[str, int] | None,
+    train: Iterable[str] | None,
 ) -> ErrorFinding:
     """How many errors hold a token that the tokenizer does not know, or a word that training never or hardly had.
 
-    `unknown`: such tokens of each text, where there can be any. `seen`: how often training had each word, where the
-    data is still there.
+    `unknown`: such tokens of each text, where there can be any. `train`: the texts that were learned from, where they
+    are still there.
     """
     traits: dict[str, NDArray[np.bool_]] = {}
     if unknown is not None:
         traits["a token unknown to the tokenizer"] = unknown > 0
-    if seen is not None:
-        fewest = np.array([min((seen.get(word, 0) for word in words_in(text)), default=RARE) for text in texts])
+    if train is not None:
+        seen = Counter(word for text in train for word in words_in(text))
+        fewest = np.array([min((seen[word] for word in words_in(text)), default=RARE) for text in texts])
         traits["a word never seen in training"] = fewest == 0
         traits[f"a word seen fewer than {RARE} times in training"] = fewest < RARE
     errors, rest = int(wrong.sum()), int((~wrong).sum())
     if not traits or not errors:
         return ErrorFinding()
     over = among_errors(traits, wrong)
-    by_name = {row.name: row for row in over}
     rows: Rows = [
-        _trait_row(name, by_name[name], errors, rest)
-        if name in by_name
-        else [name, 0, 0, 0.0, 0.0, None, None, None, None]
+        _trait_row(name, over[name], errors, rest) if name in over else [name, 0, 0, 0.0, 0.0, None, None, None, None]
         for name in traits
     ]
-    note = (
+    table = _trait_table(
+        "Rare and unknown words in errors",
+        "it has",
+        rows,
+        noun,
         f"Error rate: of the {noun}s that have it, with its interval. Chance: how often it would be in so many "
-        "errors by chance alone."
+        "errors by chance alone.",
     )
-    table = _trait_table("Rare and unknown words in errors", "it has", rows, noun, note)
-    if not over or over[0].holm >= CHANCE or not rest:
+    worst = next(iter(over.values()), None)
+    if worst is None or worst.holm >= CHANCE or not rest:
         return ErrorFinding([table])
     return ErrorFinding(
         [table],
-        f"{percent(over[0].in_errors / errors)} of the errors have {over[0].name}, against "
-        f"{percent((over[0].in_all - over[0].in_errors) / rest)} of the rest.",
+        f"{percent(worst.in_errors / errors)} of the errors have {worst.name}, against "
+        f"{percent((worst.in_all - worst.in_errors) / rest)} of the rest.",
     )

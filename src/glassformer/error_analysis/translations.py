@@ -14,7 +14,7 @@ from glassformer.data.wording import counted
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
 from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ErrorRequest, percent, table_or_words
 from glassformer.error_analysis.traits import lengths_of, means, quartiles, unknown_tokens
-from glassformer.families.base import EvaluatedPart, Family, Prepared
+from glassformer.families.base import Family, Prepared
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Panel, Rows, Table
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
@@ -55,7 +55,8 @@ def translation_brief(
 
 
 def compare_translations(family: Family, pair: RunPair) -> list[ErrorFinding]:
-    first, second = match_records(pair, _pair_texts)
+    # by the texts of each pair: how many pairs there are depends on how long they are in tokens
+    first, second = match_records(pair, lambda side: zip(side.inputs.sources, side.inputs.targets, strict=True))
     stride = -(-len(first) // MOST_LOOKED_AT)
     if stride > 1:
         pair.say(f"every {stride}th of {len(first):,} pairs is looked at")
@@ -67,11 +68,6 @@ def compare_translations(family: Family, pair: RunPair) -> list[ErrorFinding]:
     scores = sentence_scores(first), sentence_scores(second)
     paired = PairedScores(scores, pair.names, "chrF", "pair", lower_is_better=False)
     return compare_scores(paired, ["source", "target", *pair.names], rows)
-
-
-def _pair_texts(evaluated: EvaluatedPart) -> list[tuple[str, str]]:
-    """The texts of each pair: how many there are depends on how long they are in tokens."""
-    return list(zip(evaluated.inputs.sources, evaluated.inputs.targets, strict=True))
 
 
 def sentence_scores(records: Records) -> NDArray[np.float64]:
@@ -95,8 +91,9 @@ def worst_translations(records: Records, scores: Float[Array, " N"] | None = Non
     chosen = sorted(wrong, key=lambda place: (scored[place], place))[:MOST_ERRORS]
     columns = ["source", "output", "target", "chrF"]
     rows: Rows = [[*(cut(records[place][side]) for side in columns[:3]), scored[place]] for place in chosen]
-    nothing = f"All {len(records):,} are exactly the target."
-    return table_or_words("Worst translations", columns, rows, nothing, note=note)
+    return table_or_words(
+        "Worst translations", columns, rows, nothing=f"All {len(records):,} are exactly the target.", note=note
+    )
 
 
 def mean_chrf(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:

@@ -199,9 +199,10 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
         bars=[f"{x:,.0f}" for x in distances],
     )
     last = _listed({model: f"{one.y[-1]:.2f}" for model, one in curves.items()})
-    where = f"with {distances[-1]:,.0f} other pairs in between"
     return Section(
-        [chart, table], f"After {updates:,} updates, {where}, so much is remembered: {last}; chance is {chance:.2f}."
+        [chart, table],
+        f"After {updates:,} updates, with {distances[-1]:,.0f} other pairs in between, so much is remembered: {last}; "
+        f"chance is {chance:.2f}.",
     )
 
 
@@ -221,7 +222,7 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
     )
     within = {kind: float(np.mean(values[context // 2 : context])) for kind, values in losses.items()}
     last = {
-        kind: float(np.mean(values[-context // 2 :])) if len(values) > context else None
+        kind: float(np.mean(values[-context // 2 :])) if len(values) > context else "has no vector there"
         for kind, values in losses.items()
     }
     longest = max(map(len, losses.values()))
@@ -232,11 +233,10 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
             f"positions {context // 2:,} to {context:,}",
             f"the last {context // 2:,} of {longest:,}",
         ],
-        rows=[[kind, within[kind], _end(last[kind])] for kind in losses],
+        rows=[[kind, within[kind], last[kind]] for kind in losses],
     )
     told = "; ".join(
-        f"{kind} {within[kind]:.2f} → {_end(last[kind]) if last[kind] is None else f'{last[kind]:.2f}'}"
-        for kind in losses
+        f"{kind} {within[kind]:.2f} → {end if isinstance(end, str) else f'{end:.2f}'}" for kind, end in last.items()
     )
     return Section(
         [chart, table], f"Loss at the end of the trained length, and at {longest // context}× of it: {told}."
@@ -280,7 +280,3 @@ def _back(reach: int | None) -> str:
 
 def _small(value: float) -> str:
     return "nothing" if value == 0 else f"{value:.2g}"
-
-
-def _end(value: float | None) -> str | float:
-    return "has no vector there" if value is None else value

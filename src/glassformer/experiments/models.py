@@ -16,7 +16,7 @@ from glassformer.config.sections import ModelSettings, TrainingSettings
 from glassformer.experiments.request import HEADS
 from glassformer.models.build import build_language_model, parameter_count
 from glassformer.tasks.base import Task
-from glassformer.training.checkpointer import NoCheckpoints
+from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.loop import Trainer
 
 STEP = 8
@@ -79,7 +79,7 @@ def brief_training(steps: int, seed: int) -> dict[str, Any]:
 
 def train_briefly(model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> None:
     """The model as it is after its last update, ready for use. Ctrl-C stops everything."""
-    trainer = Trainer(model, task, settings, device=device, checkpointer=NoCheckpoints(), listen=silent)
+    trainer = Trainer(model, task, settings, device=device, checkpointer=Checkpointer(), listen=silent)
     if trainer.run().reason == "interrupted":
         raise KeyboardInterrupt
     model.eval()

@@ -39,7 +39,7 @@ SHORTEST, LONGEST = 2, 16
 
 
 def train_variants(
-    chosen: Mapping[str, Any], setting: str, kinds: Mapping[str, str], device: torch.device, say: Say
+    chosen: Mapping[str, Any], setting: str, kinds: Mapping[Any, str], device: torch.device, say: Say
 ) -> Iterator[tuple[str, Any, Any]]:
     """Each kind of a model's `setting`, the model that was trained briefly with it, and its task. `kinds`: the kinds,
     with what is said before the training of each.

@@ -22,10 +22,9 @@ from glassformer.runs.run import DONE, Run, environment, tokenizer_card
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
-from glassformer.training.checkpointer import restore
+from glassformer.training.checkpointer import Snapshot, restore
 from glassformer.training.device import choose_device
 from glassformer.training.schedule import total_steps
-from glassformer.training.snapshot import Snapshot
 
 UNKNOWN_PROCESSOR = Processor()
 

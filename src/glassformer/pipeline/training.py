@@ -32,14 +32,13 @@ from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.training.checkpointer import RunCheckpointer
+from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
 from glassformer.training.events import Ended, Listener, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import total_steps
-from glassformer.training.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

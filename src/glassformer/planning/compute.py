@@ -32,7 +32,7 @@ from glassformer.models.modules import Transform
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import count_products
 from glassformer.tasks.base import Task
-from glassformer.training.checkpointer import NoCheckpoints
+from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 
@@ -97,7 +97,7 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
             compile="on" if settings.compile == "tuned" else settings.compile,
         ),
         device=device,
-        checkpointer=NoCheckpoints(),
+        checkpointer=Checkpointer(),
         listen=stop_after_some,
     )
     with contextlib.suppress(_Enough):

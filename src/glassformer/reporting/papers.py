@@ -24,7 +24,7 @@ from glassformer.runs import history
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.training.snapshot import Snapshot
+from glassformer.training.checkpointer import Snapshot
 
 REPORT = "report.html"
 STRICT = "GLASSFORMER_STRICT"
@@ -101,9 +101,19 @@ def model_card(run: Path, config: Config, card: dict[str, Any], score: str, read
     """What a run is, for a person. `score`: how good it is, in words; `reads`: what it reads, where that is not just
     texts.
     """
-    facts = {"parts": _parts(config), "size": size_in_words(card), "before": BEFORE, "token_kinds": TOKEN_KINDS}
-    held_out = {"nothing_held_out": nothing_held_out(card)}
-    return _render("README.md.jinja", run, config, card, score=score, reads=reads, **facts, **held_out)
+    return _render(
+        "README.md.jinja",
+        run,
+        config,
+        card,
+        score=score,
+        reads=reads,
+        parts=_parts(config),
+        size=size_in_words(card),
+        before=BEFORE,
+        token_kinds=TOKEN_KINDS,
+        nothing_held_out=nothing_held_out(card),
+    )
 
 
 def imported_card(run: Path, config: Config, card: dict[str, Any]) -> str:
@@ -118,9 +128,14 @@ def _render(template: str, run: Path, config: Config, card: dict[str, Any], **mo
     environment.filters |= {"basename": os.path.basename, "quote": lambda path: shlex.quote(str(path))}
     text = files("glassformer.reporting").joinpath(template).read_text("utf-8")
     title, names = label_names(card) or ("", None)
-    labels = {"label_title": title, "label_names": names}
     return environment.from_string(text).render(
-        run=run, config=config, card=card, family=FAMILIES[config.task], **labels, **more
+        run=run,
+        config=config,
+        card=card,
+        family=FAMILIES[config.task],
+        label_title=title,
+        label_names=names,
+        **more,
     )
 
 

@@ -90,7 +90,8 @@ def report_of(
         panels += _quality(evaluations)
         panels += brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
     elif "before_refit" not in card:
-        panels.append(_not_evaluated(run, card))
+        go_on = f"Go on with: glassformer train --resume --out {run.path}"
+        panels.append(Words(title="Not evaluated", text=f"{_status(card)}: there is no evaluation yet. {go_on}"))
     panels.append(logged_panel(metrics))
     panels += samples(metrics)
     if model is not None and evaluations:
@@ -140,14 +141,13 @@ def _said(value: Any) -> str:
 def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     """The parts with their sizes."""
     noun, sizes = part_sizes(FAMILIES[config.task], prepared)
-    rows: Rows = [[name, size, prepared.tokens[name]] for name, size in sizes.items()]
     data = card["data"]
     held = "validation and test" if prepared.task.validates else "the test"
     chooses = "; validation chooses which weights are kept" if config.training.keep == "best" else ""
     return Table(
         title=f"Data: {data['name']}",
         columns=["part", noun, "tokens"],
-        rows=rows,
+        rows=[[name, size, prepared.tokens[name]] for name, size in sizes.items()],
         note=f"{data['report']}. No weights are learned from {held}{chooses}.",
     )
 
@@ -180,18 +180,25 @@ def samples(metrics: Records) -> list[Panel]:
 def scores(parts: Mapping[str, Mapping[str, float]], note: str = "") -> Table:
     """The metrics of each part that was evaluated."""
     names = list(dict.fromkeys(name for metrics in parts.values() for name in metrics))
-    rows: Rows = [[named(name), *(metrics.get(name) for metrics in parts.values())] for name in names]
-    return Table(title="How good it is", columns=["metric", *parts], rows=rows, note=note)
+    return Table(
+        title="How good it is",
+        columns=["metric", *parts],
+        rows=[[named(name), *(metrics.get(name) for metrics in parts.values())] for name in names],
+        note=note,
+    )
 
 
 def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") -> Table:
     """Precision, recall and F1 of each class, or label."""
     columns = list(next(iter(classes.values())))
     rows: Rows = [[cut(name, 60), *(values[column] for column in columns)] for name, values in classes.items()]
-    shares = ("precision", "recall", "f1")
-    note = f"The first {MOST_ROWS:,} of {len(rows):,}." if len(rows) > MOST_ROWS else ""
-    title = f"{what.capitalize()} by {what}"
-    return Table(title=title, columns=[what, *columns], rows=rows[:MOST_ROWS], bars=shares, note=note)
+    return Table(
+        title=f"{what.capitalize()} by {what}",
+        columns=[what, *columns],
+        rows=rows[:MOST_ROWS],
+        bars=("precision", "recall", "f1"),
+        note=f"The first {MOST_ROWS:,} of {len(rows):,}." if len(rows) > MOST_ROWS else "",
+    )
 
 
 def _status(card: Mapping[str, Any]) -> str:
@@ -200,19 +207,17 @@ def _status(card: Mapping[str, Any]) -> str:
     return f"The training {ENDED.get(card['status'], 'is not finished')}{after}"
 
 
-def _not_evaluated(run: Run, card: Mapping[str, Any]) -> Words:
-    said = f"{_status(card)}: there is no evaluation yet. Go on with: glassformer train --resume --out {run.path}"
-    return Words(title="Not evaluated", text=said)
-
-
 def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
     """Of a run that has learned from all rows: what held-out rows said before."""
     if (before := card.get("before_refit")) is None:
         return []
-    said = f"{before['words']}. These are the scores of {', '.join(before['runs'])}, in this run's folder"
-    note = "This run has learned from the validation part too: it has no score on it that would mean anything."
     return [
-        Words(title=BEFORE.capitalize(), text=f"{said}; it then told how many updates to make on all rows.", note=note)
+        Words(
+            title=BEFORE.capitalize(),
+            text=f"{before['words']}. These are the scores of {', '.join(before['runs'])}, in this run's folder; it "
+            "then told how many updates to make on all rows.",
+            note="This run has learned from the validation part too: it has no score on it that would mean anything.",
+        )
     ]
 
 
@@ -250,8 +255,16 @@ def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.M
 
 def _environment(card: Mapping[str, Any], machine: Mapping[str, str]) -> Table:
     now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
-    rows = [["glassformer", card["glassformer"]], *map(list, card["environment"].items()), *map(list, machine.items())]
-    return Table(title="Where it was trained", columns=["what", "value"], rows=[*rows, ["report written", now]])
+    return Table(
+        title="Where it was trained",
+        columns=["what", "value"],
+        rows=[
+            ["glassformer", card["glassformer"]],
+            *map(list, card["environment"].items()),
+            *map(list, machine.items()),
+            ["report written", now],
+        ],
+    )
 
 
 def _again(card: Mapping[str, Any], config: Config) -> list[Panel]:

@@ -17,13 +17,11 @@ COLDEST, HOTTEST = 0.01, 100.0
 class Bin:
     """Guesses of about the same probability: how probable they were on average, and how many were right."""
 
-    low: float
-    high: float
     count: int
     confidence: float
     accuracy: float
     interval: Interval
-    """The accuracy's."""
+    """The accuracy's interval."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,6 @@ def reliability(probabilities: Float[Array, " N"], right: Bool[Array, " N"], bin
     places = np.minimum((probabilities * bins).astype(int), bins - 1)
     return [
         Bin(
-            place / bins,
-            (place + 1) / bins,
             int(here.sum()),
             float(probabilities[here].mean()),
             float(right[here].mean()),

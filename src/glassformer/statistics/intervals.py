@@ -1,15 +1,20 @@
-"""Intervals: between which two values the truth lies, at a level of 95 in 100 unless told."""
+"""Intervals: between which two values the truth lies, at a level of 95 in 100 unless told; and the tails of
+distributions that they come from: Student's t, which says what an average of few values strays by when their spread is
+itself only estimated, and the incomplete beta function, from which it and the binomial distribution follow.
+"""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.statistics.distributions import t_quantile
+
+TINY = 1e-300
+EXACT = 1e-15
 
 
 @dataclass(frozen=True)
@@ -59,25 +64,6 @@ def weighted_mean_interval(
     return around(mean, variance, len(scores) - 1, level)
 
 
-def bootstrap_interval(
-    statistic: Callable[[NDArray[np.int64]], float],
-    count: int,
-    *,
-    level: float = 0.95,
-    draws: int = 1000,
-    seed: int = 0,
-) -> Interval:
-    """The interval of what is no mean over examples (F1, a corpus's chrF), by the bootstrap: the middle of what it
-    comes to on examples drawn again, with replacement, as many as there are. `statistic` gets the numbers of rows.
-    """
-    if count < 1:
-        raise ValueError("there is nothing to draw from")
-    random = np.random.default_rng(seed)
-    drawn = [statistic(random.integers(0, count, count)) for _ in range(draws)]
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(statistic(np.arange(count))), float(low), float(high))
-
-
 def weighted_mean(scores: Float[Array, " N"], weights: Float[Array, " N"] | None) -> tuple[float, float]:
     """The mean, and by how much it varies from one draw of examples to the next (endlessly, for all that one tells)."""
     counts = np.ones(len(scores)) if weights is None else weights
@@ -98,3 +84,69 @@ def around(value: float, variance: float, df: float, level: float) -> Interval:
         return Interval(value, -math.inf, math.inf)
     half = t_quantile((1 + level) / 2, df) * math.sqrt(variance)
     return Interval(value, value - half, value + half)
+
+
+# --- tails of distributions ---
+
+
+def incomplete_beta(x: float, a: float, b: float) -> float:
+    """I_x(a, b): which share of the beta distribution of a and b lies below x."""
+    if not 0 < x < 1:
+        return float(x >= 1)
+    # The fraction converges fast on this side of the mean only; the other side is the mirror image.
+    if x > (a + 1) / (a + b + 2):
+        return 1 - incomplete_beta(1 - x, b, a)
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    return math.exp(front) / (a * _fraction(x, a, b))
+
+
+def _fraction(x: float, a: float, b: float) -> float:
+    """The continued fraction 1 + d₁/(1 + d₂/(1 + …)) of I_x(a, b), from its first term on (Lentz)."""
+    value = above = 1.0
+    below = 0.0
+    for index in range(1, 100_000):
+        half = index // 2
+        if index % 2:
+            term = -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
+        else:
+            term = half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))
+        below = 1 / _not_zero(1 + term * below)
+        above = _not_zero(1 + term / above)
+        value *= above * below
+        if abs(above * below - 1) < EXACT:
+            break
+    return value
+
+
+def _not_zero(value: float) -> float:
+    """The value, or almost 0, since it is divided by."""
+    return value if abs(value) > TINY else TINY
+
+
+def t_tail(t: float, df: float) -> float:
+    """How probable a value at least this far from 0, on either side, is by chance: the two-sided p-value."""
+    if math.isinf(t):
+        return 0.0
+    if math.isinf(df):
+        return math.erfc(abs(t) / math.sqrt(2))
+    return incomplete_beta(df / (df + t * t), df / 2, 0.5)
+
+
+@lru_cache(1024)
+def t_quantile(p: float, df: float) -> float:
+    """The value below which a share p of the distribution lies: 1.96 for 0.975 and endless degrees of freedom."""
+    if not 0 < p < 1:
+        raise ValueError(f"the share below a quantile lies between 0 and 1, not at {p}")
+    if p == 0.5:
+        return 0.0
+    tail = 2 * min(p, 1 - p)
+    low, high = 0.0, 1.0
+    while t_tail(high, df) > tail:
+        low, high = high, high * 2
+    while high - low > 1e-11 * high:
+        middle = (low + high) / 2
+        if t_tail(middle, df) > tail:
+            low = middle
+        else:
+            high = middle
+    return high if p > 0.5 else -high

@@ -28,27 +28,24 @@ class Overrepresentation:
 
 def over_represented(
     in_errors: Mapping[str, int], in_rest: Mapping[str, int], errors: int, rest: int
-) -> list[Overrepresentation]:
-    """Things counted in so many errors and so many other examples, each at most once an example; the least probable
-    first.
+) -> dict[str, Overrepresentation]:
+    """Things counted in so many errors and so many other examples, each at most once an example: by name, the least
+    probable first.
     """
-    names = sorted({*in_errors, *in_rest})
-    for name in names:
-        if in_errors.get(name, 0) > errors or in_rest.get(name, 0) > rest:
-            raise ValueError(f"{name!r} was counted in more examples than there are")
     logs = np.array([math.lgamma(number + 1) for number in range(errors + rest + 1)])
     rows = []
-    for name in names:
-        hits = in_errors.get(name, 0)
-        having = hits + in_rest.get(name, 0)
-        if having:
-            rate = share_interval(hits, having)
+    for name in sorted({*in_errors, *in_rest}):
+        hits, others = in_errors.get(name, 0), in_rest.get(name, 0)
+        if hits > errors or others > rest:
+            raise ValueError(f"{name!r} was counted in more examples than there are")
+        if hits + others:
+            rate = share_interval(hits, hits + others)
             lift = rate.value * (errors + rest) / errors if errors else 0.0
-            p = _fisher(hits, having, errors, rest, logs)
-            rows.append(Overrepresentation(name, hits, having, rate, lift, p, holm=p))
+            p = _fisher(hits, hits + others, errors, rest, logs)
+            rows.append(Overrepresentation(name, hits, hits + others, rate, lift, p, holm=p))
     corrected = holm([row.p for row in rows])
     rows = [replace(row, holm=p) for row, p in zip(rows, corrected, strict=True)]
-    return sorted(rows, key=lambda row: (row.p, -row.lift, row.name))
+    return {row.name: row for row in sorted(rows, key=lambda row: (row.p, -row.lift, row.name))}
 
 
 def _fisher(hits: int, having: int, errors: int, rest: int, logs: np.ndarray) -> float:

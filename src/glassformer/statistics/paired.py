@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
-from glassformer.statistics.distributions import incomplete_beta, t_tail
-from glassformer.statistics.intervals import Interval, around, weighted_mean
+from glassformer.statistics.intervals import Interval, around, incomplete_beta, t_tail, weighted_mean
 
 ROUNDING = 1e-14
 """The part of a score that rounding changes: what varies by less does not vary."""

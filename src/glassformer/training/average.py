@@ -9,14 +9,6 @@ from torch import Tensor, nn
 from glassformer.models.weights import with_current_names
 
 
-def keep_factor(span: int, taken: int) -> float:
-    """How much of the average stays when the weights of one more update come in, after `taken` of them.
-
-    Little at first, so that the weights it started from are soon forgotten; in the end all but 1/span.
-    """
-    return min(1 - 1 / span, (1 + taken) / (10 + taken))
-
-
 class Average:
     """The weights of about the last `span` updates, averaged; later ones count more. None: there is no average, and
     the weights are used as they are.
@@ -36,7 +28,9 @@ class Average:
         if self.span is None:
             return 0
         weights = [_exact(weight) for weight in self.weights.values()]
-        torch._foreach_lerp_(list(self.averages.values()), weights, 1 - keep_factor(self.span, taken))
+        # little at first, so that the weights it started from are soon forgotten; in the end all but 1/span
+        stays = min(1 - 1 / self.span, (1 + taken) / (10 + taken))
+        torch._foreach_lerp_(list(self.averages.values()), weights, 1 - stays)
         return taken + 1
 
     @contextlib.contextmanager

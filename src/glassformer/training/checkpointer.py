@@ -1,8 +1,7 @@
-"""Who keeps checkpoints, the best weights and moments on the way; of a run, in its folder."""
+"""All that going on with a run needs, and who keeps it, the best weights and moments on the way."""
 
-import dataclasses
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
 
 from torch import Tensor
 
@@ -10,26 +9,78 @@ from glassformer.config.errors import RunError
 from glassformer.runs import history
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.training.snapshot import Progress, Snapshot
+
+SCALE_GROWS_AFTER = 2000
+"""fp16: updates without overflow after which the loss is scaled up again."""
 
 
-class Checkpointer(Protocol):
-    """Who keeps checkpoints and the best weights; the loop knows no folders."""
+@dataclass
+class Progress:
+    """Where a run stands. Batches and random numbers follow from the step; there is nothing of them to save."""
 
-    def checkpoint(self, snapshot: Snapshot) -> str: ...
+    step: int = 0
+    """Updates made."""
+    tokens: int = 0
+    seconds: float = 0.0
+    """Spent in steps."""
+    elapsed: float = 0.0
+    """Spent in all: validations and checkpoints too."""
+    validating: float = 0.0
+    """Of that, in validations."""
+    best_score: float | None = None
+    best_step: int = 0
+    since_best: int = 0
+    """Validations since the best one."""
+    threads: int = 0
+    loss_scale: float = 2.0**16
+    """fp16: what the loss is multiplied by before the backward pass, lest small gradients vanish."""
+    since_overflow: int = 0
+    """fp16: updates since gradients last grew too large at that scale."""
+    averaged: int = 0
+    """Updates whose weights are in the average."""
+
+    def scale_held(self, finite: bool) -> bool:
+        """fp16: whether gradients are finite at this scale. If not, the update is left out and the scale halved."""
+        if not finite:
+            self.loss_scale, self.since_overflow = self.loss_scale / 2, 0
+            return False
+        self.since_overflow += 1
+        if self.since_overflow == SCALE_GROWS_AFTER:
+            self.loss_scale, self.since_overflow = self.loss_scale * 2, 0
+        return True
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    weights: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    progress: Progress
+    average: dict[str, Tensor] = field(default_factory=dict)
+    """The average of the weights; empty: there is none."""
+
+
+class Checkpointer:
+    """Who keeps checkpoints and the best weights; the loop knows no folders. This one keeps nothing, for a training
+    that takes seconds, and of which the model alone is wanted.
+    """
+
+    def checkpoint(self, snapshot: Snapshot) -> str:
+        """Keep a checkpoint; gives where it is."""
+        return ""
 
     def forget(self, step: int) -> None:
         """This step's checkpoint is no good."""
 
-    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
+    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:
+        """These weights are the best so far."""
 
     def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None:
         """These weights are to be looked at later. `total`: updates in all, where that is known."""
 
 
-class RunCheckpointer:
-    """`first` is called before a checkpoint is written: what it stands for must be logged, or a run that is killed
-    right after it would go on with a hole in its log.
+class RunCheckpointer(Checkpointer):
+    """Keeps them in a run's folder. `first` is called before a checkpoint is written: what it stands for must be
+    logged, or a run that is killed right after it would go on with a hole in its log.
     """
 
     def __init__(self, run: Run, *, keep: int, first: Callable[[], None] = lambda: None) -> None:
@@ -39,12 +90,11 @@ class RunCheckpointer:
 
     def checkpoint(self, snapshot: Snapshot) -> str:
         self.first()
-        state = dataclasses.asdict(snapshot.progress)
         path = self.run.save_checkpoint(
             snapshot.progress.step,
             snapshot.weights,
             snapshot.optimiser,
-            state,
+            asdict(snapshot.progress),
             keep=self.keep,
             average=snapshot.average,
         )
@@ -70,16 +120,3 @@ def restore(
         return Snapshot(weights, optimiser, Progress(**state), average)  # type: ignore[arg-type]
     except TypeError:
         raise RunError(f"a checkpoint's state is of another version: it has {', '.join(state)}") from None
-
-
-class NoCheckpoints:
-    """Keeps nothing: for a training that takes seconds, and of which the model alone is wanted."""
-
-    def checkpoint(self, snapshot: Snapshot) -> str:
-        return ""
-
-    def forget(self, step: int) -> None: ...
-
-    def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None: ...
-
-    def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None: ...

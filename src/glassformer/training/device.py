@@ -1,14 +1,17 @@
-"""Where to compute and how precisely, chosen and stated."""
+"""Where to compute, how precisely, and whether compiled: chosen and stated."""
 
 import contextlib
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError
 from glassformer.config.sections import TrainingSettings
+from glassformer.tasks.base import Task
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -88,3 +91,42 @@ def choose_compile(settings: TrainingSettings, device: torch.device, steps: int 
     if device.type != "cuda" or updates < COMPILE_PAYS_AFTER or not steady:
         return "off"
     return "tuned" if updates >= TUNING_PAYS_AFTER else "on"
+
+
+class StepLoss(nn.Module):
+    """The loss of a step: task and model as one module, so that several processes can share its gradients. It is
+    compiled where that is asked for, and as it stands where compiling fails.
+    """
+
+    def __init__(self, model: nn.Module, task: Task, how: str) -> None:
+        """`how`: off, on, or tuned."""
+        super().__init__()
+        self.model = model
+        self.task = task
+        self.how = how
+        self.ran = False
+        self.compute: Callable[..., Tensor] = self.eager
+        if how != "off":
+            self.compute = torch.compile(
+                self.eager, dynamic=not task.steady, options={"coordinate_descent_tuning": how == "tuned"}
+            )
+
+    def eager(self, *tensors: Tensor) -> Tensor:
+        return self.task.loss(self.model, *tensors)
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        return self.compute(*tensors)
+
+    def through(self, stepper: nn.Module, tensors: tuple[Tensor, ...], say: Say) -> Tensor:
+        """The loss by way of `stepper`, which holds this module. If compiling fails at the first step, without it."""
+        try:
+            loss: Tensor = stepper(*tensors)
+        except Exception as error:
+            if self.how == "off" or self.ran or isinstance(error, torch.OutOfMemoryError):
+                raise
+            why = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            say(f"torch.compile failed ({why[:120]}); going on without it")
+            self.how, self.compute = "off", self.eager
+            loss = stepper(*tensors)
+        self.ran = True
+        return loss

@@ -1,7 +1,7 @@
 """A finding: what a training shows of itself, in plain words, with the number behind it and what to try."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 NOTE, WARNING, PROBLEM = "note", "warning", "problem"
@@ -34,14 +34,7 @@ class Finding:
         return f"{self.words} Try: {self.advice}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "step": self.step,
-            "severity": self.severity,
-            "words": self.words,
-            "advice": self.advice,
-            "numbers": dict(self.numbers),
-        }
+        return asdict(self)
 
     @staticmethod
     def of(line: Mapping[str, Any]) -> "Finding":

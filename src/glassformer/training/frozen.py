@@ -78,17 +78,13 @@ def freeze(model: nn.Module, last_blocks: int | None, new: Sequence[str] = ()) -
     """Only the head, so many last blocks with the norm after them, and what is new are trained; None: everything."""
     if last_blocks is None:
         return
-    head = {id(weight) for name, weight in _all_names(model) if not name.startswith(("embed", "encoder.", "decoder."))}
+    # weights that are shared, by each of their names: a head that is tied is a head
+    names = model.named_parameters(remove_duplicate=False)
+    head = {id(weight) for name, weight in names if not name.startswith(("embed", "encoder.", "decoder."))}
     far = distances(model)
     for name, weight in model.named_parameters():
-        trained = id(weight) in head or is_new(name, new) or (last_blocks > 0 and far[name] <= last_blocks)
-        if not trained:
+        if not (id(weight) in head or is_new(name, new) or (last_blocks > 0 and far[name] <= last_blocks)):
             weight.requires_grad_(False)
-
-
-def _all_names(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Weights that are shared, by each of their names: a head that is tied is a head."""
-    return list(model.named_parameters(remove_duplicate=False))
 
 
 def rates(model: nn.Module, layer_decay: float, new: Sequence[str] = ()) -> Mapping[str, float]:

@@ -21,19 +21,15 @@ from glassformer.models.weights import put_weights, take_weights
 from glassformer.runs.history import due
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.training.average import Average
-from glassformer.training.checkpointer import Checkpointer
-from glassformer.training.compiled import StepLoss
-from glassformer.training.device import choose_compile, choose_precision
+from glassformer.training.checkpointer import Checkpointer, Progress, Snapshot
+from glassformer.training.device import StepLoss, choose_compile, choose_precision
 from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped, Validated
 from glassformer.training.finding import lower_rate
 from glassformer.training.finite import LossWatch, first_not_finite, rows_not_finite
-from glassformer.training.interrupt import Interrupt
 from glassformer.training.layer_stats import LayerStats, LayerStatsRecorder
 from glassformer.training.optimiser import Optimiser, decayed
-from glassformer.training.processes import Processes
-from glassformer.training.schedule import part_done, rate_factor, total_steps
-from glassformer.training.sharing import check_shares, exchanging, reseed, share_of
-from glassformer.training.snapshot import Progress, Snapshot
+from glassformer.training.processes import Processes, check_shares, exchanging, reseed, share_of
+from glassformer.training.schedule import Interrupt, part_done, rate_factor, total_steps
 
 
 class Trainer:
@@ -228,14 +224,15 @@ class Trainer:
         self.listen(Noted(text))
 
     def _notes(self) -> tuple[str, ...]:
-        notes = [f"on {self.device}, matrix products in {self.precision.name}"]
-        if self.precision.slow:
-            notes.append("this CPU has no bf16 of its own, so that fp32 is faster here (--training.precision fp32)")
-        if self.loss.how != "off":
-            notes.append("compiling the step first, which takes a while (--training.compile off)")
-        if self.processes.world > 1:
-            notes.append(f"{self.processes.world} processes")
-        return tuple(notes)
+        notes = {
+            f"on {self.device}, matrix products in {self.precision.name}": True,
+            "this CPU has no bf16 of its own, so that fp32 is faster here (--training.precision fp32)": (
+                self.precision.slow
+            ),
+            "compiling the step first, which takes a while (--training.compile off)": self.loss.how != "off",
+            f"{self.processes.world} processes": self.processes.world > 1,
+        }
+        return tuple(note for note, holds in notes.items() if holds)
 
     def _validation_due(self, before: float) -> bool:
         """Every so many updates, or when a tenth of the budget is through; of minutes, they take a tenth at most."""

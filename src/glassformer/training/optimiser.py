@@ -45,19 +45,20 @@ class Optimiser:
             # torch's SGD would add the decay to the gradient, which is L2
             self._by_hand = [(group["part"], group["params"]) for group in self._groups(decay)]
             return
-        matrices: list[nn.Parameter] = []
-        if settings.optimizer == "muon":
-            bags = {id(module.weight) for module in model.modules() if isinstance(module, nn.EmbeddingBag)}
-            plain = {name for name, weight in decaying.items() if name.startswith("head.") or id(weight) in bags}
-            matrices = [weight for name, weight in decaying.items() if name not in plain]
-            decay = [weight for name, weight in decaying.items() if name in plain]
+        bags = {id(module.weight) for module in model.modules() if isinstance(module, nn.EmbeddingBag)}
+        matrices = {
+            name: weight
+            for name, weight in decaying.items()
+            if settings.optimizer == "muon" and not name.startswith("head.") and id(weight) not in bags
+        }
+        decay = [weight for name, weight in decaying.items() if name not in matrices]
         self.parts = []
         groups = [*self._groups(decay, weight_decay=self.decay), *self._groups(rest, weight_decay=0.0)]
         if groups or not matrices:
             betas = (settings.beta1, settings.beta2)
             self.parts.append(torch.optim.AdamW(groups, lr=self.lr, betas=betas, fused=True))
         if matrices:
-            groups = self._groups(matrices)
+            groups = self._groups(matrices.values())
             self.parts.append(Muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
 
     def _groups(self, weights: Iterable[nn.Parameter], **more: Any) -> list[dict[str, Any]]:

@@ -1,6 +1,10 @@
-"""How long a run is, and the learning rate over it."""
+"""How long a run is, the learning rate over it, and how it is asked to stop before its end."""
 
 import math
+import signal
+import threading
+from types import FrameType
+from typing import Any
 
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Task
@@ -36,3 +40,28 @@ def part_done(settings: TrainingSettings, total: int | None, step: int, elapsed:
         return step / total
     assert settings.minutes is not None
     return elapsed / (60 * settings.minutes)
+
+
+class Interrupt:
+    """Ctrl-C and SIGTERM: finish the step, save, and stop. While it is open, the first signal only sets `asked`; a
+    second Ctrl-C stops at once.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interrupt":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
