@@ -10,7 +10,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.say import silent
 from glassformer.data.io import source as source_module
 from glassformer.data.packing import packer as packing
-from glassformer.data.packing.shards import Shards
+from glassformer.data.packing.store import Shards
 from glassformer.families.evaluate import evaluate_run
 from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.say import Say, silent
-from glassformer.data.packing.shards import Ids
+from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING
 from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.families.build import build_model

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.config.say import Say, silent
-from glassformer.data.features.pairs import source_room
+from glassformer.data.features.texts import source_room
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.models.seq2seq import Seq2Seq

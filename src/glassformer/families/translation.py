@@ -15,7 +15,7 @@ from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.features.pairs import PairExamples, encode_pairs, source_room, target_room_of
+from glassformer.data.features.texts import PairExamples, encode_pairs, source_room, target_room_of
 from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.io.place import find
 from glassformer.data.io.table import Table, holds_table, read_table

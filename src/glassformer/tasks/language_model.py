@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.errors import DataError
-from glassformer.data.packing.shards import Ids
+from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING, segments_of
 from glassformer.models.language_model import LanguageModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device

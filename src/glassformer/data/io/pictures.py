@@ -74,14 +74,13 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
     except MemoryError:
         raise DataError(f"{path_or_name}: so many pixels do not fit into memory: lower --data.image_size") from None
     if len(set(pictures.labels)) == 1:
-        raise DataError(_one_class(path_or_name, path, pictures.labels[0]))
+        label = pictures.labels[0]
+        wrapped = path is not None and path.is_dir() and len(_folders(path / label)) > 1
+        hint = f"; did you mean {Path(path_or_name, label)}?" if wrapped else ""
+        raise DataError(
+            f"all pictures of {path_or_name} are of one class, '{label}': there is nothing to tell apart{hint}"
+        )
     return pictures
-
-
-def _one_class(name: str, path: Path | None, label: str) -> str:
-    wrapped = path is not None and path.is_dir() and len(_folders(path / label)) > 1
-    hint = f"; did you mean {Path(name, label)}?" if wrapped else ""
-    return f"all pictures of {name} are of one class, '{label}': there is nothing to tell apart{hint}"
 
 
 def _embedded(name: str) -> Pictures:
