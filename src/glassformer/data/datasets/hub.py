@@ -315,6 +315,5 @@ def refusal(error: Exception, page: str, instead: str) -> str | None:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & NOT_THERE and "gated" in str(error):
         kinds.add(GATED)
-    sentences = (sentence for names, sentence in REFUSALS if kinds & names)
-    found = next(sentences, None)
+    found = next((sentence for names, sentence in REFUSALS if kinds & names), None)
     return found and found.format(page=f"https://huggingface.co/{page}", instead=instead)

@@ -58,7 +58,11 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
     path = find(path_or_name)
     try:
         if path is None:
-            pictures = _embedded(path_or_name)
+            images = open_dataset(path_or_name).images
+            if images is None:
+                raise DataError(f"data set '{path_or_name}' holds no pictures")
+            pixels, labels = images()
+            pictures = Pictures(path_or_name, pixels, labels, [f"image {place}" for place in range(len(labels))])
         elif path.is_dir():
             pictures = _folder(path_or_name, path, size)
         elif path.suffix.lower() == ".npz":
@@ -81,14 +85,6 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
             f"all pictures of {path_or_name} are of one class, '{label}': there is nothing to tell apart{hint}"
         )
     return pictures
-
-
-def _embedded(name: str) -> Pictures:
-    images = open_dataset(name).images
-    if images is None:
-        raise DataError(f"data set '{name}' holds no pictures")
-    pixels, labels = images()
-    return Pictures(name, pixels, labels, [f"image {place}" for place in range(len(labels))])
 
 
 def _folder(name: str, folder: Path, size: tuple[int, int] | None) -> Pictures:

@@ -1,6 +1,5 @@
 """The tokens of a part into shards, each whole on the disk as soon as it is full, and what vouches for them."""
 
-import hashlib
 import itertools
 import json
 import os
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.say import Say
 from glassformer.data.io.source import Chunk
+from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
 
@@ -69,7 +69,7 @@ def write_entry(entry: PartEntry | ShardEntry, path: Path) -> None:
     values = asdict(entry)
     aside = path.with_name(f"{entry.key}.{uuid.uuid4().hex}.part")
     try:
-        aside.write_text(json.dumps({**values, "digest": digest_of(json.dumps(values))}))
+        aside.write_text(json.dumps({**values, "digest": digest(json.dumps(values))}))
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
@@ -79,15 +79,11 @@ def read_entry(kind: type[E], path: Path, key: str) -> E | None:
     """Nothing, if it is missing, damaged or another's."""
     try:
         values: dict[str, Any] = json.loads(path.read_text())
-        digest = values.pop("digest")
+        written = values.pop("digest")
         entry = kind(**values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return entry if digest == digest_of(json.dumps(values)) and entry.key == key else None
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return entry if written == digest(json.dumps(values)) and entry.key == key else None
 
 
 # --- the ids themselves ---

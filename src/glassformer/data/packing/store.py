@@ -19,7 +19,8 @@ from numpy.typing import DTypeLike, NDArray
 from glassformer.config.errors import GlassformerError
 from glassformer.config.say import Say
 from glassformer.data.io import source
-from glassformer.data.packing.packer import PartEntry, digest_of, map_ids, pack_shards, path_of, read_entry, write_entry
+from glassformer.data.packing.packer import PartEntry, map_ids, pack_shards, path_of, read_entry, write_entry
+from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
 
@@ -139,7 +140,7 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     """The tokens of a part: from the cache if they are there and whole, else made now and put there."""
     roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
     # the size of chunks: where a shard ends is told by counting them
-    key = digest_of(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {source.CHUNK}")[:32]
+    key = digest(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {source.CHUNK}")[:32]
     folder = cache_folder() / "tokens"
     tokens = _load(folder, key)
     if tokens is not None:

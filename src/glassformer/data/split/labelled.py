@@ -180,8 +180,8 @@ def labels_in_words(whole: Labelled, label_kind: str | None) -> str:
 
 def _single_in_words(whole: Labelled) -> list[str]:
     single = sorted(label for label, count in Counter(whole.labels).items() if count == 1)
-    said = f"classes with a single example, which stays in training: {listed(single, EXAMPLES)}"
-    return [said] if single else []
+    shown = listed(single, EXAMPLES)
+    return [f"classes with a single example, which stays in training: {shown}"] if single else []
 
 
 # --- pictures with a class each ---
