@@ -178,7 +178,7 @@ def test_it_goes_out_as_it_came(twin: Twin, tmp_path: Path) -> None:
 
 def test_training_goes_on_with_what_opens_a_target(twin: Twin) -> None:
     """The batch of a task: what is read begins with all of it, and only what follows the last of it is asked."""
-    from glassformer.data.features.pairs import encode_pairs
+    from glassformer.data.features.texts import encode_pairs
     from glassformer.data.split.pairs import Pairs
     from glassformer.tasks.translation import NOTHING, Translating
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from glassformer.config.sections import TokenizerSettings
-from glassformer.data.features.pairs import PairExamples, encode_pairs
+from glassformer.data.features.texts import PairExamples, encode_pairs
 from glassformer.data.split.pairs import Pairs
 from glassformer.text.tokenizer import Tokenizer
 from helpers.running import tiny

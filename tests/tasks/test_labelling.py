@@ -46,7 +46,7 @@ def test_each_text_once_an_epoch_with_its_tokens_and_its_answer() -> None:
             batch = task.batch(step)
             ids, mask = batch.inputs
             for row, text in enumerate(batch.answers.tolist()):
-                expected = examples.ids[examples.starts[text] : examples.starts[text + 1]].tolist()
+                expected = examples.tokens.of(text)
                 assert ids[row, mask[row]].tolist() == expected
                 assert not ids[row, ~mask[row]].any()  # padding
                 assert mask[row].tolist() == sorted(mask[row].tolist(), reverse=True)
@@ -114,7 +114,7 @@ def test_scores_come_in_order_and_do_not_depend_on_the_company(
     found = score(model, examples, 3)
     assert found.shape == (len(examples), 3)
     for row in range(len(examples)):
-        ids = torch.from_numpy(examples.ids[examples.starts[row] : examples.starts[row + 1]]).long()
+        ids = torch.from_numpy(examples.ids[examples.tokens.starts[row] : examples.tokens.starts[row + 1]]).long()
         with torch.no_grad():
             alone = model(ids[None], torch.ones(1, len(ids), dtype=torch.bool))
         same(found[row], alone[0], 1e-5)

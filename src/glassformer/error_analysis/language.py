@@ -13,8 +13,7 @@ from torch import nn
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.errors import DataError
-from glassformer.data.packing.shards import Ids, how_often
-from glassformer.data.packing.store import Tokens, pack
+from glassformer.data.packing.store import Ids, Tokens, how_often, pack
 from glassformer.data.packing.windows import segments_of
 from glassformer.data.split.documents import Part
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from glassformer.bricks.vocabulary_loss import vocabulary_losses
 from glassformer.config.errors import Say, silent
-from glassformer.data.packing.shards import Ids
+from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING
 from glassformer.experiments.growth import Curve, Section, attention_section, beyond_section, plain
 from glassformer.experiments.models import brief_training, train_briefly

@@ -11,7 +11,7 @@ from torch import Generator
 from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, that_writes
-from glassformer.data.features.pairs import PairExamples, encode_pairs, source_room, target_room_of
+from glassformer.data.features.texts import PairExamples, encode_pairs, source_room, target_room_of
 from glassformer.data.split.pairs import PairCorpus, Pairs, split_pairs, whole_pairs
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
-from glassformer.data.packing.shards import Ids
-from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, WindowOrder, segments_of
 from glassformer.models.modules import LanguageModel, TokenModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, Task, to_device

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from glassformer.bricks.vocabulary_loss import SCORES_AT_ONCE
 from glassformer.config.errors import DataError
 from glassformer.data.mixing import mix, number
-from glassformer.data.packing.shards import Ids
-from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.modules import MaskedLanguageModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device

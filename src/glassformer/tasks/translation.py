@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
-from glassformer.data.features.pairs import PairExamples
-from glassformer.data.features.texts import Sequences
+from glassformer.data.features.texts import PairExamples, Sequences
 from glassformer.data.order import TokenOrder
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import GREEDY, Search, marks_of, translate

@@ -9,7 +9,7 @@ import pytest
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import DATASETS, open_dataset
-from glassformer.data.datasets.python_text import BETWEEN_PARAGRAPHS, without_repeats
+from glassformer.data.datasets.samples import BETWEEN_PARAGRAPHS, without_repeats
 from glassformer.data.io.source import open_source
 from glassformer.data.io.table import read_table
 

@@ -6,8 +6,19 @@ import pytest
 
 from glassformer.data.datasets import opinions
 from glassformer.data.datasets.opinion_templates import TEMPLATES, TEST_TEMPLATES
-from glassformer.data.datasets.opinion_words import DENIALS, TEST_THINGS, THINGS, VERBS_BAD, VERBS_GOOD
-from glassformer.data.datasets.opinions import LABELS, LONGEST, ORDER_PAIRS, SHARES, opinion_rows, opinion_test_rows
+from glassformer.data.datasets.opinions import (
+    DENIALS,
+    LABELS,
+    LONGEST,
+    ORDER_PAIRS,
+    SHARES,
+    TEST_THINGS,
+    THINGS,
+    VERBS_BAD,
+    VERBS_GOOD,
+    opinion_rows,
+    opinion_test_rows,
+)
 
 TRAIN = opinion_rows(rows=12_000, seed=0)
 TEST = opinion_test_rows(rows=12_000, seed=0)

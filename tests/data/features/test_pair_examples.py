@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TokenizerSettings
-from glassformer.data.features import pairs as pair_examples
-from glassformer.data.features.pairs import PairExamples, encode_pairs
-from glassformer.data.features.texts import Sequences
+from glassformer.data.features import texts as texts_module
+from glassformer.data.features.texts import PairExamples, Sequences, encode_pairs
 from glassformer.data.split.pairs import Pairs
 from glassformer.text.tokenizer import Tokenizer
 
@@ -152,7 +151,7 @@ def test_batches_hold_every_pair_once_and_few_tokens(lengths: list[tuple[int, in
     wanted = np.arange(0, len(lengths), 2) if some else None
     seen: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_examples, "TOKENS_AT_ONCE", at_once)
+        patch.setattr(texts_module, "TOKENS_AT_ONCE", at_once)
         batches = list(examples.batches(wanted))
     for rows, ids, mask, target_ids, target_mask in batches:
         longest = [max(lengths[row][side] for row in rows.tolist()) for side in (0, 1)]
@@ -170,7 +169,7 @@ def test_batches_of_like_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = sequences(lengths.tolist()), sequences((lengths + random.integers(0, 5, 997)).tolist())
     examples = PairExamples(source, target, [], [], 0, 0, (0, 0))
     whole = list(examples.batches())
-    monkeypatch.setattr(pair_examples, "TOKENS_AT_ONCE", 1000)
+    monkeypatch.setattr(texts_module, "TOKENS_AT_ONCE", 1000)
     batches = list(examples.batches())
     padded = sum(ids.numel() + target_ids.numel() for _, ids, _, target_ids, _ in batches)
     assert len(source.ids) + len(target.ids) > 0.9 * padded

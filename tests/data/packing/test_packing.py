@@ -20,8 +20,7 @@ from glassformer.data.io import source as source_module
 from glassformer.data.io.source import Source, survey
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing import store
-from glassformer.data.packing.shards import Shards
-from glassformer.data.packing.store import Tokens, pack
+from glassformer.data.packing.store import Shards, Tokens, pack
 from glassformer.data.split.documents import Part, split_texts, whole
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.packing import shards as shards_module
-from glassformer.data.packing.shards import Shards, how_often
+from glassformer.data.packing import store
+from glassformer.data.packing.store import Shards, how_often
 
 SIZES = (7, 1, 0, 11, 5)
 WHOLE = np.random.default_rng(0).integers(0, 13, sum(SIZES)).astype(np.uint16)
@@ -57,6 +57,6 @@ def test_what_else_an_array_can_do(ids: Shards, monkeypatch: pytest.MonkeyPatch)
     assert list(ids) == ids.tolist() == WHOLE.tolist()
     assert np.asarray(ids, np.int64).tolist() == WHOLE.tolist()
     assert np.asarray(ids).dtype == np.uint16
-    monkeypatch.setattr(shards_module, "AT_ONCE", 5)
+    monkeypatch.setattr(store, "AT_ONCE", 5)
     assert list(ids) == WHOLE.tolist()
     assert how_often(ids, 17).tolist() == how_often(WHOLE, 17).tolist() == np.bincount(WHOLE, minlength=17).tolist()

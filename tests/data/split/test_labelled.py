@@ -15,7 +15,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.labels import label_values
 from glassformer.data.io.table import Table
-from glassformer.data.split.groups import time_of
+from glassformer.data.split.base import time_of
 from glassformer.data.split.labelled import LabelledCorpus, split_table, whole_table
 
 CLASSES = Columns("text", "label", "class", "")

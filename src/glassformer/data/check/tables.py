@@ -1,14 +1,14 @@
 """What deserves attention in a table before anything is learned from it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
-from glassformer.config.presets import IMAGE, LABEL_SET, NUMBER, TABLE, TEXT
+from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
@@ -117,7 +117,8 @@ def check_table(
     occurrences = occurrences_of(text.strip() for text in texts)
     contradictions = _contradictions(occurrences, labels, lines) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
-    names = [] if columns.label_kind == NUMBER else names_of(filter(None, labels), columns.label_kind)
+    has_classes = columns.label_kind in (CLASS, LABEL_SET)
+    names = names_of(filter(None, labels), columns.label_kind) if has_classes else []
     counts = Counter(sorted(chain.from_iterable(names))).most_common()
     classes = [Class(name, count, count / len(names)) for name, count in counts]
     words = [len(text.split()) for text in texts] if columns.text is not None else []
@@ -142,8 +143,8 @@ def check_table(
     )
     empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]
     again = [lines[row] for rows in occurrences.values() for row in rows[1:]]
-    what = columns.kind if columns.kind == TEXT or columns.text is None else TEXT
-    noun = {TEXT: "text", TABLE: "row", IMAGE: "picture"}.get(what, "row")
+    row = "picture" if columns.kind == IMAGE else "row"
+    noun = row if columns.text is None else "text"
     found.findings.extend(_findings(found, sorted(empty), sorted(missing), sorted(again), context, noun))
     if columns.kind != IMAGE:
         found.findings.extend(_column_findings(table, columns.also))
@@ -180,49 +181,45 @@ def _contradictions(occurrences: dict[str, list[int]], labels: list[str], lines:
 def _amounts(labels: list[str]) -> Amounts | None:
     """The least, the mean and the largest of the labels that are numbers."""
     numbers = [number for label in labels if (number := number_in(label)) is not None]
-    if not numbers:
-        return None
-    return Amounts(min(numbers), sum(numbers) / len(numbers), max(numbers))
+    return Amounts(min(numbers), sum(numbers) / len(numbers), max(numbers)) if numbers else None
 
 
 def _findings(
     found: TableCheck, empty: list[int], missing: list[int], again: list[int], context: int | None, noun: str
-) -> list[str]:
+) -> Iterator[str]:
     """One line each, the gravest first."""
     place = "number" if noun == "picture" else "line"
-    findings = []
     if len(found.classes) == 1 and found.classes[0].share == 1:
-        findings.append(f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)")
+        yield f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)"
     if found.contradicting_texts:
         shown = "; ".join(f"{place}s {listed(item.lines, EXAMPLES, ' and ')}" for item in found.contradictions)
         more = ", …" if found.contradicting_texts > len(found.contradictions) else ""
         texts = counted(found.contradicting_texts, f"{noun} occurs", f"{noun}s occur")
-        findings.append(f"{texts} with different labels: {shown}{more}")
+        yield f"{texts} with different labels: {shown}{more}"
     if alike := _alike([item.name for item in found.classes]):
-        findings.append(f"labels that differ only in their letters' case: {listed(alike, EXAMPLES)}")
+        yield f"labels that differ only in their letters' case: {listed(alike, EXAMPLES)}"
     if found.single_example_classes:
         some = counted(len(found.single_example_classes), "class has", "classes have")
-        findings.append(f"{some} a single example: {listed(found.single_example_classes, EXAMPLES)}")
+        yield f"{some} a single example: {listed(found.single_example_classes, EXAMPLES)}"
     if found.imbalance is not None and found.imbalance >= UNEVEN:
         first, last = found.classes[0], found.classes[-1]
-        findings.append(
+        yield (
             f"classes are uneven: '{first.name}' has {first.count:,} rows, {found.imbalance:.3g} times as many as "
             f"'{last.name}' ({last.count:,})"
         )
     if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
-        findings.append(f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}")
+        yield f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}"
     row = "picture" if noun == "picture" else "row"
-    findings += finding(missing, f"{noun} has", f"{noun}s have", "no label, and training would refuse the table")
-    findings += finding(empty, "text is", "texts are", "empty and would be left out")
-    findings += finding(again, f"{row} repeats", f"{row}s repeat", f"an earlier {noun}", place)
+    yield from finding(missing, f"{noun} has", f"{noun}s have", "no label, and training would refuse the table")
+    yield from finding(empty, "text is", "texts are", "empty and would be left out")
+    yield from finding(again, f"{row} repeats", f"{row}s repeat", f"an earlier {noun}", place)
     if found.cut:
-        findings.append(
+        yield (
             f"{counted(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "
             "raise --model.context"
         )
     if found.amounts is not None and found.amounts.min == found.amounts.max:
-        findings.append(f"every row has the number {found.amounts.min:g}: there is nothing to learn (--label)")
-    return findings
+        yield f"every row has the number {found.amounts.min:g}: there is nothing to learn (--label)"
 
 
 def _alike(names: list[str]) -> list[str]:
@@ -230,20 +227,18 @@ def _alike(names: list[str]) -> list[str]:
     return sorted((name for name in names if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
 
 
-def _column_findings(table: Table, names: Sequence[str]) -> list[str]:
+def _column_findings(table: Table, names: Sequence[str]) -> Iterator[str]:
     """One line each: values that are no numbers, empty ones, columns that are the same in every row."""
-    findings = []
     for name in names:
         values = table.columns[name]
         different = {value.strip() for value in values}
         if len(different) == 1:
-            findings.append(f"column '{name}' is {next(iter(different)) or 'empty'} in every row: it says nothing")
+            yield f"column '{name}' is {next(iter(different)) or 'empty'} in every row: it says nothing"
             continue
         numbers = hold_numbers(values)
         filled = [row for row, value in enumerate(values) if not (is_empty(value) if numbers else not value.strip())]
         odd = [table.lines[row] for row in filled if numbers and number_in(values[row]) is None]
         no_numbers = finding(odd, "value is", "values are", "no number among numbers, and training would refuse it")
-        findings += [f"column '{name}': {remark}" for remark in no_numbers]
+        yield from (f"column '{name}': {remark}" for remark in no_numbers)
         if empty := len(values) - len(filled):
-            findings.append(f"column '{name}': {counted(empty, 'value is', 'values are')} empty")
-    return findings
+            yield f"column '{name}': {counted(empty, 'value is', 'values are')} empty"

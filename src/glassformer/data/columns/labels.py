@@ -58,13 +58,11 @@ def names_of(labels: Iterable[str], label_kind: str | None) -> list[list[str]]:
 
 def list_in(cell: str) -> list[str] | None:
     """The labels of a cell that is a JSON list of texts or numbers."""
-    if not cell.lstrip().startswith("["):
-        return None
     try:
-        found = json.loads(cell)
+        found = json.loads(cell) if cell.lstrip().startswith("[") else None
     except ValueError:
         return None
-    if not all(isinstance(one, str | int | float) for one in found):
+    if found is None or not all(isinstance(one, str | int | float) for one in found):
         return None
     return [one if isinstance(one, str) else json.dumps(one) for one in found]
 

@@ -15,15 +15,16 @@ from glassformer.data.datasets.opinions import opinion_rows, opinion_test_rows
 from glassformer.data.datasets.posts import COLUMNS as POST_COLUMNS
 from glassformer.data.datasets.posts import post_rows
 from glassformer.data.datasets.pronouns import pronoun_links, pronoun_rows
-from glassformer.data.datasets.python_text import docstrings, sources
 from glassformer.data.datasets.samples import (
     DIABETES_COLUMNS,
     IRIS_COLUMNS,
     diabetes_rows,
     digit_images,
+    docstrings,
     iris_rows,
     mnist_images,
     review_rows,
+    sources,
 )
 
 

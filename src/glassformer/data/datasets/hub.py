@@ -127,7 +127,10 @@ def _choose_split(named: HubName, splits: Mapping[str, Any]) -> Any:
 
 def _splits(named: HubName) -> dict[str, Any]:
     """Every split by its name, mapped from the disk."""
-    datasets = _library(named.spec)
+    try:
+        datasets: Any = importlib.import_module("datasets")
+    except ImportError:
+        raise DataError(f"{named.spec}: data sets of the hub need datasets: pip install 'glassformer[hub]'") from None
     if named.folder is None:
         return _of_hub(datasets, named)
     _check_names(named, named.folder)
@@ -136,13 +139,6 @@ def _splits(named: HubName) -> dict[str, Any]:
     except Exception as error:  # what a damaged file leads to depends on where it is damaged
         raise _damage(named.spec, error) from None
     return dict(found) if isinstance(found, dict) else {TRAIN: found}
-
-
-def _library(spec: str) -> Any:
-    try:
-        return importlib.import_module("datasets")
-    except ImportError:
-        raise DataError(f"{spec}: data sets of the hub need datasets: pip install 'glassformer[hub]'") from None
 
 
 @functools.cache
@@ -279,13 +275,23 @@ def _rows(spec: str, split: Any, columns: tuple[HubColumn, ...]) -> Iterator[Row
 
 # --- what the hub may answer instead of a model or a data set ---
 
-PAGES = "https://huggingface.co/"
 LIBRARY = "huggingface_hub"
-GATED = {"GatedRepoError"}
-UNREACHED = {"LocalEntryNotFoundError", "ConnectionError", "TransportError"}
-NO_FILE = {"EntryNotFoundError"}
+GATED = "GatedRepoError"
 NOT_THERE = {"RepositoryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}
-"""Its libraries' kinds of errors by name, so that none of them need be installed; of several alike, the base."""
+REFUSALS: tuple[tuple[set[str], str], ...] = (
+    ({GATED}, "its owner asks who wants it: ask for access at {page}, then log in with `hf auth login`"),
+    (
+        {"LocalEntryNotFoundError", "ConnectionError", "TransportError"},
+        "the hub cannot be reached, and nothing of it is kept here: check the network, {instead}",
+    ),
+    ({"EntryNotFoundError"}, "the hub has no such file: those that there are stand at {page}/tree/main"),
+    (
+        NOT_THERE,
+        "the hub has none of this name that you may read: check the name; for a private one, `hf auth login`",
+    ),
+)
+"""Its libraries' kinds of errors by name, so that none of them need be installed (of several alike, the base), and what
+each means; the first that fits."""
 
 
 @contextmanager
@@ -306,12 +312,7 @@ def refusal(error: Exception, page: str, instead: str) -> str | None:
     `page`: where it is on the hub; `instead`: what else to do without a network.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    if kinds & GATED or (kinds & NOT_THERE and "gated" in str(error)):
-        return f"its owner asks who wants it: ask for access at {PAGES}{page}, then log in with `hf auth login`"
-    if kinds & UNREACHED:
-        return f"the hub cannot be reached, and nothing of it is kept here: check the network, {instead}"
-    if kinds & NO_FILE:
-        return f"the hub has no such file: those that there are stand at {PAGES}{page}/tree/main"
-    if kinds & NOT_THERE:
-        return "the hub has none of this name that you may read: check the name; for a private one, `hf auth login`"
-    return None
+    if kinds & NOT_THERE and "gated" in str(error):
+        kinds.add(GATED)
+    found = next((sentence for names, sentence in REFUSALS if kinds & names), None)
+    return found and found.format(page=f"https://huggingface.co/{page}", instead=instead)

@@ -17,8 +17,6 @@ from glassformer.data.io.pictures import fit_picture
 from glassformer.data.split.labelled import Labelled
 from glassformer.models.inputs import Shape
 
-Pixels = NDArray[np.uint8]
-
 
 @dataclass(frozen=True)
 class ImageFeatures(Features):
@@ -60,10 +58,8 @@ class ImageFeatures(Features):
         assert part.pixels is not None
         pixels, remarks = part.pixels, tuple[str, ...]()
         if pixels.shape[1:] != (*self.size, len(self.mean)):
-            whole = np.empty((len(part), *self.size, len(self.mean)), np.uint8)
-            for row, one in enumerate(pixels):
-                whole[row] = fit_picture(one, self.size, len(self.mean))
-            pixels = whole
+            fitted = [fit_picture(picture, self.size, len(self.mean)) for picture in pixels]
+            pixels = np.array(fitted, np.uint8).reshape(len(part), *self.size, len(self.mean))
             if len(part) and part.pixels.shape[1:3] != self.size:
                 was, is_now = ("×".join(map(str, size)) for size in (part.pixels.shape[1:3], self.size))
                 remarks = (f"images of {was} pixels are brought to the {is_now} that this model reads",)
@@ -88,7 +84,7 @@ class ImageFeatures(Features):
 class ImageInputs(Inputs):
     """Pixels as they were read; each batch is brought to spreads from the mean when it is taken."""
 
-    pixels: Pixels
+    pixels: NDArray[np.uint8]
     """N×H×W×C."""
     answers: NDArray[Any]
     texts: Sequence[str]

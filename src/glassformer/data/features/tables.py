@@ -72,8 +72,13 @@ class TableFeatures(Features):
                 remarks.append(f"column '{name}' is {value} in every row of training: left out")
             elif hold_numbers(values):
                 found = _numbers(part, name)
-                empty = int(np.isnan(found).sum())
-                numbers.append(_number_column(part, name, found))
+                filled = found[~np.isnan(found)]
+                empty = len(found) - len(filled)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    mean, spread = float(filled.mean()), float(filled.std())
+                if not np.isfinite(spread):
+                    raise DataError(f"{part.origin}: column '{name}' holds numbers too large to work with: divide them")
+                numbers.append(NumberColumn(name, mean, spread or 1.0, empty > 0))
                 if empty:
                     remarks.append(
                         f"column '{name}' is empty in {empty:,} of {len(found):,} rows of training: they count as its "
@@ -128,10 +133,9 @@ class TableFeatures(Features):
                 first = part.columns[chosen.name][int(np.argmin(ids))].strip()
                 some = counted(int((ids == 0).sum()), "value")
                 remarks.append(f"column '{chosen.name}': {some} not in training, such as '{first}', taken as unknown")
-        rows = len(part)
         return TableInputs(
-            _stack([*numbers, *flags], rows, np.float32),
-            _stack(categories, rows, np.int64),
+            _stack([*numbers, *flags], len(part), np.float32),
+            _stack(categories, len(part), np.int64),
             answers,
             part.texts,
             tuple(remarks),
@@ -170,15 +174,6 @@ def _numbers(part: Labelled, name: str) -> NDArray[np.float64]:
             )
         found[row] = number
     return found
-
-
-def _number_column(part: Labelled, name: str, found: NDArray[np.float64]) -> NumberColumn:
-    empty = np.isnan(found)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread = float(found[~empty].mean()), float(found[~empty].std())
-    if not np.isfinite(spread):
-        raise DataError(f"{part.origin}: column '{name}' holds numbers too large to work with: divide them")
-    return NumberColumn(name, mean, spread or 1.0, bool(empty.any()))
 
 
 def _stack(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:

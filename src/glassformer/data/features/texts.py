@@ -1,7 +1,8 @@
-"""Texts as a model reads them: token ids end to end, some side by side with padding, and what is to be said of each."""
+"""Texts, and pairs of them, as a model reads them: token ids, some side by side with padding, and their answers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,9 @@ from torch import Tensor
 
 from glassformer.config.errors import SettingError
 from glassformer.data.features.inputs import Inputs, Tensors
+from glassformer.data.order import TOKENS_AT_ONCE, by_lengths, token_borders
+from glassformer.data.split.pairs import Pairs
+from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -24,10 +28,17 @@ class Sequences:
     pad: int
 
     @classmethod
-    def concatenate(cls, texts: Sequence[NDArray[np.int32]], pad: int) -> Self:
-        """The ids of all texts, from those of each."""
-        ids = np.concatenate([np.empty(0, np.int32), *texts])
-        return cls(ids, np.cumsum([0, *map(len, texts)], dtype=np.int64), pad)
+    def concatenate(
+        cls,
+        texts: Sequence[NDArray[np.int32]],
+        pad: int | None,
+        before: Sequence[int] = (),
+        after: Sequence[int] = (),
+    ) -> Self:
+        """The ids of all texts, from those of each, and what stands before and after each of them."""
+        ids = [np.concatenate([before, text, after]).astype(np.int32) for text in texts]
+        starts = np.cumsum([0, *map(len, ids)], dtype=np.int64)
+        return cls(np.concatenate([np.empty(0, np.int32), *ids]), starts, pad or 0)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -82,10 +93,6 @@ class Examples(Inputs):
         return self.tokens.ids
 
     @property
-    def starts(self) -> NDArray[np.int64]:
-        return self.tokens.starts
-
-    @property
     def lengths(self) -> NDArray[np.int64]:
         return self.tokens.lengths
 
@@ -121,6 +128,92 @@ def encode_examples(
         )
     encoded = tokenizer.encode_batch(texts)
     cut = sum(len(ids) > room for ids in encoded)
-    pieces = [np.concatenate([before, ids[:room], after]).astype(np.int32) for ids in encoded]
-    tokens = Sequences.concatenate(pieces, tokenizer.pad or 0)
+    tokens = Sequences.concatenate([ids[:room] for ids in encoded], tokenizer.pad, before, after)
     return Examples(tokens, answers, texts, cut, tokens.count(tokenizer.unk))
+
+
+# --- pairs: the source's ids and the target's ---
+
+Batch = tuple[NDArray[np.int64], Int[Tensor, "B S"], Bool[Tensor, "B S"], Int[Tensor, "B T"], Bool[Tensor, "B T"]]
+"""Some pairs side by side: which they are, the sources padded and their mask, the targets and theirs."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairExamples:
+    """A source ends with END; a target is START … END, of which START is only read and END only an answer.
+
+    A tokenizer made elsewhere may have other tokens around its texts, and several before a target (`Roles`).
+    """
+
+    source: Sequences
+    target: Sequences
+    sources: Sequence[str]
+    """The texts; in a pair that was cut, still whole."""
+    targets: Sequence[str]
+    dropped: int
+    """How many pairs were longer than the context, and are not here."""
+    cut: int
+    """How many were, and are cut."""
+    unknown: tuple[int, int]
+    """How many ids of sources and of targets are UNK."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batches(self, rows: NDArray[np.int64] | None = None) -> Iterator[Batch]:
+        """These pairs (unset: all) once, those of like length together."""
+        rows = np.arange(len(self)) if rows is None else rows
+        source, target = self.source.lengths[rows], self.target.lengths[rows]
+        order = by_lengths(source, target)
+        for first, last in pairwise(token_borders(TOKENS_AT_ONCE, source[order], target[order])):
+            some = rows[order[first:last]]
+            yield some, *self.source.padded(some), *self.target.padded(some)
+
+
+def encode_pairs(
+    pairs: Pairs,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    *,
+    context: int,
+    too_long: str,
+) -> PairExamples:
+    """Each side has `context` tokens at most, END among them; START, which is never an answer, comes on top.
+
+    A pair with a longer side is dropped; or with `too_long` "cut", that side is cut, and its END stays.
+    """
+    of_source, of_target = source_tokenizer.roles, target_tokenizer.roles
+    if not of_source.closing or not of_target.opening or not of_target.closing:
+        raise SettingError("translating needs a tokenizer with <start> and <end>: leave tokenizer.file unset")
+    room, target_room = source_room(of_source, context), target_room_of(of_target, context)
+    if min(room, target_room) < 1:
+        least = context + 1 - min(room, target_room)
+        raise SettingError(f"model.context {context} leaves no room for a word beside END: it must be at least {least}")
+    sources, targets = source_tokenizer.encode_batch(pairs.sources), target_tokenizer.encode_batch(pairs.targets)
+    long = [len(one) > room or len(other) > target_room for one, other in zip(sources, targets, strict=True)]
+    kept = [row for row in range(len(pairs)) if too_long == "cut" or not long[row]]
+    source = Sequences.concatenate(
+        [sources[row][:room] for row in kept], source_tokenizer.pad, of_source.source, of_source.closing
+    )
+    target = Sequences.concatenate(
+        [targets[row][:target_room] for row in kept], target_tokenizer.pad, of_target.opening, of_target.closing
+    )
+    return PairExamples(
+        source,
+        target,
+        [pairs.sources[row] for row in kept],
+        [pairs.targets[row] for row in kept],
+        dropped=len(pairs) - len(kept),
+        cut=sum(long) if too_long == "cut" else 0,
+        unknown=(source.count(source_tokenizer.unk), target.count(target_tokenizer.unk)),
+    )
+
+
+def source_room(roles: Roles, context: int) -> int:
+    """Tokens of a text that fit into a source."""
+    return context - len(roles.source) - len(roles.closing)
+
+
+def target_room_of(roles: Roles, context: int) -> int:
+    """Tokens of a text that fit into a target: what is before them is read, what is after them only an answer."""
+    return context - max(len(roles.opening), len(roles.closing))

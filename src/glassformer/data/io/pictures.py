@@ -58,7 +58,11 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
     path = find(path_or_name)
     try:
         if path is None:
-            pictures = _embedded(path_or_name)
+            images = open_dataset(path_or_name).images
+            if images is None:
+                raise DataError(f"data set '{path_or_name}' holds no pictures")
+            pixels, labels = images()
+            pictures = Pictures(path_or_name, pixels, labels, [f"image {place}" for place in range(len(labels))])
         elif path.is_dir():
             pictures = _folder(path_or_name, path, size)
         elif path.suffix.lower() == ".npz":
@@ -74,22 +78,13 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
     except MemoryError:
         raise DataError(f"{path_or_name}: so many pixels do not fit into memory: lower --data.image_size") from None
     if len(set(pictures.labels)) == 1:
-        raise DataError(_one_class(path_or_name, path, pictures.labels[0]))
+        label = pictures.labels[0]
+        wrapped = path is not None and path.is_dir() and len(_folders(path / label)) > 1
+        hint = f"; did you mean {Path(path_or_name, label)}?" if wrapped else ""
+        raise DataError(
+            f"all pictures of {path_or_name} are of one class, '{label}': there is nothing to tell apart{hint}"
+        )
     return pictures
-
-
-def _one_class(name: str, path: Path | None, label: str) -> str:
-    wrapped = path is not None and path.is_dir() and len(_folders(path / label)) > 1
-    hint = f"; did you mean {Path(name, label)}?" if wrapped else ""
-    return f"all pictures of {name} are of one class, '{label}': there is nothing to tell apart{hint}"
-
-
-def _embedded(name: str) -> Pictures:
-    images = open_dataset(name).images
-    if images is None:
-        raise DataError(f"data set '{name}' holds no pictures")
-    pixels, labels = images()
-    return Pictures(name, pixels, labels, [f"image {place}" for place in range(len(labels))])
 
 
 def _folder(name: str, folder: Path, size: tuple[int, int] | None) -> Pictures:

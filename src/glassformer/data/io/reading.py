@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import io
+import itertools
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -41,7 +42,7 @@ def text_blocks(path: Path, encoding: str) -> Iterator[str]:
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
     may_hold_nul = len("a".encode(encoding)) > 1
     size, line = 0, 1  # bytes read, line reached
-    for block in byte_blocks(path):
+    for block in itertools.chain(byte_blocks(path), [b""]):  # nothing more: what was kept must be whole
         if not may_hold_nul and (nul := block.find(b"\0")) >= 0:
             looks = (
                 "looks like UTF-16, try --data.encoding utf-16" if _has_utf16_mark(path) else "binary data, not text"
@@ -50,16 +51,12 @@ def text_blocks(path: Path, encoding: str) -> Iterator[str]:
             raise DataError(f"{path} holds a NUL byte at position {size + nul:,} (line {line:,}): {looks}")
         size += len(block)
         try:
-            text = decoder.decode(block)
+            text = decoder.decode(block, final=not block)
         except UnicodeError as error:
             raise _undecodable(path, encoding, error, size, line, newlines) from None
-        text = newlines.decode(text)
+        text = newlines.decode(text, final=not block)
         line += text.count("\n")
         yield text.removeprefix("\ufeff") if size == len(block) else text
-    try:
-        yield newlines.decode(decoder.decode(b"", final=True), final=True)
-    except UnicodeError as error:
-        raise _undecodable(path, encoding, error, size, line, newlines) from None
 
 
 def _has_utf16_mark(path: Path) -> bool:

@@ -2,12 +2,13 @@
 
 import csv
 import datetime
+import functools
 import importlib
 import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,13 @@ from glassformer.data.wording import counted, listed
 Row = tuple[int, dict[str, str]]
 """The line on which a row begins (of a .parquet file: the row's number), and its values as text."""
 
-KINDS = ("csv", "tsv", "jsonl", "parquet")
-
 TOGETHER = 1024
 """Rows of a .parquet file unpacked at once."""
 
 
 def is_table(path: Path) -> bool:
     """Whether it is a table, by its name alone."""
-    return kind_of(path) in KINDS
+    return kind_of(path) in READERS
 
 
 def kind_of(path: Path) -> str:
@@ -38,16 +37,9 @@ def kind_of(path: Path) -> str:
 
 def read_rows(path: Path, encoding: str) -> Iterator[Row]:
     """Every row, a missing value as "" (a row of JSON holds only the fields that it names)."""
-    match kind_of(path):
-        case "csv":
-            return delimited_rows(path, encoding, ",")
-        case "tsv":
-            return delimited_rows(path, encoding, "\t")
-        case "jsonl":
-            return _json_rows(path, encoding)
-        case "parquet":
-            return _parquet_rows(path)
-    raise DataError(f"{path} is no table: its name should end in {', '.join(f'.{kind}' for kind in KINDS)}")
+    if is_table(path):
+        return READERS[kind_of(path)](path, encoding)
+    raise DataError(f"{path} is no table: its name should end in {', '.join(f'.{kind}' for kind in READERS)}")
 
 
 def _json_rows(path: Path, encoding: str) -> Iterator[Row]:
@@ -79,7 +71,8 @@ def _json_row(row: str, where: str) -> dict[str, str]:
     return texts
 
 
-def _parquet_rows(path: Path) -> Iterator[Row]:
+def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
+    """`encoding`: of no use, since such a file says it itself."""
     try:
         parquet: Any = importlib.import_module("pyarrow.parquet")
         arrow_error: type[Exception] = importlib.import_module("pyarrow").ArrowException
@@ -129,7 +122,9 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
     first = next(((line, text) for line, text in lines if text.strip()), None)
     if first is None:
         raise DataError(f"{path} is empty: there is no text in it")
-    delimiter = _delimiter(first[1], delimiter)
+    others = [sign for sign in SIGNS if sign in first[1]]
+    if others and delimiter not in others:
+        delimiter = max(others, key=first[1].count)
     lines = itertools.chain([first], lines)
     rows = _tab_rows(lines) if delimiter == "\t" else _quoted_rows(path, lines, delimiter)
     line, header = next(rows)
@@ -137,16 +132,13 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
     count = 0
     for line, fields in rows:
         if len(fields) != len(names):
-            raise _ragged(f"{path}, line {line:,}", fields, names, delimiter)
+            hint = f": a text that holds {SIGNS[delimiter]} needs quotes around it" if len(fields) > len(names) else ""
+            there = f"{counted(len(fields), 'field')}, but the header names {len(names)} ({listed(names, 8)})"
+            raise DataError(f"{path}, line {line:,}: {there}{hint}")
         yield line, dict(zip(names, fields, strict=True))
         count += 1
     if not count:
         raise DataError(f"{path} has a header ({', '.join(names)}) and no rows below it")
-
-
-def _delimiter(header: str, usual: str) -> str:
-    others = [sign for sign in SIGNS if sign in header]
-    return usual if usual in header or not others else max(others, key=header.count)
 
 
 def _names(header: list[str], where: str) -> list[str]:
@@ -157,12 +149,6 @@ def _names(header: list[str], where: str) -> list[str]:
         if names.index(name) < place - 1:
             raise DataError(f"{where}: two columns are named '{name}': rename one of them in the header")
     return names
-
-
-def _ragged(where: str, fields: list[str], names: list[str], delimiter: str) -> DataError:
-    hint = f": a text that holds {SIGNS[delimiter]} needs quotes around it" if len(fields) > len(names) else ""
-    some = counted(len(fields), "field")
-    return DataError(f"{where}: {some}, but the header names {len(names)} ({listed(names, 8)}){hint}")
 
 
 def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[Fields]:
@@ -211,7 +197,7 @@ def _lines_before_open_quote(row: str, delimiter: str) -> int:
     return row.count("\n", 0, at)
 
 
-TAB_FIELD = re.compile(r'"((?:[^"]|"")*+)"(?=\t|\Z)|([^\t]*)')
+TAB_FIELD = re.compile(r'(?:^|\t)(?:"((?:[^"]|"")*+)"(?=\t|\Z)|([^\t]*))')
 LINES_TOGETHER = 1000
 """Lines that a quoted field between tabs may take, at most."""
 
@@ -252,12 +238,16 @@ def _tab_fields(text: str) -> tuple[list[str], bool]:
         return text.split("\t"), False
     fields: list[str] = []
     is_open = False
-    at = 0
-    while found := TAB_FIELD.match(text, at):
-        quoted, plain = found.groups()
+    for quoted, plain in (found.groups() for found in TAB_FIELD.finditer(text)):
         fields.append(plain if quoted is None else quoted.replace('""', '"'))
         is_open = is_open or (quoted is None and plain.startswith('"'))
-        at = found.end() + 1
-        if at > len(text):
-            break
     return fields, is_open
+
+
+READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
+    "csv": functools.partial(delimited_rows, delimiter=","),
+    "tsv": functools.partial(delimited_rows, delimiter="\t"),
+    "jsonl": _json_rows,
+    "parquet": _parquet_rows,
+}
+"""What reads the rows of a file, by how its name ends."""

@@ -106,14 +106,13 @@ def _documents(files: list[Path], settings: DataSettings) -> Iterator[Iterator[s
     """A table is a document a row; any other file is one document."""
     for file in files:
         if is_table(file):
-            for text in _texts(str(file), read_rows(file, settings.encoding), settings):
-                yield iter([text])
+            yield from _texts(str(file), read_rows(file, settings.encoding), settings)
         else:
             yield text_blocks(file, settings.encoding)
 
 
-def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[str]:
-    """The text column of a table's rows; the first few of them show which it is."""
+def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[Iterator[str]]:
+    """The text column of a table's rows, a document each; the first few of them show which it is."""
     first = list(itertools.islice(rows, SAMPLE))
     names = dict.fromkeys(column for _, row in first for column in row)
     sample = {column: [row.get(column, "") for _, row in first] for column in names}
@@ -122,7 +121,7 @@ def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[s
         if column not in row:
             there = ", ".join(row) or "none"
             raise DataError(f"{name}, line {line:,}: no field '{column}'; name another with --text (fields: {there})")
-        yield row[column]
+        yield iter([row[column]])
 
 
 def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
@@ -158,7 +157,7 @@ def _embedded(name: str, settings: DataSettings) -> Source:
 
     def documents() -> Iterator[Iterator[str]]:
         rows = ((number, dict(zip(dataset.columns, row, strict=True))) for number, row in enumerate(dataset.rows(), 1))
-        return (iter([text]) for text in _texts(name, rows, settings))
+        return _texts(name, rows, settings)
 
     return Source(name, documents, dataset.note)
 

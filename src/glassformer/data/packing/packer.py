@@ -1,6 +1,5 @@
 """The tokens of a part into shards, each whole on the disk as soon as it is full, and what vouches for them."""
 
-import hashlib
 import itertools
 import json
 import os
@@ -8,7 +7,7 @@ import time
 import uuid
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import Say
 from glassformer.data.io.source import Chunk
+from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
 
@@ -69,7 +69,7 @@ def write_entry(entry: PartEntry | ShardEntry, path: Path) -> None:
     values = asdict(entry)
     aside = path.with_name(f"{entry.key}.{uuid.uuid4().hex}.part")
     try:
-        aside.write_text(json.dumps({**values, "digest": digest_of(json.dumps(values))}))
+        aside.write_text(json.dumps({**values, "digest": digest(json.dumps(values))}))
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
@@ -79,15 +79,11 @@ def read_entry(kind: type[E], path: Path, key: str) -> E | None:
     """Nothing, if it is missing, damaged or another's."""
     try:
         values: dict[str, Any] = json.loads(path.read_text())
-        digest = values.pop("digest")
+        written = values.pop("digest")
         entry = kind(**values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return entry if digest == digest_of(json.dumps(values)) and entry.key == key else None
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return entry if written == digest(json.dumps(values)) and entry.key == key else None
 
 
 # --- the ids themselves ---
@@ -147,35 +143,46 @@ class _Ahead(Iterator[Chunk]):
 def pack_shards(part: Part, tokenizer: Tokenizer, folder: Path, key: str, say: Say) -> list[ShardEntry]:
     """All shards of a part; of those that are whole on the disk the text is passed over."""
     chunks = _Ahead(part.chunks())
-    progress = _Progress(part, say)
+    report = _progress(part, say)
     shards: list[ShardEntry] = []
-    first = 0
+    passed = 0
     while chunks.upcoming is not None:
-        number = len(shards)
-        shard = _find_shard(folder, key, number, first)
-        if shard is None:
-            shard = _write_shard(chunks, tokenizer, folder, key, number, first, progress)
-        else:
+        shard = _find_shard(folder, key, shards)
+        if shard is not None:
             deque(itertools.islice(chunks, shard.chunks), maxlen=0)
-            progress.passed(shard)
+            passed += 1
+        else:
+            if passed:
+                tokens = sum(shard.tokens for shard in shards)
+                whole = f"{passed:,} of its shards are whole, {tokens:,} tokens"
+                say(f"packing of the {part.name} part goes on: {whole}")
+                passed = 0
+            shard = _write_shard(chunks, tokenizer, folder, key, shards, report)
         shards.append(shard)
-        first += shard.chunks
     return shards
 
 
-def _find_shard(folder: Path, key: str, number: int, first: int) -> ShardEntry | None:
-    """A shard that an earlier packing wrote, if it is whole."""
+def _find_shard(folder: Path, key: str, shards: Sequence[ShardEntry]) -> ShardEntry | None:
+    """The shard after these, if an earlier packing wrote it and it is whole."""
+    number = len(shards)
     entry = read_entry(ShardEntry, folder / f"{key}.{number}.json", key)
-    if entry is None or (entry.number, entry.first) != (number, first):
+    if entry is None or (entry.number, entry.first) != (number, sum(shard.chunks for shard in shards)):
         return None
     whole = map_ids(path_of(folder, key, number), entry.dtype, entry.tokens, entry.checksum)
     return None if whole is None else entry
 
 
 def _write_shard(
-    chunks: _Ahead, tokenizer: Tokenizer, folder: Path, key: str, number: int, first: int, progress: "_Progress"
+    chunks: _Ahead,
+    tokenizer: Tokenizer,
+    folder: Path,
+    key: str,
+    shards: Sequence[ShardEntry],
+    report: Callable[[int, int], None],
 ) -> ShardEntry:
-    """The next shard. One that holds the whole part has no entry of its own."""
+    """The shard after these. One that holds the whole part has no entry of its own."""
+    number = len(shards)
+    before = {name: sum(getattr(shard, name) for shard in shards) for name in ("chunks", "characters", "tokens")}
     dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
     count = characters = tokens = checksum = unknown = 0
     aside = folder / f"{key}.{uuid.uuid4().hex}.part"
@@ -190,7 +197,7 @@ def _write_shard(
                 tokens += len(ids)
                 checksum = zlib.crc32(data, checksum)
                 unknown += int((ids == tokenizer.unk).sum()) if tokenizer.unk is not None else 0
-                progress.encoded(group, len(ids))
+                report(before["characters"] + characters, before["tokens"] + tokens)
                 if tokens >= SHARD:
                     break
             file.flush()
@@ -199,7 +206,7 @@ def _write_shard(
         aside.replace(path_of(folder, key, None if alone else number))
     finally:
         aside.unlink(missing_ok=True)
-    entry = ShardEntry(key, number, dtype.name, first, count, characters, tokens, checksum, unknown)
+    entry = ShardEntry(key, number, dtype.name, before["chunks"], count, characters, tokens, checksum, unknown)
     if not alone:
         write_entry(entry, folder / f"{key}.{number}.json")
     return entry
@@ -228,33 +235,15 @@ def _together(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
         yield held
 
 
-class _Progress:
-    """Says now and then how far the packing of a large part is."""
+def _progress(part: Part, say: Say) -> Callable[[int, int], None]:
+    """Says now and then how far the packing of a large part is, told how many characters made how many tokens."""
+    last = time.monotonic()
 
-    def __init__(self, part: Part, say: Say) -> None:
-        self._part = part
-        self._say = say
-        self._characters = self._tokens = self._whole = 0
-        self._last = time.monotonic()
+    def report(characters: int, tokens: int) -> None:
+        nonlocal last
+        if part.bytes >= LARGE and time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            share = f"{characters / part.characters:.0%} of {part.bytes / 1e6:,.0f} MB"
+            say(f"packing the {part.name} part: {share}, {tokens:,} tokens")
 
-    def passed(self, shard: ShardEntry) -> None:
-        self._characters += shard.characters
-        self._tokens += shard.tokens
-        self._whole += 1
-
-    def encoded(self, chunks: Sequence[Chunk], tokens: int) -> None:
-        if self._whole:
-            self._say(
-                f"packing of the {self._part.name} part goes on: {self._whole:,} of its shards are whole, "
-                f"{self._tokens:,} tokens"
-            )
-            self._whole = 0
-        self._characters += sum(len(chunk.text) for chunk in chunks)
-        self._tokens += tokens
-        if self._part.bytes >= LARGE and time.monotonic() - self._last >= EVERY:
-            self._last = time.monotonic()
-            share = self._characters / self._part.characters
-            megabytes = self._part.bytes / 1e6
-            self._say(
-                f"packing the {self._part.name} part: {share:.0%} of {megabytes:,.0f} MB, {self._tokens:,} tokens"
-            )
+    return report

@@ -1,17 +1,232 @@
 """What every split is made of, whatever it divides: which parts are asked for, what goes into which, and the words."""
 
+import datetime
 import hashlib
-from collections.abc import Mapping
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.sections import DataSettings
-from glassformer.data.mixing import Numbers
-from glassformer.data.split.groups import ALWAYS_TRAINED, Rows, first_share, folds_of, number_values
+from glassformer.data.mixing import Numbers, mix, number
 from glassformer.data.wording import counted
+
+# --- rows that must stay together, and which of them are held out ---
+
+Rows = NDArray[np.int64]
+"""A number for each row."""
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].+)?")
+OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}(?:[T ,].+)?")
+"""A date as people write it, from which the order cannot be told for certain."""
+
+
+def digests_of(contents: Iterable[bytes]) -> Numbers:
+    """Equal ones for equal contents."""
+    found = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+    return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+
+
+def group_rows(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
+    """Each row's group: rows of one text are together, and those of one value too; an empty value binds nothing."""
+    texts = number_values(digests)
+    if values is None:
+        return texts
+    parent = list(range(len(digests)))
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = row = parent[parent[row]]
+        return row
+
+    first: dict[int | str, int] = {}
+    for row, (text, value) in enumerate(zip(texts.tolist(), values, strict=True)):
+        for tie in (text, value) if value else (text,):
+            parent[root(row)] = root(first.setdefault(tie, row))
+    return number_values(np.array([root(row) for row in range(len(parent))]))
+
+
+def number_values(values: NDArray[Any]) -> Rows:
+    """Equal values have equal numbers, from 0 on without gaps."""
+    out: Rows = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return out
+
+
+def count_groups(digests: Numbers, groups: Rows, classes: Rows, seed: int) -> tuple[list[Counter[int]], Numbers]:
+    """How many rows of each class a group has, and a number by chance for it, made of its content and the seed."""
+    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
+    for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
+        counts[group][label] += 1
+    keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(keys, groups, digests)
+    return counts, mix(keys, number(seed))
+
+
+def hold_out_by_chance(
+    digests: Numbers, groups: Rows, classes: Rows, fractions: Mapping[str, float], seed: int
+) -> dict[str, NDArray[np.bool_]] | None:
+    """Which rows each part holds out: whole groups, each class by its share, in an order of content and seed.
+
+    Every class leaves at least one row to training. The order of the rows plays no part. None: there are too few.
+    """
+    counts, chance = count_groups(digests, groups, classes, seed)
+    waiting: list[int] = np.argsort(chance).tolist()
+    total = Counter(classes.tolist())
+    left = Counter(total)
+    taken: dict[str, list[int]] = {}
+    for part, fraction in fractions.items():
+        taken[part] = _pick(counts, waiting, _shares(total, fraction, seed), left)
+        if not taken[part]:  # an earlier part gives one of its groups away, if it has two
+            giver = next((groups for groups in taken.values() if len(groups) > 1), None)
+            if giver is None:
+                return None
+            taken[part] = [giver.pop()]
+        chosen = set(taken[part])
+        waiting = [group for group in waiting if group not in chosen]
+    return {part: np.isin(groups, chosen) for part, chosen in taken.items()}
+
+
+def _shares(total: Counter[int], fraction: float, seed: int) -> Counter[int]:
+    """Whole rows of each class, together as many as the fraction says: the largest remainders are rounded up.
+
+    Among equal ones, the seed decides.
+    """
+    exact = {label: fraction * count for label, count in sorted(total.items())}
+    shares = Counter({label: int(share) for label, share in exact.items()})
+    missing = max(1, round(fraction * total.total())) - shares.total()
+    chance = dict(zip(exact, mix(np.array(list(exact), np.uint64), number(seed)).tolist(), strict=True))
+    by_remainder = sorted(exact, key=lambda label: (shares[label] - exact[label], chance[label]))
+    shares.update(by_remainder[: max(0, missing)])
+    return shares
+
+
+def _pick(counts: list[Counter[int]], waiting: list[int], wanted: Counter[int], left: Counter[int]) -> list[int]:
+    """Groups, in their order, that fit; then those that bring the classes nearer to what is wanted; one at least."""
+    picked: list[int] = []
+
+    def nearer(group: int) -> int:
+        return sum(abs(wanted[label]) - abs(wanted[label] - count) for label, count in counts[group].items())
+
+    def take(group: int) -> None:
+        picked.append(group)
+        wanted.subtract(counts[group])
+        left.subtract(counts[group])
+
+    def can_leave(group: int) -> bool:
+        return all(count < left[label] for label, count in counts[group].items())
+
+    for group in waiting:
+        if all(count <= wanted[label] for label, count in counts[group].items()) and can_leave(group):
+            take(group)
+    done = set(picked)
+    rest = [group for group in waiting if group not in done]
+    for group in rest:
+        if nearer(group) > 0 and can_leave(group):
+            take(group)
+    if not picked and (free := [group for group in rest if can_leave(group)]):
+        take(max(free, key=nearer))
+    return picked
+
+
+def time_of(value: str) -> datetime.datetime | None:
+    """The moment that an ISO date, or date and time, names; one without a time zone is taken as UTC."""
+    if not DATE.fullmatch(value.strip()):
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def hold_out_by_time(
+    digests: Numbers, times: Sequence[datetime.datetime], fractions: Mapping[str, float]
+) -> dict[str, NDArray[np.bool_]] | None:
+    """The latest rows: train, then validation, then test. Rows of one moment stay together; a text that comes again
+    later stays where it came first. None: there are too few moments."""
+    moments, row_moment = np.unique([time.timestamp() for time in times], return_inverse=True)
+    if len(moments) < len(fractions) + 1:
+        return None
+    counts = np.bincount(row_moment)
+    stop = len(moments)
+    place = np.zeros(len(moments), dtype=np.int64)
+    for part in range(len(fractions), 0, -1):
+        wanted = list(fractions.values())[part - 1] * len(times)
+        held = np.cumsum(counts[part:stop][::-1])  # of the last one, two … moments; `part` of them stay for the others
+        size = int(np.argmin(np.abs(held - wanted))) + 1
+        place[stop - size : stop] = part
+        stop -= size
+    texts = group_rows(digests)
+    earliest = np.full(int(texts.max()) + 1, len(fractions), dtype=np.int64)
+    np.minimum.at(earliest, texts, place[row_moment])
+    return {name: earliest[texts] == part for part, name in enumerate(fractions, 1)}
+
+
+# --- folds, and smaller training parts, each inside the next larger one ---
+
+ALWAYS_TRAINED = -1
+"""The fold of rows that are always trained on: the only ones of their class."""
+
+SALT = 0x5EED
+"""The salt of a share, so that which rows are learned from has nothing to do with which were held out."""
+
+
+def folds_of(digests: Numbers, groups: Rows, classes: Rows, folds: int, seed: int) -> Rows | None:
+    """The fold of each row: whole groups, each class spread evenly, by content and seed. None: there are too few.
+
+    The order of the rows plays no part. A class all of whose rows would be in one fold could not be learned for it:
+    their groups are ALWAYS_TRAINED.
+    """
+    counts, by_chance = count_groups(digests, groups, classes, seed)
+    chance: list[int] = by_chance.tolist()
+    total = Counter(classes.tolist())
+    have: list[Counter[int]] = [Counter() for _ in range(folds)]
+    sizes = [0] * folds
+    homes: dict[int, set[int]] = defaultdict(set)
+    """The folds of each class."""
+    fold_of = np.zeros(len(counts), dtype=np.int64)
+    for group in sorted(range(len(counts)), key=lambda group: (-counts[group].total(), chance[group])):
+        labels = counts[group]
+
+        def costs(fold: int, labels: Counter[int] = labels) -> tuple[int, float, int]:
+            alone = sum(homes[label] == {fold} for label in labels)
+            return alone, sum(count * have[fold][label] / total[label] for label, count in labels.items()), sizes[fold]
+
+        fold = min(range(folds), key=costs)
+        fold_of[group] = fold
+        have[fold].update(labels)
+        sizes[fold] += labels.total()
+        for label in labels:
+            homes[label].add(fold)
+    for group, labels in enumerate(counts):
+        if any(len(homes[label]) == 1 for label in labels):
+            fold_of[group] = ALWAYS_TRAINED
+    out: Rows = fold_of[groups]
+    return out if len(np.unique(out[out != ALWAYS_TRAINED])) == folds else None
+
+
+def first_share(digests: Numbers, classes: Rows, fraction: float, seed: int) -> NDArray[np.bool_]:
+    """This part of the rows, each class by its share and one row of it at least, by content and seed.
+
+    All rows stand in one order, in which every class is spread evenly, and a share is its beginning: a smaller one is
+    inside a larger one.
+    """
+    chance = mix(mix(digests, number(seed)), number(SALT))
+    place = np.zeros(len(digests))
+    for label in np.unique(classes):
+        rows = np.flatnonzero(classes == label)
+        place[rows[np.argsort(chance[rows], kind="stable")]] = (np.arange(len(rows)) + 0.5) / len(rows)
+    chosen = np.zeros(len(digests), dtype=np.bool_)
+    chosen[np.lexsort((chance, place))[: max(1, round(fraction * len(digests)))]] = True
+    sizes = np.bincount(classes)[classes]
+    return chosen | (place * sizes < 1)
+
+
+# --- parts, and what is said of them ---
 
 P = TypeVar("P")
 

@@ -16,11 +16,11 @@ from glassformer.data.split.base import (
     Mask,
     assign,
     digest,
+    number_values,
     overlap,
     requested_parts,
     training_in_words,
 )
-from glassformer.data.split.groups import number_values
 from glassformer.data.wording import counted
 
 

@@ -1,6 +1,5 @@
 """Labelled examples, rows or pictures, divided: what is learned from, and what is held out to see how well."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +18,8 @@ from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, nam
 from glassformer.data.io.pictures import read_images, read_pictures
 from glassformer.data.io.table import Pictures, Table, read_table
 from glassformer.data.mixing import Numbers
-from glassformer.data.split.base import Corpus, requested_parts
-from glassformer.data.split.rows import RowPart, given_tables, in_order, left_out, split_rows
+from glassformer.data.split.base import PURPOSES, Corpus, digests_of, requested_parts
+from glassformer.data.split.rows import RowPart, given_tables, left_out, split_rows
 from glassformer.data.wording import EXAMPLES, listed
 
 
@@ -181,8 +180,8 @@ def labels_in_words(whole: Labelled, label_kind: str | None) -> str:
 
 def _single_in_words(whole: Labelled) -> list[str]:
     single = sorted(label for label, count in Counter(whole.labels).items() if count == 1)
-    said = f"classes with a single example, which stays in training: {listed(single, EXAMPLES)}"
-    return [said] if single else []
+    shown = listed(single, EXAMPLES)
+    return [f"classes with a single example, which stays in training: {shown}"] if single else []
 
 
 # --- pictures with a class each ---
@@ -198,8 +197,7 @@ class PicturePart(Labelled):
     @cached_property
     def digests(self) -> Numbers:
         assert self.pixels is not None
-        found = (hashlib.blake2b(picture.tobytes(), digest_size=8).digest() for picture in self.pixels)
-        return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+        return digests_of(picture.tobytes() for picture in self.pixels)
 
 
 def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus:
@@ -256,7 +254,9 @@ def _given_parts(pictures: Pictures, whole: PicturePart) -> dict[str, PicturePar
     """The parts that the pictures come in; none where they come as one."""
     if pictures.part is None:
         return {}
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(pictures.part):
-        rows.setdefault(name, []).append(row)
-    return {name: whole.select(name, of) for name, of in in_order(rows).items()}
+    names = np.array(pictures.part)
+    return {
+        name: whole.select(name, np.flatnonzero(names == name).tolist())
+        for name in ("train", *PURPOSES)
+        if name in pictures.part
+    }

@@ -16,24 +16,22 @@ from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
 from glassformer.data.mixing import Numbers
 from glassformer.data.split.base import (
+    OTHER_DATE,
     PURPOSES,
     REFITTED,
     Corpus,
     Mask,
+    Rows,
     assign,
     digest,
-    overlap,
-    requested_parts,
-    training_in_words,
-)
-from glassformer.data.split.groups import (
-    OTHER_DATE,
-    Rows,
     digests_of,
     group_rows,
     hold_out_by_chance,
     hold_out_by_time,
+    overlap,
+    requested_parts,
     time_of,
+    training_in_words,
 )
 from glassformer.data.wording import counted
 
@@ -71,8 +69,8 @@ class RowPart:
 
     @cached_property
     def digests(self) -> Numbers:
-        """Rows of one digest are never in two parts that were split."""
-        return digests_of(self.texts)
+        """Rows of one digest, whose texts are equal but for the blanks around them, are in one part alone."""
+        return digests_of(text.strip().encode() for text in self.texts)
 
     @property
     def fingerprint(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.packing.shards import how_often
+from glassformer.data.packing.store import how_often
 from glassformer.data.packing.windows import NOTHING
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
