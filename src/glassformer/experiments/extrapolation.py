@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.bricks.vocabulary_loss import vocabulary_losses
+from glassformer.bricks.losses import vocabulary_losses
 from glassformer.config.say import Say, silent
 from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import Ids

@@ -25,8 +25,8 @@ import math
 from torch import nn
 
 from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.feed_forward import MultilayerPerceptron
 from glassformer.bricks.image import ConvolutionStack, Patches
-from glassformer.bricks.multilayer import MultilayerPerceptron
 from glassformer.encoders.base import init_vectors
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.activation import ACTIVATIONS
+from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.models.token_model import TokenModel
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_losses
+from glassformer.bricks.losses import vocabulary_losses
 from glassformer.config.errors import DataError
 from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import Ids

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_loss
+from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.errors import DataError
 from glassformer.data.packing.store import Tokens
 from glassformer.data.packing.windows import WindowOrder, segments_of

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from glassformer.config.errors import RunError
 from glassformer.runs import history
+from glassformer.runs.checkpoints import forget_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.snapshot import Progress, Snapshot
@@ -39,19 +40,19 @@ class RunCheckpointer:
 
     def checkpoint(self, snapshot: Snapshot) -> str:
         self.first()
-        state = dataclasses.asdict(snapshot.progress)
-        path = self.run.save_checkpoint(
+        path = save_checkpoint(
+            self.run.checkpoints_path,
             snapshot.progress.step,
             snapshot.weights,
             snapshot.optimiser,
-            state,
+            dataclasses.asdict(snapshot.progress),
             keep=self.keep,
             average=snapshot.average,
         )
         return str(path)
 
     def forget(self, step: int) -> None:
-        self.run.forget_checkpoint(step)
+        forget_checkpoint(self.run.checkpoints_path, step)
         history.forget(self.run, step)
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:
