@@ -5,8 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 DEMO_MINUTES ?= 1
-# As many processes as there are cores, up to four; the tests of a file stay together.
-TOGETHER := -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+# As many processes as there are cores, up to four; the tests of a file stay together (tests/conftest.py).
+TOGETHER := -n auto --maxprocesses 4 --no-loadscope-reorder
 
 .PHONY: demo test test-slow test-weights lint format clean
 

@@ -14,13 +14,27 @@ import tempfile
 import numpy as np
 
 import glassformer as gf
-from glassformer.data.datasets.dates import date_test_rows, spans
-from glassformer.families.examples import encode_example
+from glassformer.data.datasets.dates import NUMBER, YEARS, date_test_rows, meanings, readings, shape_of
+from glassformer.families.evaluate import encode_example
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.views.attention import share_on
 
 PARTS = ["year"] * 4 + [""] + ["month"] * 2 + [""] + ["day"] * 2 + [""]
 """Of each character written; the last is END."""
+
+
+def spans(text):
+    """Where year, month and day stand in a text that means one date; a month in words: all its letters."""
+    (day,) = meanings(text)
+    numbers = list(NUMBER.finditer(text))
+    year = next(number for number in numbers if int(number.group()) in YEARS)
+    numbers.remove(year)
+    for place, month in readings()[shape_of(text)]:
+        if int(numbers[place].group()) == day.day and (month or int(numbers[1 - place].group())) == day.month:
+            letters = [at for at, sign in enumerate(text) if not sign.isdecimal() and not sign.isspace()]
+            named = letters if month else list(range(*numbers[1 - place].span()))
+            return {"year": list(range(*year.span())), "month": named, "day": list(range(*numbers[place].span()))}
+    raise ValueError(f"nobody knows how {text!r} is read")
 
 
 def measure(loaded, rows):

@@ -19,13 +19,13 @@ import sys
 import tempfile
 import time
 
+from glassformer.config.errors import silent
 from glassformer.config.presets import label_kind_of
-from glassformer.config.say import silent
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import whole_table
-from glassformer.families.infer import infer_config
 from glassformer.families.prepare import split_data
+from glassformer.families.recognition import infer_config
 
 PEER = """
 import json, sys

@@ -26,6 +26,8 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from playwright.sync_api import Browser  # noqa: E402
+from xdist.remote import Producer  # noqa: E402
+from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
 from glassformer.config.plugins import VARIABLE  # noqa: E402
 from glassformer.rendering.view import View  # noqa: E402
@@ -37,15 +39,24 @@ torch.set_num_threads(1)
 settings.register_profile("however slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("however slow")
 
+LONGEST = "test_documents.py"
+"""Its tests begin first, so that no process waits at the end for one that has just begun."""
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several processes: the tests of a file, which share what they trained, in one; the longest ones first."""
-    if not hasattr(config, "workerinput"):
-        return
-    items.sort(key=lambda item: item.path.name != "test_documents.py")
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+class FilesTogether(LoadScopeScheduling):
+    """The tests of a file share what they trained, so one process runs them; those of documents share nothing."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, _ = nodeid.partition("::")
+        return nodeid if file.endswith(LONGEST) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether:
+    return FilesTogether(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name != LONGEST)
 
 
 @pytest.fixture(autouse=True)

@@ -34,8 +34,7 @@ def chains(document: Path) -> list[list[tuple[str, str]]]:
 
 def marks(path: Path, number: int) -> list[pytest.MarkDecorator]:
     """They train for minutes: only the first of the README is among the tests of every day."""
-    group = pytest.mark.xdist_group(f"{path.name}-{number}")
-    return [group] if (path.name, number) == ("README.md", 1) else [group, pytest.mark.slow]
+    return [] if (path.name, number) == ("README.md", 1) else [pytest.mark.slow]
 
 
 CHAINS = [

@@ -6,7 +6,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from glassformer.config.version import VERSION
+from glassformer.config.presets import VERSION
 
 if TYPE_CHECKING:
     from glassformer.bricks.attention import Memory as Memory
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from glassformer.reporting.report import report as report
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.trials.compare import compare as compare
-    from glassformer.trials.cross_validation.folds import cross_validate as cross_validate
+    from glassformer.trials.cross_validation import cross_validate as cross_validate
     from glassformer.trials.tune import tune as tune
     from glassformer.verbs.check import check as check
-    from glassformer.verbs.doctor import doctor as doctor
-    from glassformer.verbs.errors import errors as errors
+    from glassformer.verbs.check import doctor as doctor
+    from glassformer.verbs.evaluate import errors as errors
     from glassformer.verbs.evaluate import evaluate as evaluate
     from glassformer.verbs.export import export as export
     from glassformer.verbs.import_model import import_model as import_model
@@ -51,9 +51,9 @@ _PUBLIC = {
     "capture": "glassformer.inspection.capture",
     "check": "glassformer.verbs.check",
     "compare": "glassformer.trials.compare",
-    "cross_validate": "glassformer.trials.cross_validation.folds",
-    "doctor": "glassformer.verbs.doctor",
-    "errors": "glassformer.verbs.errors",
+    "cross_validate": "glassformer.trials.cross_validation",
+    "doctor": "glassformer.verbs.check",
+    "errors": "glassformer.verbs.evaluate",
     "evaluate": "glassformer.verbs.evaluate",
     "export": "glassformer.verbs.export",
     "import_model": "glassformer.verbs.import_model",

@@ -50,6 +50,7 @@ WRONG = {
     "out is in use": (["train", "good.txt", "--out", "."], 2, ["not empty"]),
     "verb": (["trian"], 2, ["did you mean train"]),
     "no run": (["evaluate", "nope"], 2, ["nope"]),
+    "look at nothing": (["look"], 2, ["glassformer: RUN is missing (see glassformer look --help)"]),
     "no last run": (["generate", "last"], 2, ["train"]),
     "data for a run": (["generate", "good.txt"], 2, ["good.txt", "not a run"]),
     "action": (["tokenizer", "shwo"], 2, ["did you mean show"]),

@@ -1,5 +1,6 @@
 """The command line as a person uses it."""
 
+import importlib
 import json
 import re
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import VERBS
+from glassformer.config.plugins import VARIABLE
+from glassformer.config.resolve import ALIASES
 from glassformer.config.views import VIEWS
 from helpers.running import TINY, Command
 
@@ -36,6 +39,35 @@ def test_every_verb_has_help_with_an_example(words: list[str]) -> None:
     assert done.returncode == 0
     assert re.search("examples?:\n  glassformer ", done.stdout)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["look", "--help"]], ids=" ".join)
+def test_a_broken_plugin_does_not_block_the_help(
+    words: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    expected = command(*words)
+    monkeypatch.setenv(VARIABLE, "broken.py")
+    code, out, err = command(*words)
+    assert (code, out) == expected[:2] == (0, expected[1])
+    assert err == f"glassformer: broken.py ({VARIABLE}) cannot be imported: ZeroDivisionError: division by zero\n"
+
+
+def test_a_broken_plugin_stops_a_verb(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    monkeypatch.setenv(VARIABLE, "broken.py")
+    code, out, err = command("data")
+    assert (code, out) == (2, "")
+    assert "cannot be imported" in err
+
+
+def test_only_tune_has_options_by_the_names_of_settings() -> None:
+    taken = {("tune", "--minutes"), ("tune", "--model")}
+    for verb in ("train", "plan", "compare", "tune"):
+        parser = importlib.import_module(f"glassformer.cli.{verb}").PARSER
+        settings = {name.replace("_", "-") for name in ALIASES}
+        own = {name for action in parser._actions if "." not in action.dest for name in action.option_strings}
+        assert {(verb, name) for name in own if name.removeprefix("--") in settings} <= taken, verb
 
 
 def test_from_text_to_writing(command: Command, files: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from glassformer.cli.main import main
-from glassformer.cli.terminal.board import Board
+from glassformer.cli.terminal.progress import Board
 from glassformer.trials.outcome import Cell
 from glassformer.trials.running.engine import CellEvent
 from helpers.running import Command
@@ -137,7 +137,7 @@ def test_the_board_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     board = Board()
     said: list[str] = []
     monkeypatch.setattr(
-        "glassformer.cli.terminal.board.say", lambda text: said.append(text) if ":" not in text else None
+        "glassformer.cli.terminal.progress.say", lambda text: said.append(text) if ":" not in text else None
     )
     for event in (happened("waiting"), happened("waiting", 1), happened("found", done=1.0, score=0.5, name="accuracy")):
         board(event)

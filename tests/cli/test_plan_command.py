@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli.plan import _same
+from glassformer.cli.plan import training_words
 from helpers.running import Command
 
 SMALL = ["--model.width", "16", "--model.layers", "1", "--model.context", "16", "--batch-size", "4"]
@@ -74,4 +74,10 @@ def test_bad_input_is_one_line(command: Command, words: list[str], told: str) ->
 
 def test_the_training_that_follows() -> None:
     words = ["a b.txt", "--memory", "3", "--json", "--steps", "5", "--out=plan.html", "--no-probe", "--size", "nano"]
-    assert _same(words) == "'a b.txt' --steps 5 --size nano"
+    assert training_words(words) == "'a b.txt' --steps 5 --size nano"
+
+
+def test_the_training_that_follows_has_the_new_names_of_settings() -> None:
+    words = ["also", "--training.clip", "2", "--also=model.mask", "--training.accumulate=4"]
+    new = "also --training.grad_clip 2 --extra-columns=model.mask --training.accumulation_steps=4"
+    assert training_words(words) == new

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.config.errors import TrainingFailed
+from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.facts import training_facts
 from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again
@@ -24,7 +24,7 @@ from glassformer.reporting.report import report_of
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, FindingReported
 from glassformer.training.finding import NOTE, Finding
-from glassformer.verbs.doctor import doctor
+from glassformer.verbs.check import doctor
 from helpers.kinds import rows_of, write_rows
 from helpers.look_runs import RUNS, train_kind
 
@@ -89,7 +89,7 @@ def test_a_rate_without_measure_names_layer_step_and_batch(tmp_path: Path) -> No
 
 def _named(run: Path) -> list[tuple[str, object]]:
     from glassformer.families.base import Processor
-    from glassformer.families.build import build_model
+    from glassformer.families.load import build_model
 
     config = Run(run).config()
     model = build_model(config, Processor(tokenizer=Run(run).tokenizer()))

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from glassformer.cli.train import parser
+import glassformer as gf
+from glassformer.cli.train import PARSER
 from glassformer.config.resolve import ALIASES, keys, resolve
 from glassformer.diagnosis.advice import Advice, usual_rate
 from glassformer.diagnosis.data import (
@@ -16,21 +18,35 @@ from glassformer.diagnosis.data import (
     truncated_texts,
     unknown_tokens,
 )
-from glassformer.diagnosis.evaluation import no_better_than_chance, small_validation
-from glassformer.diagnosis.gradients import clipped_gradients, learning_rate_too_low, vanishing_gradients
+from glassformer.diagnosis.evaluation import (
+    class_collapse,
+    ignored_source,
+    no_better_than_chance,
+    output_collapse,
+    small_validation,
+)
+from glassformer.diagnosis.layers import (
+    attention_heads,
+    clipped_gradients,
+    dead_units,
+    learning_rate_too_low,
+    saturated_units,
+    vanishing_gradients,
+)
 from glassformer.diagnosis.loss import (
     divergence,
     first_loss,
     flat_loss,
+    generalisation_gap,
     learning_rate_too_high,
     missing_causal_mask,
+    overfitting,
+    stopped_too_early,
     too_good_loss,
 )
-from glassformer.diagnosis.outputs import class_collapse, ignored_source, output_collapse
-from glassformer.diagnosis.overfitting import generalisation_gap, overfitting, stopped_too_early
-from glassformer.diagnosis.units import attention_heads, dead_units, saturated_units
 from glassformer.training.events import Diverged
 from glassformer.training.finding import Finding
+from helpers.kinds import write_rows
 
 LABELS = {"task": "classification"}
 RUNS: dict[str, dict[str, Any]] = {
@@ -70,8 +86,8 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
     for rows in ((1,), ()):
         yield divergence(Diverged(7, "the loss became nan", "output of head", 8, rows, "soup", 16, 0.01), advise)
     yield class_imbalance("ab", [99, 1], advise)
-    yield from class_collapse("ab", [[20, 0], [9, 0]], advise, 9)
-    yield from class_collapse("abc", [[20, 0, 0], [9, 0, 0], [0, 0, 7]], advise, 9)
+    yield class_collapse("ab", [[20, 0], [9, 0]], advise, 9)
+    yield class_collapse("abc", [[20, 0, 0], [9, 0, 0], [0, 0, 7]], advise, 9)
     yield first_loss(9.0, 1.0, "evenly", advise)
     yield first_loss(0.1, 1.0, "evenly", advise)
     yield missing_causal_mask(1)
@@ -91,7 +107,7 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
     yield ignored_source([{"target": f"right {n}", "output": "x"} for n in range(20)], advise, 9)
     yield learning_rate_too_high([1.0] * 20 + [9.0] * 30, advise, 50)
     yield learning_rate_too_low([layers] * 8, advise, 9)
-    yield unknown_tokens({"train": 0.1, "validation": 0.3}, advise)
+    yield unknown_tokens({"train": 0.1, "validation": 0.3}, 10**6, advise)
     yield truncated_texts(9, 10, advise)
     yield few_tokens(10, 1000, 20.0, advise)
     yield repeated_examples(["warning: 3 rows also in training"])
@@ -104,7 +120,7 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_flag_is_one_of_train(name: str) -> None:
     """And it can be given to this very run: the settings it makes are whole ones, and not those that it has."""
-    advise, known = advice_of(name), parser()
+    advise, known = advice_of(name), PARSER
     flags = {option for action in known._actions for option in action.option_strings}
     for number, finding in enumerate(every_finding(advise)):
         assert finding is not None, number
@@ -137,7 +153,8 @@ def test_even_classes_are_given_no_weights() -> None:
     bag = advice_of("bag")
     assert bag.balanced([50, 50]) is None
     assert bag.balanced([90, 10]) == "--training.class_weights balanced"
-    (found,) = class_collapse("ab", [[20, 0], [20, 0]], bag, 9)
+    found = class_collapse("ab", [[20, 0], [20, 0]], bag, 9)
+    assert found is not None
     assert "class_weights" not in found.advice
 
 
@@ -162,3 +179,21 @@ def test_few_rows_are_folded() -> None:
     assert "--data.validation_fraction 0.2" in advice_of("bag").more_held_out(20_000)
     assert "larger file" in advice_of("lstm").more_held_out(300)
     assert "--data.validation_fraction" not in advice_of("table").more_held_out(20_000)
+
+
+def test_a_vocabulary_that_is_not_full_needs_no_more_room() -> None:
+    """What leaves tokens out there is how seldom they are seen."""
+    bag = advice_of("bag")
+    assert (bag.config.tokenizer.vocab_size, bag.config.tokenizer.min_count) == (500, 2)
+    assert "--tokenizer.vocab_size 1000, --tokenizer.min_count 1" in bag.known_tokens(500)
+    assert "vocab_size" not in bag.known_tokens(499)
+    assert "--tokenizer.min_count 1" in bag.known_tokens(499)
+
+
+def test_rare_words_are_advised_to_be_counted(tmp_path: Path) -> None:
+    rows = [{"text": f"word{number % 3} seldom{number}", "label": "ab"[number % 2]} for number in range(60)]
+    data = write_rows(tmp_path / "rows.csv", rows)
+    run = gf.train(data, out=tmp_path / "run", model="bag", steps=2, draft=True).run
+    (unknown,) = [finding for finding in gf.doctor(run).findings if finding.kind == "unknown"]
+    assert "--tokenizer.min_count 1" in unknown.advice
+    assert "vocab_size" not in unknown.advice

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.config.resolve import resolve
-from glassformer.diagnosis.advice import Advice
+from glassformer.diagnosis.advice import Advice, TrainingFacts
 from glassformer.diagnosis.data import (
     class_imbalance,
     few_tokens,
@@ -16,20 +16,33 @@ from glassformer.diagnosis.data import (
     unknown_tokens,
 )
 from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.evaluation import no_better_than_chance, small_validation
-from glassformer.diagnosis.facts import TrainingFacts
-from glassformer.diagnosis.gradients import clipped_gradients, learning_rate_too_low, stacks, vanishing_gradients
+from glassformer.diagnosis.evaluation import (
+    class_collapse,
+    ignored_source,
+    no_better_than_chance,
+    output_collapse,
+    small_validation,
+)
+from glassformer.diagnosis.layers import (
+    attention_heads,
+    clipped_gradients,
+    dead_units,
+    learning_rate_too_low,
+    saturated_units,
+    stacks,
+    vanishing_gradients,
+)
 from glassformer.diagnosis.loss import (
     divergence,
     first_loss,
     flat_loss,
+    generalisation_gap,
     learning_rate_too_high,
     loss_spikes,
+    overfitting,
+    stopped_too_early,
     too_good_loss,
 )
-from glassformer.diagnosis.outputs import class_collapse, ignored_source, output_collapse
-from glassformer.diagnosis.overfitting import generalisation_gap, overfitting, stopped_too_early
-from glassformer.diagnosis.units import attention_heads, dead_units, saturated_units
 from glassformer.families.base import FAMILIES
 from glassformer.training.events import Diverged
 from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
@@ -313,20 +326,20 @@ def test_classes_of_unlike_size() -> None:
 
 def test_one_class_is_all_that_is_said() -> None:
     names = ("a", "b", "c")
-    (found,) = class_collapse(names, [[20, 0, 0], [9, 0, 0], [8, 0, 0]], LABELS, 9)
+    found = class_collapse(names, [[20, 0, 0], [9, 0, 0], [8, 0, 0]], LABELS, 9)
     named(found, "collapse", PROBLEM, "'a'", "37 validation examples")
-    (found,) = class_collapse(names, [[18, 0, 2], [1, 0, 8], [0, 0, 8]], LABELS, 9)
+    found = class_collapse(names, [[18, 0, 2], [1, 0, 8], [0, 0, 8]], LABELS, 9)
     named(found, "missed-class", WARNING, "'b' (9 examples)")
-    assert class_collapse(names, [[18, 1, 1], [1, 7, 1], [0, 0, 8]], LABELS, 9) == []
-    assert class_collapse(names, [[18, 0, 2], [1, 0, 2], [0, 0, 8]], LABELS, 9) == []  # 3 examples may be chance
-    assert class_collapse(("a", "b"), [[20, 0], [0, 0]], LABELS, 9) == []  # there is no other class to say
+    assert class_collapse(names, [[18, 1, 1], [1, 7, 1], [0, 0, 8]], LABELS, 9) is None
+    assert class_collapse(names, [[18, 0, 2], [1, 0, 2], [0, 0, 8]], LABELS, 9) is None  # 3 examples may be chance
+    assert class_collapse(("a", "b"), [[20, 0], [0, 0]], LABELS, 9) is None  # there is no other class to say
 
 
 def test_what_is_lost_in_reading() -> None:
-    assert unknown_tokens({"train": 0.0, "validation": 0.02}, PLAIN) is None
-    named(unknown_tokens({"train": 0.01, "validation": 0.08}, PLAIN), "unknown", NOTE, "8.0% of validation")
-    named(unknown_tokens({"train": 0.0, "validation": 0.2}, PLAIN), "unknown", WARNING, "never learned")
-    assert unknown_tokens({}, PLAIN) is None
+    assert unknown_tokens({"train": 0.0, "validation": 0.02}, 99, PLAIN) is None
+    named(unknown_tokens({"train": 0.01, "validation": 0.08}, 99, PLAIN), "unknown", NOTE, "8.0% of validation")
+    named(unknown_tokens({"train": 0.0, "validation": 0.2}, 99, PLAIN), "unknown", WARNING, "never learned")
+    assert unknown_tokens({}, 99, PLAIN) is None
     short = advice_for(model__context=64)
     named(truncated_texts(20, 100, short), "cut", NOTE, "20 of 100", "64 tokens")
     named(truncated_texts(70, 100, short, dropped=True), "cut", WARNING, "left out")

@@ -14,7 +14,7 @@ from glassformer.diagnosis.measure import dead_shares
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare_again
 from glassformer.runs.run import Run
-from glassformer.verbs.doctor import doctor
+from glassformer.verbs.check import doctor
 from helpers.bare_family import use_bare_family
 from helpers.kinds import write_rows
 

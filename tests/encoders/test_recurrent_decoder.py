@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.bricks.attention import Memory
 from glassformer.config.errors import SettingError
 from glassformer.config.resolve import resolve
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.encoders.registry import Place, build_encoder
 from helpers.cases import RECURRENT_DECODERS, Flags, build, label, small
 from helpers.support import Seen, differs, numbers, ready, same, sigmoid, softmax

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.config.errors import DataError, Misuse, RunError
-from glassformer.config.say import silent
+from glassformer.config.errors import DataError, Misuse, RunError, silent
 from glassformer.data.packing.store import Tokens
 from glassformer.data.split.labelled import Labelled
 from glassformer.error_analysis.analysis import brief_errors, compare_errors, error_findings
@@ -25,8 +24,7 @@ from glassformer.rendering.panels import Gallery, Lines, Points, Table
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report
 from glassformer.tasks.base import Evaluation
-from glassformer.verbs.errors import errors
-from glassformer.verbs.evaluate import evaluate
+from glassformer.verbs.evaluate import errors, evaluate
 from glassformer.verbs.train import train
 from helpers.kinds import rows_of, write_bars, write_rows
 from helpers.running import labelled, tiny
@@ -274,7 +272,7 @@ def test_of_very_many_tokens_some_windows_are_kept(
     made: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = evaluate(made("letters"))
-    monkeypatch.setattr("glassformer.tasks.windows.MOST_KEPT", 100)
+    monkeypatch.setattr("glassformer.tasks.language_model.MOST_KEPT", 100)
     some = evaluate(made("letters"))
     assert some.metrics == whole.metrics
     assert 32 <= len(some.arrays["loss"]) <= 132

@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 
 from glassformer.error_analysis.classes import confusions, error_count, errors_by_class, errors_by_label, wrong_rows
-from glassformer.error_analysis.finding import ErrorFinding, percent, plural, sentences, span
-from glassformer.error_analysis.groups import difference_p, error_rates, means, quartiles, value_groups
-from glassformer.error_analysis.regression import errors_by_group, mean_error, residuals
-from glassformer.error_analysis.words import errors_by_length, over_represented_words, rare_and_unknown, words_in
+from glassformer.error_analysis.finding import ErrorFinding, percent, sentences, span
+from glassformer.error_analysis.labelling import errors_by_group, mean_error, residuals
+from glassformer.error_analysis.traits import (
+    error_rates,
+    errors_by_length,
+    means,
+    over_represented_words,
+    quartiles,
+    rare_and_unknown,
+    value_groups,
+    words_in,
+)
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.statistics.intervals import Interval, share_interval
 
@@ -146,28 +154,6 @@ def test_several_columns_are_told_apart() -> None:
     assert [row[:4] for row in table.rows][-2:] == [["city", "a", 2, 1], ["city", "b", 1, 1]]
 
 
-@pytest.mark.parametrize("spreads", [(1, 3), (3, 1)])
-def test_the_more_careful_of_two_tests_against_scipy(spreads: tuple[float, float]) -> None:
-    from scipy import stats
-
-    random = np.random.default_rng(2)
-    one, other = random.normal(0, spreads[0], 17), random.normal(0.7, spreads[1], 29)
-    both = [stats.ttest_ind(one, other, equal_var=equal).pvalue for equal in (False, True)]
-    assert both[0] != pytest.approx(both[1])
-    assert difference_p(one, other) == pytest.approx(max(both))
-    assert difference_p(one[:1], other) == 1
-
-
-def test_means_of_values_that_do_not_vary() -> None:
-    """Two errors of one length are no proof, whatever the variance of nothing says."""
-    lengths = np.random.default_rng(0).integers(1, 16, 500).astype(float)
-    assert difference_p(np.array([12.0, 12.0]), lengths) > 0.1
-    assert difference_p(np.ones(3), np.ones(4)) == 1
-    assert difference_p(np.ones(2), np.zeros(2)) == pytest.approx(2 / 6)  # of six ways to draw two, two part them so
-    assert difference_p(np.ones(3), np.zeros(4)) == pytest.approx(1 / 35)
-    assert difference_p(np.full(3, 0.1), np.full(3, 0.1 + 1e-17)) == 1
-
-
 # --- words and lengths ---
 
 
@@ -261,8 +247,8 @@ def test_a_group_that_is_far_off_is_said() -> None:
 
 
 def test_the_mean_of_a_single_example_has_no_interval() -> None:
-    table = means("x", quartiles("n", np.array([1.0, 2, 2])), np.array([5.0, 1, 3]), "row", "value")
-    assert table is not None
+    (table,) = means("x", quartiles("n", np.array([1.0, 2, 2])), np.array([5.0, 1, 3]), "row", "value")
+    assert isinstance(table, Table)
     assert table.rows[0] == ["1", 1, 5.0, None, None]
     assert table.rows[1][:3] == ["2", 2, 2.0]
 
@@ -289,4 +275,3 @@ def test_shares_in_words(share: float, said: str) -> None:
 def test_spans_and_sentences() -> None:
     assert span(Interval(0.2, 0.115, 0.0 + 0.3)) == "12–30 %"
     assert sentences([ErrorFinding(sentence=word) for word in ("a.", "", "b.", "c.", "d.", "e.")]) == "a. b. c. d."
-    assert (plural(1, "text"), plural(2, "text")) == ("1 text", "2 texts")

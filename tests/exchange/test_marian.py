@@ -18,8 +18,7 @@ from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.huggingface.registry import their_config
-from glassformer.families.translate import translate_texts
-from glassformer.families.translation import LoadedTranslator
+from glassformer.families.translation import LoadedTranslator, translate_texts
 from glassformer.models.build import build_seq2seq
 from glassformer.text.tokenizer import Tokenizer
 from helpers.translator_twins import SIZES, loud

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.resolve import resolve
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments import associative_recall, attention, extrapolation, measurements
-from glassformer.experiments.models import STEP, count, same_size_models, transformer_of
+from glassformer.experiments import associative_recall, cost, variants
+from glassformer.experiments.models import STEP, count, same_size_models
 from glassformer.experiments.request import MODELS, PARTS, ScalingRequest, lengths_of, names_of
 from glassformer.verbs.scaling import scaling
 
@@ -73,7 +74,8 @@ def test_trainings_go_with_the_minutes() -> None:
 def test_others_have_about_as_many_weights() -> None:
     found = same_size_models(MODELS, width=32, layers=2, vocab=13, context=64)
     assert list(found) == list(MODELS)
-    wanted = count(transformer_of(32, 2, context=64), 13)
+    sizes = {"model.width": 32, "model.layers": 2, "model.heads": 4, "model.context": 64}
+    wanted = count(resolve({}, {"model": "transformer", **sizes}).model, 13)
     assert count(found["transformer"], 13) == wanted
     for name, settings in found.items():
         assert settings.encoder == name
@@ -90,18 +92,18 @@ def _wide(settings: ModelSettings, width: int) -> ModelSettings:
 
 def test_every_part_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(associative_recall, "DISTANCES", (1, 2))
-    monkeypatch.setattr(extrapolation, "DATA", "copy:rows=400")
-    monkeypatch.setattr(attention, "ROWS", 80)
-    monkeypatch.setattr(measurements, "FURTHEST", 32)
-    monkeypatch.setattr(measurements, "LONGEST_STEP", math.inf)
+    monkeypatch.setattr(variants, "DATA", "copy:rows=400")
+    monkeypatch.setattr(variants, "ROWS", 80)
+    monkeypatch.setattr(cost, "FURTHEST", 32)
+    monkeypatch.setattr(cost, "LONGEST_STEP", math.inf)
     found = scaling(models=["lstm", "transformer"], lengths=(4, 8), width=16, layers=1, minutes=0.03, seed=3)
     assert list(found.parts) == list(PARTS)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["settings"]["seed"] == 3
     assert plain["recall"]["updates"] == 3
     assert set(plain["recall"]["accuracy"]) == set(plain["gradient"]["gradient"]) == {"lstm", "transformer"}
-    assert set(plain["beyond"]["loss"]) == set(extrapolation.KINDS.values())
-    assert set(plain["attention"]["letters"]) == set(attention.KINDS.values())
+    assert set(plain["beyond"]["loss"]) == set(variants.POSITIONS.values())
+    assert set(plain["attention"]["letters"]) == set(variants.ATTENTION.values())
     assert len(plain["findings"]) == 5
     view = found.view()
     assert view.note == found.how

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.experiments import cost, measurements
+from glassformer.experiments import cost
 from glassformer.experiments.cost import gradient_by_distance
 from glassformer.experiments.models import same_size_models
 from glassformer.experiments.request import MODELS
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, state_numbers
-from glassformer.models.language_model import LanguageModel
+from glassformer.models.token_model import LanguageModel
 from glassformer.verbs.scaling import scaling
 from helpers.scaled import tiny
 
@@ -47,17 +47,17 @@ def test_measures_are_numbers_above_0(name: str) -> None:
 
 
 def test_time_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measurements, "LONGEST_STEP", math.inf)
+    monkeypatch.setattr(cost, "LONGEST_STEP", math.inf)
     said: list[str] = []
     found = scaling(models="rnn,transformer", lengths=[4, 8, 16], parts="time", width=16, layers=1, say=said.append)
     numbers = found.to_dict()["time"]
-    settings = same_size_models(["rnn", "transformer"], width=16, layers=1, vocab=measurements.VOCAB, context=16)
+    settings = same_size_models(["rnn", "transformer"], width=16, layers=1, vocab=cost.VOCAB, context=16)
     for name, one in settings.items():
         assert numbers["models"][name] == {"width": one.width, "layers": one.layers}
         for what in ("forward", "step", "token", "kept"):
             assert numbers[what][name]["x"] == [4, 8, 16]
             assert min(numbers[what][name]["y"]) > 0
-        counted = [multiplications(one, vocab=measurements.VOCAB, tokens=tokens) / 1e6 for tokens in (4, 8, 16)]
+        counted = [multiplications(one, vocab=cost.VOCAB, tokens=tokens) / 1e6 for tokens in (4, 8, 16)]
         assert numbers["multiplications"][name]["y"] == counted
         assert numbers["state"][name]["y"] == [4 * state_numbers(one, tokens) / 1e3 for tokens in (4, 8, 16)]
     assert any("transformer, T = 16" in line for line in said)
@@ -71,7 +71,7 @@ def test_a_step_that_takes_too_long_is_the_last(monkeypatch: pytest.MonkeyPatch)
     def measured(model: LanguageModel, tokens: int, **_: Any) -> cost.Cost:
         return cost.Cost(1e-3, tokens / 4, 1e-3, 8)
 
-    monkeypatch.setattr(measurements, "measure", measured)
+    monkeypatch.setattr(cost, "measure", measured)
     asked = {"models": ["rnn"], "lengths": [4, 8, 16, 32], "parts": ["time"], "width": 8}
     found = scaling(**asked, minutes=3.0)
     assert found.parts["time"].numbers["step"]["rnn"]["x"] == [4, 8, 16]
@@ -85,7 +85,7 @@ def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
             raise torch.OutOfMemoryError
         return cost.Cost(1e-3, 1e-3, 1e-3, 8)
 
-    monkeypatch.setattr(measurements, "measure", measured)
+    monkeypatch.setattr(cost, "measure", measured)
     asked = {"models": ["rnn"], "parts": ["time"], "width": 8}
     found = scaling(**asked, lengths=[4, 8, 16, 32])
     assert "RNN: stopped after T = 8: the memory is too small for 16." in found.findings[0]

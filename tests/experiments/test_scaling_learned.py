@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.exact import recall_rows
-from glassformer.experiments import associative_recall, attention, extrapolation
+from glassformer.experiments import associative_recall, variants
 from glassformer.experiments.models import brief_training, same_size_models, train_briefly
+from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
 from helpers.scaled import tiny
 
@@ -85,9 +87,11 @@ def test_ctrl_c_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- beyond the length of training ---
 
 
-def test_learned_positions_end() -> None:
-    text = {"data": "copy:rows=300", "context": 8, "texts": 5, "kinds": ("learned", "rotary")}
-    found = extrapolation.loss_beyond_context(width=16, layers=1, heads=2, updates=2, seed=0, device=CPU, **text)
+def test_learned_positions_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"DATA": "copy:rows=300", "CONTEXT": 8, "TEXTS": 5, "POSITION_UPDATES": 2}
+    for name, value in {**small, "POSITIONS": {"learned": "learned", "rotary": "rotary"}}.items():
+        monkeypatch.setattr(variants, name, value)
+    found = variants.beyond_part(ScalingRequest(width=16, layers=1), CPU, silent).numbers["loss"]
     assert {kind: len(losses) for kind, losses in found.items()} == {"learned": 8, "rotary": 32}
     assert all(min(losses) > 0 for losses in found.values())
 
@@ -95,7 +99,7 @@ def test_learned_positions_end() -> None:
 def test_loss_by_position() -> None:
     model = tiny("transformer")
     ids = np.random.default_rng(0).integers(13, size=41).astype(np.uint16)
-    found = extrapolation.loss_by_position(model, ids, 6, 3)
+    found = variants.loss_by_position(model, ids, 6, 3)
     rows = torch.from_numpy(np.stack([ids[first : first + 7] for first in (0, 17, 34)]).astype(np.int64))
     chances = model(rows[:, :-1]).log_softmax(-1)
     wanted = -chances.gather(-1, rows[:, 1:, None]).squeeze(-1).mean(0)
@@ -106,7 +110,7 @@ def test_that_a_text_starts_is_not_asked_for() -> None:
     model = tiny("transformer")
     ids = np.random.default_rng(1).integers(1, 13, size=41).astype(np.uint16)
     ids[[3, 20, 36]] = 0  # of the first stretch the third answer, of the second too, of the last the second
-    found = extrapolation.loss_by_position(model, ids, 6, 3, start=0)
+    found = variants.loss_by_position(model, ids, 6, 3, start=0)
     rows = torch.from_numpy(np.stack([ids[first : first + 7] for first in (0, 17, 34)]).astype(np.int64))
     losses = -model(rows[:, :-1]).log_softmax(-1).gather(-1, rows[:, 1:, None]).squeeze(-1).detach().numpy()
     wanted = [losses[rows[:, at + 1] != 0, at].mean() for at in range(6)]
@@ -118,15 +122,17 @@ def test_that_a_text_starts_is_not_asked_for() -> None:
 
 
 def test_scores_by_length() -> None:
-    letters, exact = attention.by_length([("ab", "ab"), ("abc", "abd"), ("ab", "b"), ("abc", "abcd"), ("abc", "")])
+    letters, exact = variants.by_length([("ab", "ab"), ("abc", "abd"), ("ab", "b"), ("abc", "abcd"), ("abc", "")])
     assert letters.x == exact.x == [2, 3]
     assert exact.y == [0.5, 0.0]
     np.testing.assert_allclose(letters.y, [(1 + 0) / 2, (2 / 3 + 1 + 0) / 3])
 
 
-def test_with_attention_and_without() -> None:
-    letters, exact = attention.scores_by_length(width=16, updates=1, seed=0, device=CPU, rows=60, longest=4)
-    assert list(letters) == list(exact) == ["with attention", "without"]
-    for one in (*letters.values(), *exact.values()):
-        assert set(one.x) <= {2, 3, 4}
-        assert all(0 <= score <= 1 for score in one.y)
+def test_with_attention_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ATTENTION_UPDATES": 1, "ROWS": 60, "LONGEST": 4}.items():
+        monkeypatch.setattr(variants, name, value)
+    numbers = variants.attention_part(ScalingRequest(width=16), CPU, silent).numbers
+    assert list(numbers["letters"]) == list(numbers["exact"]) == ["with attention", "without"]
+    for curve in (*numbers["letters"].values(), *numbers["exact"].values()):
+        assert set(curve["x"]) <= {2, 3, 4}
+        assert all(0 <= score <= 1 for score in curve["y"])

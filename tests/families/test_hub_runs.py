@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from glassformer.config.errors import DataError
-from glassformer.config.say import silent
+from glassformer.config.errors import DataError, silent
 from glassformer.data.io import source as source_module
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.shards import Shards
 from glassformer.families.evaluate import evaluate_run
-from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.families.requests import EvaluateOptions
 from glassformer.runs.run import Run
 from glassformer.tasks.language_model import LanguageModelling

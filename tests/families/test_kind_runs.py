@@ -14,7 +14,7 @@ from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import DataError, Misuse, RunError, SettingError
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.load import load
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from glassformer.runs.run import Run
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.predict_file import predict_file

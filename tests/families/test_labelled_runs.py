@@ -55,7 +55,10 @@ def predicted_in_memory(kept: Kept, run: Trained) -> list[Any]:
     config, tokenizer = opened.config(), opened.tokenizer()
     assert kept.answers is not None
     features = read_features(None, tokenizer, config, "")
-    return LoadedPredictor(kept.model, tokenizer, opened, config, features, kept.answers).predict(TEXTS)
+    loaded = LoadedPredictor(
+        model=kept.model, tokenizer=tokenizer, run=opened, config=config, features=features, answers=kept.answers
+    )
+    return loaded.predict(TEXTS)
 
 
 VARIANTS = ["bow", "dan", "bilstm", "bag:counts", "bag:bigrams", "lstm:bidirectional", "transformer:classic"]

@@ -15,10 +15,10 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
-from glassformer.families.infer import infer_config
 from glassformer.families.load import load
 from glassformer.families.masked import LoadedMasked, masked_ids
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.inspection.views.registry import views_of
 from glassformer.rendering.panels import Guesses, Lines
 from glassformer.rendering.view import View

@@ -1,5 +1,6 @@
 """A model of one's own: an nn.Module, or a function that makes one."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.families.labelling import LoadedPredictor
 from glassformer.runs.run import Run
 from glassformer.verbs.train import train
 from helpers.loading import TEXTS, loaded
@@ -59,7 +59,7 @@ def test_a_module(table: Path, tmp_path: Path) -> None:
     run = train(table, out=tmp_path / "run", model=module, **OWN)
     assert not torch.equal(module.out.weight, before)  # it is this one that learns
     model = loaded(run, model=Own(vocab, 3))
-    in_memory = LoadedPredictor(module, model.tokenizer, model.run, model.config, model.features, model.answers)
+    in_memory = replace(model, model=module)
     assert model.predict(TEXTS) == in_memory.predict(TEXTS)
 
 

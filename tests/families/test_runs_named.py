@@ -11,7 +11,7 @@ from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.data.check.tables import TableCheck
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import Loaded
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.rendering.panels import Table
 from glassformer.runs.run import Run
 from glassformer.verbs.data import check
@@ -135,3 +135,8 @@ def test_data_is_measured_in_the_tokens_of_the_run(runs: dict[str, Loaded], data
     longest = max(len(text) for text, _ in labelled_texts())
     assert found.tokens is not None
     assert found.tokens.max == longest + 2  # characters, START and END
+
+
+def test_a_run_says_what_it_is(runs: dict[str, Loaded]) -> None:
+    for loaded in runs.values():
+        assert repr(loaded).startswith(f"{loaded.run.path}: {loaded.config.task}, {loaded.config.model.encoder}, ")

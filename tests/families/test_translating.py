@@ -13,8 +13,7 @@ from torch import nn
 import glassformer as gf
 from glassformer.config.errors import DataError, Misuse, SettingError
 from glassformer.decoding import translate as translate_room
-from glassformer.families.translate import source_ids
-from glassformer.families.translation import LoadedTranslator
+from glassformer.families.translation import LoadedTranslator, source_ids
 from glassformer.pipeline import training as train_verb
 from glassformer.rendering.panels import Heads
 from glassformer.rendering.view import View, Views

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError
-from glassformer.diagnosis.advice import usual_rate
-from glassformer.diagnosis.facts import training_facts
+from glassformer.diagnosis.advice import training_facts, usual_rate
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.families.infer import infer_config
 from glassformer.families.load import load
+from glassformer.families.recognition import infer_config
 from glassformer.runs.files import digest, read_tensors
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted

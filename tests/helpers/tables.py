@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.data.features.sequences import Sequences
-from glassformer.data.features.texts import Examples
+from glassformer.data.features.texts import Examples, Sequences
 
 WORDS = {
     "bad": ("bad", "awful", "poor", "dull"),

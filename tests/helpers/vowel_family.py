@@ -14,14 +14,18 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, Say
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.embed import Embedded
-from glassformer.families.examples import evenly_chosen
-from glassformer.families.model_input import Example, ModelInput
-from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
+from glassformer.families.requests import (
+    ConfigRequest,
+    Embedded,
+    EvaluateOptions,
+    Example,
+    ModelInput,
+    Recognition,
+    evenly_chosen,
+)
 from glassformer.rendering.panels import Table
 from glassformer.rendering.view import View
 from glassformer.tasks.base import Batch, Evaluation, Task

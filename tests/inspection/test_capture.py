@@ -13,7 +13,7 @@ from glassformer.config.sections import POOLS
 from glassformer.inspection.attention import attention_of, sizes_of, without
 from glassformer.inspection.capture import Seen, capture, layers_of
 from glassformer.models.build import build_predictor
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from helpers.cases import CAUSAL, WHOLE, WITH_MEMORY, Flags, build, label
 from helpers.support import differs, numbers, randomise, same, tokens
 from helpers.translators import TRANSLATORS, translator

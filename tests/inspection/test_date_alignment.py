@@ -1,15 +1,19 @@
 """A translator of dates looks at the year while it writes the year: measured where years were never seen."""
 
+import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.data.datasets.dates import date_test_rows, spans
-from glassformer.families.examples import encode_example
+from glassformer.data.datasets.dates import date_test_rows
+from glassformer.families.evaluate import encode_example
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.views.attention import share_on
+
+spans = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "alignment.py"))["spans"]
+"""Where the parts of a date stand, as the benchmark of it counts them."""
 
 PARTS = ["year"] * 4 + [""] + ["month"] * 2 + [""] + ["day"] * 2 + [""]
 """Of YYYY-MM-DD and END."""

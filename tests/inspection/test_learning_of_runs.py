@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
-from glassformer.families.examples import encode_example
+from glassformer.families.evaluate import encode_example
 from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.views.learning import learning_of

@@ -16,7 +16,7 @@ from glassformer.inspection.layers import passed
 from glassformer.inspection.lens import layer_scores, lens_of, next_of
 from glassformer.inspection.views.logit_lens import lens_view, next_view
 from glassformer.models.build import build_language_model, build_masked_model, build_predictor
-from glassformer.models.language_model import LanguageModel
+from glassformer.models.token_model import LanguageModel
 from glassformer.rendering.panels import Guesses, Lines, Table
 from helpers.cases import CAUSAL, Flags, label, small
 from helpers.support import differs, randomise, ready, same, softmax, tokens

@@ -274,7 +274,7 @@ def test_pictures_of_words(trained: dict[str, tuple[Loaded, str]]) -> None:
         ("writer", ["abc"], {"beside": "x", "second_run": "y"}, "--beside and --second-run are the same option"),
         ("writer", ["abc"], {"target": "abc"}, "runs that translate"),
         ("writer", ["abc"], {"view": "next", "layer": 1}, "--layer is nothing to the view next; it is for alignment"),
-        ("writer", ["abc"], {"second_run": "x"}, "--second-run is nothing to the view attention; it is for versus"),
+        ("writer", ["abc"], {"second_run": "x"}, '--second-run sees .* look RUN "A" --versus "B"'),
         ("writer", ["abc"], {"view": "positions"}, "it takes no text"),
         ("columns", [], {"links": "pronouns"}, "has no links to look at"),
         ("writer", ["a" * 30], {"view": "numbers"}, "at most 16 tokens"),
@@ -358,6 +358,6 @@ def test_from_the_package(trained: dict[str, tuple[Loaded, str]]) -> None:
 
 
 def gf_inputs(loaded: Loaded, example: str) -> Any:
-    from glassformer.families.examples import encode_example
+    from glassformer.families.evaluate import encode_example
 
     return encode_example(loaded, example).inputs

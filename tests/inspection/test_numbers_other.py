@@ -14,16 +14,13 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import POOLS
 from glassformer.encoders.base import Encoder
-from glassformer.encoders.recurrent import RecurrentEncoder
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.inspection.capture import Seen, capture
 from glassformer.inspection.numbers.walk import walk
 from glassformer.models.build import build_language_model, build_predictor
-from glassformer.models.inputs import ColumnTokens
-from glassformer.models.language_model import LanguageModel
+from glassformer.models.inputs import ColumnTokens, Shape
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.shape import Shape
+from glassformer.models.token_model import LanguageModel, Seq2Seq
 from glassformer.rendering.panels import Table, Words
 from glassformer.rendering.view import View
 from helpers.arithmetic import check_sentences, grid_of, holds, written_in_full  # noqa: F401

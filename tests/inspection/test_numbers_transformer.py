@@ -14,7 +14,7 @@ from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.capture import Seen, capture
 from glassformer.inspection.numbers import terms
 from glassformer.inspection.numbers.walk import walk
-from glassformer.models.language_model import LanguageModel
+from glassformer.models.token_model import LanguageModel
 from glassformer.rendering.panels import Grid, Table
 from helpers.arithmetic import check_sentences, grid_of, holds, worked_lines, written_in_full  # noqa: F401
 from helpers.cases import PAIRS, Flags, build, label

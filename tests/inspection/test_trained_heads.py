@@ -12,7 +12,7 @@ from glassformer.config.resolve import resolve
 from glassformer.data.datasets import pronouns
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.families.base import Loaded
-from glassformer.families.examples import encode_example
+from glassformer.families.evaluate import encode_example
 from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
 from glassformer.inspection.links import LinkedText, link_scores, read_links

@@ -8,7 +8,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import DataError
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.verbs.data import check, describe, show_batch
 from glassformer.verbs.train import train
 from helpers.running import StopAfter, begin, finish, flags, log_of, losses_of, same_run, steps_saved, tensors_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.config.errors import DataError, Misuse, SettingError
-from glassformer.families.examples import validation_examples
+from glassformer.families.evaluate import validation_examples
 from glassformer.families.load import load
 from glassformer.rendering.panels import Table, Words
 from glassformer.rendering.view import View

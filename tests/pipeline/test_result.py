@@ -1,6 +1,21 @@
-"""What a training came to, as a dictionary: its keys are what scripts read, and stay."""
+"""What a training is given and what it came to: the keys of its dictionary are what scripts read, and stay."""
 
+from pathlib import Path
+
+import glassformer as gf
 from glassformer.pipeline.result import Trained
+from glassformer.training.events import Event, Noted
+
+
+def test_an_old_name_of_a_setting_given_from_python_is_said(tmp_path: Path) -> None:
+    events: list[Event] = []
+    settings = {"training": {"clip": 0.5, "steps": 1}, "size": "nano", "model.mask": True}
+    run = gf.train("copy", out=tmp_path / "run", listen=events.append, draft=True, **settings)
+    assert [event.text for event in events if isinstance(event, Noted) and "old name" in event.text] == [
+        "training.clip is now called training.grad_clip; the old name still works",
+        "model.mask is now called model.causal_mask; the old name still works",
+    ]
+    assert gf.load(run.run).config.training.grad_clip == 0.5
 
 
 def test_the_summary_is_called_words_in_a_dictionary() -> None:

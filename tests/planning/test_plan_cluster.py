@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import SettingError, silent
 from glassformer.config.resolve import flatten
-from glassformer.config.say import silent
-from glassformer.planning.cluster import _border
+from glassformer.planning.build import _border
 from glassformer.planning.setup import from_data
 from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, OPTIMISER, Cluster, LayerwiseMemory, ways
 from glassformer.planning.training_step import StepDevice

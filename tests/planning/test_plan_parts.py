@@ -17,9 +17,8 @@ from glassformer.experiments.models import same_size_models
 from glassformer.experiments.request import MODELS
 from glassformer.models.build import build_language_model, build_masked_model, learned_count, parameter_count
 from glassformer.models.counting import multiplications
-from glassformer.models.masked_model import MaskedLanguageModel
-from glassformer.planning import local
-from glassformer.planning import probe as probing
+from glassformer.models.token_model import MaskedLanguageModel
+from glassformer.planning import build, compute
 from glassformer.planning.available_memory import AvailableMemory, _allowed, available_memory, fit
 from glassformer.planning.parameters import parameters_by_part, tied
 from glassformer.planning.setup import BATCHES, from_data
@@ -41,8 +40,8 @@ WRITING = "reverse:rows=300"
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "SECONDS", 0.0)
-    move_clock(monkeypatch, "training.loop", "planning.probe")
+    monkeypatch.setattr(compute, "SECONDS", 0.0)
+    move_clock(monkeypatch, "training.loop", "planning.compute")
 
 
 @pytest.mark.parametrize(
@@ -210,10 +209,10 @@ def test_that_a_compiled_step_holds_less_is_said_beside_the_memory(compile: str,
 
 def test_on_a_gpu_long_trainings_are_compiled_and_kernels_need_more() -> None:
     planned = from_data(flatten({"data.path": WRITING, "steps": 5000}), None, lambda text: None, gpus=None)
-    stepping = local._StepMemories(planned, StepDevice(torch.device("cuda"), "bf16"), really=False)
-    first, second = local._notes(stepping, stepping.where)
+    stepping = build._StepMemories(planned, StepDevice(torch.device("cuda"), "bf16"), really=False)
+    first, second = build._notes(stepping)
     assert "cuBLAS 8 to 32 MiB" in first
-    assert second == local.COMPILED
+    assert second == build.COMPILED
 
 
 def test_nothing_fits() -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from glassformer.error_analysis.classes import confident_error_images, confident_errors, thumbnail
 from glassformer.error_analysis.finding import MOST_ERRORS, worst
-from glassformer.error_analysis.regression import largest_errors
+from glassformer.error_analysis.labelling import largest_errors
 from glassformer.error_analysis.tokens import MOST_SURPRISING, surprising_passages
 from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
 from glassformer.inspection.views.learning import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
 from glassformer.rendering.curves import MOST_POINTS, curves
 from glassformer.rendering.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words
-from glassformer.reporting.sections import by_class, samples, scores
+from glassformer.reporting.report import by_class, samples, scores
 
 
 def log(steps: int, every: int = 4, **scores: float) -> list[dict[str, Any]]:
@@ -264,7 +264,7 @@ def test_of_a_long_passage_the_most_surprising_stretch() -> None:
 
 def test_worst() -> None:
     records = [{"x": 1.0}, {"x": 5.0}, {"x": None}, {"x": 5.0}, {"x": 2.0}]
-    assert worst(records, lambda one: one["x"], most=3) == [1, 3, 4]
+    assert worst(range(5), lambda place: records[place]["x"], most=3) == [1, 3, 4]
 
 
 def test_moments() -> None:

@@ -13,16 +13,17 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor, nn
 
 from glassformer.cli.options import settings_of
-from glassformer.cli.train import parser
-from glassformer.families.infer import infer_config
+from glassformer.cli.train import PARSER
+from glassformer.families.base import tokenizers_of
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.load import load
-from glassformer.families.prepare import prepare, tokenizers_of
+from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.inspection.attention import attention_of
 from glassformer.rendering.panels import Gallery, Heads, Panel, Patches, Table, Tokens, Words
 from glassformer.rendering.view import View
-from glassformer.reporting.report import leave_report, report
-from glassformer.reporting.sections import command_of
+from glassformer.reporting.papers import leave_report
+from glassformer.reporting.report import command_of, report
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted
 from glassformer.verbs.evaluate import evaluate
@@ -373,7 +374,7 @@ def test_a_report_that_cannot_be_made_never_fails_a_training(tmp_path: Path, mon
     def broken(*_: object, **__: object) -> None:
         raise ValueError("no such\nthing")
 
-    monkeypatch.setattr("glassformer.reporting.report.report_of", broken)
+    monkeypatch.setattr("glassformer.reporting.papers.report_of", broken)
     with pytest.raises(ValueError, match="no such"):
         train(DATA, out=tmp_path / "strict", **tiny(training__steps=1))
     monkeypatch.delenv("GLASSFORMER_STRICT")
@@ -385,7 +386,7 @@ def test_a_report_that_cannot_be_made_never_fails_a_training(tmp_path: Path, mon
 
 
 def test_nothing_is_evaluated_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.tasks.classification import Classification
+    from glassformer.tasks.prediction import Classification
 
     judged = []
     plain = Classification.judge
@@ -418,7 +419,7 @@ def test_a_command_that_asks_for_the_same(made: Callable[[str], Path], name: str
     assert text == command_of(config)
     program, verb, *words = shlex.split(text)
     assert (program, verb) == ("glassformer", "train")
-    options = parser().read(words)
+    options = PARSER.read(words)
     flags = {**settings_of(options), "task": options.task, "data.path": options.data}
     assert infer_config({}, flags, lambda _: None)[0] == config
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glassformer.statistics.paired import Difference, McNemar, difference, mcnemar
+from glassformer.statistics.paired import Difference, McNemar, difference, difference_p, mcnemar
 
 RANDOM = np.random.default_rng(5)
 
@@ -116,3 +116,26 @@ def test_mcnemar_is_the_exact_binomial_test(first: int, second: int) -> None:
 def test_mcnemar_of_other_examples() -> None:
     with pytest.raises(ValueError, match="not 2 and 3"):
         mcnemar(np.zeros(2, bool), np.zeros(3, bool))
+
+
+# --- two groups ---
+
+
+@pytest.mark.parametrize("spreads", [(1, 3), (3, 1)])
+def test_the_more_careful_of_two_tests_against_scipy(spreads: tuple[float, float]) -> None:
+    random = np.random.default_rng(2)
+    one, other = random.normal(0, spreads[0], 17), random.normal(0.7, spreads[1], 29)
+    both = [stats.ttest_ind(one, other, equal_var=equal).pvalue for equal in (False, True)]
+    assert both[0] != pytest.approx(both[1])
+    assert difference_p(one, other) == pytest.approx(max(both))
+    assert difference_p(one[:1], other) == 1
+
+
+def test_means_of_values_that_do_not_vary() -> None:
+    """Two errors of one length are no proof, whatever the variance of nothing says."""
+    lengths = np.random.default_rng(0).integers(1, 16, 500).astype(float)
+    assert difference_p(np.array([12.0, 12.0]), lengths) > 0.1
+    assert difference_p(np.ones(3), np.ones(4)) == 1
+    assert difference_p(np.ones(2), np.zeros(2)) == pytest.approx(2 / 6)  # of six ways to draw two, two part them so
+    assert difference_p(np.ones(3), np.zeros(4)) == pytest.approx(1 / 35)
+    assert difference_p(np.full(3, 0.1), np.full(3, 0.1 + 1e-17)) == 1

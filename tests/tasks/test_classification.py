@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.config.errors import SettingError
 from glassformer.data.features.texts import Examples
 from glassformer.tasks.answers import Classes
-from glassformer.tasks.classification import Classification, confusion_matrix, macro_f1, per_class, weights_of
+from glassformer.tasks.prediction import Classification, confusion_matrix, macro_f1, per_class, weights_of
 from helpers.support import numbers, same
 from helpers.tables import examples_of_lengths
 

@@ -9,9 +9,8 @@ from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.tables import TableFeatures
 from glassformer.models.build import build_predictor
 from glassformer.tasks.answers import Classes, Scale
-from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import scores_of
-from glassformer.tasks.regression import Regression
+from glassformer.tasks.prediction import Classification, Regression
 from helpers.kinds import config_of, part_of, pictures_part, rows_of
 from helpers.support import randomise
 

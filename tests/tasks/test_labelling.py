@@ -12,8 +12,8 @@ from glassformer.data.features import inputs as inputs_module
 from glassformer.data.features.texts import Examples
 from glassformer.models.build import build_predictor
 from glassformer.tasks.answers import Classes
-from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import device_of, score, scores_of
+from glassformer.tasks.prediction import Classification
 from helpers.running import labelled
 from helpers.support import randomise, same
 from helpers.tables import examples_of_lengths

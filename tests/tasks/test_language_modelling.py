@@ -13,8 +13,8 @@ from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
 from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_language_model
-from glassformer.models.language_model import LanguageModel
-from glassformer.tasks import windows
+from glassformer.models.token_model import LanguageModel
+from glassformer.tasks import language_model
 from glassformer.tasks.language_model import LanguageModelling
 from helpers.running import CAUSAL, tiny
 from helpers.support import randomise, same
@@ -163,7 +163,7 @@ def test_learned_positions_are_never_exceeded() -> None:
 def test_many_windows_are_computed_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     model, tokens = model_of(), documents(3, 20, 11, 9)
     whole = task_of(tokens).evaluate(model, "validation", stride=2)
-    monkeypatch.setattr(windows, "TOKENS_AT_ONCE", 15)
+    monkeypatch.setattr(language_model, "TOKENS_AT_ONCE", 15)
     grouped = task_of(tokens).evaluate(model, "validation", stride=2)
     assert grouped.metrics["loss"] == pytest.approx(whole.metrics["loss"], rel=1e-6)
     assert grouped.metrics["tokens"] == whole.metrics["tokens"]

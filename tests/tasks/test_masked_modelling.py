@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
-from glassformer.data.packing.masking import NOTHING, Masking
 from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.build import build_masked_model
-from glassformer.models.masked_model import MaskedLanguageModel
-from glassformer.tasks import windows
+from glassformer.models.token_model import MaskedLanguageModel
+from glassformer.tasks import language_model
 from glassformer.tasks.masked_language_model import MaskedBatch, MaskedModelling, masked_places
 from glassformer.trials.baselines.language import judge_hidden
 from helpers.running import tiny
@@ -83,7 +83,7 @@ def test_only_guessed_places_are_scored_and_what_is_learned_is_the_same(
         scored.append(len(features))
         return vocabulary_loss(features, *more, **how)
 
-    monkeypatch.setattr(windows, "vocabulary_loss", recorded)
+    monkeypatch.setattr(language_model, "vocabulary_loss", recorded)
     found = task.loss(model, *batch.tensors(CPU))
     assert batch.count <= scored[0] <= 0.7 * batch.tokens
     scores = model.head(model.features(batch.inputs, segments=batch.segments))
@@ -100,7 +100,7 @@ COMPILED = """
 import numpy as np, torch
 from torch._dynamo.testing import CompileCounter
 from glassformer.config.resolve import resolve
-from glassformer.data.packing.masking import Masking
+from glassformer.data.packing.windows import Masking
 from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_masked_model
 from glassformer.tasks.masked_language_model import MaskedModelling
@@ -176,7 +176,7 @@ def test_a_batch_is_text_with_some_of_it_hidden_and_divides_into_rows() -> None:
 def test_evaluation_against_the_definition(apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens, context = documents(4, 6, 5, 9, 30, 8, 41, 17), 7
     model, task = model_of(), task_of(tokens, rate=0.9, apart=apart)
-    monkeypatch.setattr(windows, "TOKENS_AT_ONCE", 15)
+    monkeypatch.setattr(language_model, "TOKENS_AT_ONCE", 15)
     ids = np.asarray(tokens.ids, np.int64)
     inputs, answers = task.masking.to_judge(ids, 0)
     losses, right = {}, 0

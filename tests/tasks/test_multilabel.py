@@ -9,11 +9,10 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from glassformer.config.errors import RunError, SettingError
 from glassformer.config.resolve import resolve
-from glassformer.data.columns.label_sets import as_text
-from glassformer.data.features.sequences import Sequences
-from glassformer.data.features.texts import Examples
+from glassformer.data.columns.labels import as_text
+from glassformer.data.features.texts import Examples, Sequences
 from glassformer.tasks.answers import Labels, read_answers
-from glassformer.tasks.multilabel import Multilabel, most_frequent_set, per_label, set_metrics
+from glassformer.tasks.prediction import Multilabel, most_frequent_set, per_label, set_metrics
 
 NAMES = ("a", "b", "c", "d", "e")
 

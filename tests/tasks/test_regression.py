@@ -8,7 +8,7 @@ from sklearn import metrics as theirs
 from torch import Tensor, nn
 
 from glassformer.tasks.answers import Scale
-from glassformer.tasks.regression import Regression
+from glassformer.tasks.prediction import Regression
 from helpers.support import numbers, same
 from helpers.tables import examples_of_lengths
 

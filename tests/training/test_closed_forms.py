@@ -13,9 +13,8 @@ from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import Labelled
 from glassformer.models.build import build_predictor
 from glassformer.tasks.answers import Answers, Classes, Scale
-from glassformer.tasks.classification import Classification
 from glassformer.tasks.labelling import score
-from glassformer.tasks.regression import Regression
+from glassformer.tasks.prediction import Classification, Regression
 from helpers.fitting import trained
 from helpers.kinds import config_of, part_of
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.cli.train import parser
+from glassformer.cli.train import PARSER
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TrainingSettings
@@ -191,14 +191,14 @@ def test_weights_that_failed_are_forgotten(tmp_path: Path) -> None:
     ("--training.keep_checkpoints true DATA", "true", "DATA"),
 ])  # fmt: skip
 def test_the_flag_may_stand_alone_anywhere(words: str, kept: str, data: str) -> None:
-    options = parser().read(words.split())
+    options = PARSER.read(words.split())
     assert (getattr(options, "training.keep_checkpoints"), options.data) == (kept, data)
 
 
 def test_other_truths_still_want_a_value() -> None:
     with pytest.raises(Misuse, match="expected one argument"):
-        parser().read(["DATA", "--model.bias"])
-    assert not hasattr(parser().read(["DATA"]), "training.keep_checkpoints")
+        PARSER.read(["DATA", "--model.bias"])
+    assert not hasattr(PARSER.read(["DATA"]), "training.keep_checkpoints")
 
 
 def test_the_two_settings() -> None:

@@ -11,8 +11,7 @@ from glassformer.config.resolve import resolve
 from glassformer.models.build import build_predictor
 from glassformer.tasks.answers import Classes, Scale
 from glassformer.tasks.base import Task
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.regression import Regression
+from glassformer.tasks.prediction import Classification, Regression
 from glassformer.training.events import Stepped, Validated
 from helpers.fitting import Training, trained
 from helpers.running import labelled

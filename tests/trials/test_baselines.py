@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.errors import GlassformerError, SettingError
+from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.presets import KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
-from glassformer.config.say import silent
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.tasks.base import Evaluation
 from glassformer.trials.baselines.names import (
     BOOSTING,
@@ -29,8 +28,8 @@ from glassformer.trials.baselines.names import (
 )
 from glassformer.trials.baselines.registry import BaselineResult, baselines, evaluate_baseline
 from glassformer.trials.outcome import FLOOR, REFERENCE
-from glassformer.trials.running.scores import example_scores
 from helpers.kinds import rows_of, write_rows
+from helpers.simulated import judged
 
 Made = tuple[Config, Prepared]
 
@@ -175,7 +174,7 @@ def test_texts_are_those_of_the_task(opinions: Made, name: str) -> None:
     assert seconds > 0
     constant, _ = floor(MAJORITY, config, prepared)
     family = FAMILIES[config.task]
-    assert example_scores(found, family).digest == example_scores(constant, family).digest
+    assert judged(found, family).examples == judged(constant, family).examples
 
 
 def test_only_the_part_that_is_learned_from() -> None:

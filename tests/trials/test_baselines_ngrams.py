@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
-from glassformer.config.say import silent
 from glassformer.data.packing.store import Tokens
 from glassformer.families.base import FAMILIES
-from glassformer.families.infer import infer_config
 from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.trials.baselines.kneser_ney import USUAL, KneserNey, discounts_of
@@ -19,8 +19,8 @@ from glassformer.trials.baselines.language import best_length, judge_unigrams, r
 from glassformer.trials.baselines.names import NGRAM, UNIGRAM
 from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR
-from glassformer.trials.running.scores import example_scores
 from helpers.running import tiny
+from helpers.simulated import judged
 
 START, END, VOCAB = 0, 1, 13
 Gram = tuple[int, ...]
@@ -207,4 +207,4 @@ def test_on_a_real_text() -> None:
     assert several.metrics["bits_per_byte"] < 2.5
     assert many.parameters > 10_000
     family = FAMILIES[config.task]
-    assert example_scores(single, family).digest == example_scores(several, family).digest
+    assert judged(single, family).examples == judged(several, family).examples

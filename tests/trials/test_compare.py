@@ -187,7 +187,7 @@ def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
             if event.what == "begun":
                 os.kill(engine.running[0].process.pid, signal.SIGKILL)
 
-        engine = Engine(folder, "test", jobs=1, threads=1, lock=lock, hear=kill)
+        engine = Engine(folder=folder, part="test", jobs=1, threads=1, lock=lock, hear=kill)
         (outcome,) = engine.run([cell])
     assert outcome.error is not None
     assert outcome.error.startswith("it was killed by the system, most likely for want of memory")

@@ -14,9 +14,9 @@ from glassformer.config.resolve import flatten
 from glassformer.runs.files import write_json
 from glassformer.runs.run import Run
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell, Outcome
+from glassformer.trials.running.candidates import UNMASKED
 from glassformer.trials.running.execution import run_cell
 from glassformer.trials.running.folder import CELL, OUTCOME
-from glassformer.trials.running.variations import UNMASKED
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import PATIENCE, StopAfter, labelled, tiny

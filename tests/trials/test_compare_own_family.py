@@ -16,15 +16,12 @@ from glassformer.families.labelling import ClassificationFamily
 from glassformer.tasks.base import Evaluation
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.compare import compare
-from glassformer.trials.cross_validation.result import fold_metric, pooled_metrics
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.comparison import summarise
-from glassformer.trials.running.cost import uses
-from glassformer.trials.running.ladder import ladder
-from glassformer.trials.running.leakage import known_share
-from glassformer.trials.running.scores import example_scores
+from glassformer.trials.running.candidates import ladder
+from glassformer.trials.running.judging import fold_metric, known_share, pooled_metrics, uses
 from helpers.running import tiny
-from helpers.simulated import outcomes_of
+from helpers.simulated import judged, outcomes_of
 
 OWN = "verse"
 SOURCE = """
@@ -80,7 +77,7 @@ def test_scores_are_what_the_metric_is_the_mean_of(
     bare: Family, records: list[dict[str, Any]], scores: list[float]
 ) -> None:
     evaluation = Evaluation({"distance": 2.0}, "distance", True, records=records)
-    assert example_scores(evaluation, bare).scores == scores
+    assert judged(evaluation, bare).scores == scores
 
 
 def test_without_scores_nothing_is_paired() -> None:

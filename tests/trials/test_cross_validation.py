@@ -15,8 +15,7 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.run import Run
 from glassformer.statistics.intervals import mean_interval
 from glassformer.training.events import Event, Noted, Stepped
-from glassformer.trials.cross_validation.folds import cross_validate
-from glassformer.trials.cross_validation.result import CrossValidated, Fold
+from glassformer.trials.cross_validation import CrossValidated, Fold, cross_validate
 from glassformer.trials.results.metrics import within
 from glassformer.verbs.evaluate import evaluate
 from helpers.running import Command, StopAfter, flags, labelled, one_line, tiny

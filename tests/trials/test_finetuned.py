@@ -11,14 +11,13 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.files import read_tensors
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
-from glassformer.trials.cross_validation.folds import cross_validate
+from glassformer.trials.cross_validation import cross_validate
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import summarise
-from glassformer.trials.results.tables import as_csv
 from glassformer.trials.running.execution import run_cell
-from glassformer.trials.running.finetuned import short_names
 from glassformer.trials.running.folder import id_of
 from glassformer.trials.running.question import CompareOptions, Question, ask
+from glassformer.trials.running.row_settings import short_names
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.verbs.plan import plan
 from helpers.beginnings import BODY, quick, write_data
@@ -72,7 +71,7 @@ def test_two_rows_for_each_run(data: dict[str, str], writer: Path, tmp_path: Pat
     assert "16 parameters learned" in rows["writer frozen"].marks
     assert not [mark for mark in rows["writer fine-tuned"].marks if "learned" in mark]
     assert [rows["writer frozen"].to_dict()[name] for name in ("parameters", "learned")] == [whole, 16]
-    assert f",{whole},16," in as_csv(found)
+    assert f",{whole},16," in found.csv()
     table = read_tensors(tmp_path / id_of(cells[1]) / "run" / "model.safetensors")["embed.table.weight"]
     assert torch.equal(table, read_tensors(writer / "model.safetensors")["embed.table.weight"])
 

@@ -17,8 +17,7 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import resolve
 from glassformer.families.base import FAMILIES
-from glassformer.trials.running.ladder import ladder, main_rungs, parse_models, rung
-from glassformer.trials.running.variations import PARTS, ablations
+from glassformer.trials.running.candidates import PARTS, ablations, ladder, main_rungs, parse_models, rung
 
 PLACES = [(LANGUAGE_MODEL, TEXT), (TRANSLATION, TEXT), *((CLASSIFICATION, kind) for kind in KINDS), (REGRESSION, TEXT)]
 

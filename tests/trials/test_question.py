@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, SettingError, silent
 from glassformer.config.resolve import resolve
 from glassformer.data.split.labelled import LabelledCorpus
-from glassformer.families.build import build_model
-from glassformer.families.infer import infer_config
-from glassformer.families.prepare import split_data
+from glassformer.families.load import build_model
+from glassformer.families.prepare import prepare, split_data
+from glassformer.families.recognition import infer_config
 from glassformer.models.build import parameter_count
 from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell
 from glassformer.trials.running.folder import id_of
@@ -26,7 +26,7 @@ from glassformer.trials.running.question import (
     Question,
     ask,
 )
-from glassformer.trials.running.width import NEAR, width_for
+from glassformer.trials.running.row_settings import NEAR, width_for
 
 OPINIONS, PAIRS = "opinions:rows=200", "reverse-pairs:rows=200"
 
@@ -184,7 +184,7 @@ def test_models_of_like_size(data: str, models: tuple[str, ...]) -> None:
     heard: list[str] = []
     wanted = 60_000
     question = asking(data, seeds=1, models=models, parameters=wanted, heard=heard)
-    prepared = question.shared.prepared()
+    prepared = prepare(question.shared.config, silent, rows=question.shared.table)
     assert f"about {wanted:,} parameters each" in question.budget
     for cell in trained(question):
         kind = {"data.kind": question.shared.config.data.kind}

@@ -9,7 +9,7 @@ import pytest
 from glassformer.statistics.intervals import mean_interval, share_interval
 from glassformer.trials.outcome import FLOOR, GIVEN, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
-from glassformer.trials.results.summary import BEST, LEVEL, USE
+from glassformer.trials.results.remarks import BEST, LEVEL, USE
 from helpers.simulated import failed, floor, outcomes_of
 
 

@@ -11,14 +11,13 @@ import pytest
 from glassformer.config.units import duration
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.comparison import Comparison, summarise
-from glassformer.trials.results.rounding import (
+from glassformer.trials.results.metrics import (
     amount,
     decimals_of,
     from_to,
     memory,
     rounded,
     with_ends,
-    with_error,
 )
 from helpers.simulated import failed, outcomes_of
 
@@ -127,12 +126,11 @@ def test_nothing_at_all_can_be_saved(tmp_path: Path) -> None:
     (-0.5, 0.1, "−0.50 ± 0.10"),
     (0.651, 0.6, "0.65 ± 0.60"),
     (12.3, 40.0, "12 ± 40"),
-    (0.5, None, "0.500"),
     (0.5, 0.0, "0.500"),
     (0.5, float("inf"), "0.500"),
 ])  # fmt: skip
-def test_as_many_digits_as_are_known(value: float, half: float | None, expected: str) -> None:
-    assert with_error(value, half) == expected
+def test_as_many_digits_as_are_known(value: float, half: float, expected: str) -> None:
+    assert with_ends(value, value - half, value + half) == expected
 
 
 def test_the_ends_of_an_interval_show_their_side_of_0() -> None:

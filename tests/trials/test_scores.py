@@ -17,7 +17,8 @@ from glassformer.config.presets import (
 )
 from glassformer.families.base import FAMILIES
 from glassformer.tasks.base import Evaluation
-from glassformer.trials.running.scores import EXAMPLE_KEYS, WINDOW_KEYS, example_scores
+from glassformer.trials.running.judging import EXAMPLE_KEYS, WINDOW_KEYS
+from helpers.simulated import judged
 
 RECORDS = {
     CLASSIFICATION: [
@@ -61,7 +62,7 @@ def evaluation(task: str, **changed: object) -> Evaluation:
 
 @pytest.mark.parametrize("task", RECORDS)
 def test_every_task_has_scores(task: str) -> None:
-    found = example_scores(evaluation(task), FAMILIES[task])
+    found = judged(evaluation(task), FAMILIES[task])
     np.testing.assert_allclose(found.scores, SCORES[task])
     assert found.weights == ([4, 0] if task in PACKED else None)
 
@@ -69,7 +70,7 @@ def test_every_task_has_scores(task: str) -> None:
 @pytest.mark.parametrize("task", RECORDS)
 def test_the_digest_is_of_the_examples_and_not_of_what_was_said(task: str) -> None:
     def digest(records: Evaluation) -> str:
-        return example_scores(records, FAMILIES[task]).digest
+        return judged(records, FAMILIES[task]).examples
 
     plain = digest(evaluation(task))
     first = RECORDS[task][0]

@@ -58,6 +58,15 @@ def test_every_draw_is_a_configuration(task: str, kind: str, encoder: str) -> No
     assert search.start_of(encoder) is not None, "the settings as they start are in the space"
 
 
+def test_listed_values_are_tried_as_they_are_written() -> None:
+    """Only what is drawn from a range is rounded, to three digits."""
+    listed = (0.0012345, 0.98765)
+    space = [Dimension("training.lr", values=listed), Dimension("model.dropout", low=0.1, high=0.6)]
+    draws = drawn_from(searching(start("classification", TEXT, "lstm"), space), DRAWS)
+    assert {settings["training.lr"] for settings in draws} == set(listed)
+    assert all(settings["model.dropout"] == float(f"{settings['model.dropout']:.3g}") for settings in draws)
+
+
 def test_given_settings_are_not_searched() -> None:
     config = start("classification", TEXT, "transformer")
     free = {one.key for one in default_space(config, set())}

@@ -10,7 +10,7 @@ import yaml
 import glassformer as gf
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.runs.run import Run
-from glassformer.tasks.classification import Classification
+from glassformer.tasks.prediction import Classification
 from glassformer.trials.tuning.result import TuneResult
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.storage import open_study, optuna
@@ -92,6 +92,23 @@ def test_the_same_command_finds_its_folder(tmp_path: Path, monkeypatch: pytest.M
     assert len(gf.tune(DATA, trials=2, space=SPACE, final=False, **QUICK).trials) == 2
     other = gf.tune(DATA, trials=1, space=SPACE, final=False, **{**QUICK, "steps": 4})
     assert other.out == "runs/tune-opinions-average-2"
+
+
+def test_old_names_in_a_space_are_said_once() -> None:
+    heard: list[str] = []
+    space = {
+        "training": {"accumulate": [1, 2]},
+        "dropout": {"choices": [0.1, 0.2], "when": {"training.accumulate": 1}},
+        "lstm": {"training.clip": [0.5, 1.0]},
+    }
+    found = plan_search(DATA, ["lstm", "gru"], {"steps": 3}, space=space, say=heard.append)
+    assert [dimension.key for dimension in found.spaces["lstm"]] == [
+        "training.accumulation_steps", "model.dropout", "training.grad_clip",
+    ]  # fmt: skip
+    assert [line for line in heard if "now called" in line] == [
+        "training.accumulate is now called training.accumulation_steps; the old name still works",
+        "training.clip is now called training.grad_clip; the old name still works",
+    ]
 
 
 def test_another_search_in_the_same_place_is_refused(five: TuneResult) -> None:

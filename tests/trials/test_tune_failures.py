@@ -8,9 +8,8 @@ import pytest
 import glassformer as gf
 from glassformer.config.errors import DataError, RunError, SettingError, TrainingFailed
 from glassformer.trials.tuning import objective
-from glassformer.trials.tuning.heartbeat import give_up
 from glassformer.trials.tuning.search import Search
-from glassformer.trials.tuning.storage import optuna
+from glassformer.trials.tuning.storage import give_up, optuna
 from glassformer.trials.tuning.trial_record import record_of
 from helpers.running import StopAfter
 from helpers.searching import DATA, Pretended, search, study_of

@@ -15,9 +15,17 @@ import glassformer as gf
 from glassformer.config.errors import RunError
 from glassformer.runs.files import write_json
 from glassformer.trials.tuning import worker
-from glassformer.trials.tuning.heartbeat import PROCESS, counted, is_gone, retry_lost, this_process
 from glassformer.trials.tuning.search import Search, plan_search
-from glassformer.trials.tuning.storage import open_study, optuna, storage_of
+from glassformer.trials.tuning.storage import (
+    PROCESS,
+    counted,
+    is_gone,
+    open_study,
+    optuna,
+    retry_lost,
+    storage_of,
+    this_process,
+)
 from helpers.running import begin, finish, wait_for
 from helpers.searching import DATA, study_of
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks.tap import Brick, Recorded, record_output
-from glassformer.config.scaling import Scaling
+from glassformer.config.sections import Scaling
 
 
 def sine_cosine(index: Int[Tensor, "*rest"], width: int) -> Float[Tensor, "*rest d"]:

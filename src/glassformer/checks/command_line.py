@@ -15,7 +15,7 @@ from typing import Any
 from PIL import Image
 
 from glassformer.checks.result import Deviation, DoesNotApply
-from glassformer.checks.subject import LEAST, Subject, present, random_calls
+from glassformer.checks.subject import LEAST, Subject, random_calls
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import RunError
 from glassformer.config.presets import IMAGE, TEXT
@@ -113,7 +113,7 @@ def _texts(subject: Subject) -> list[str]:
         raise DoesNotApply("it reads no texts")
     held_out = [one.text or tokenizer.decode(one.ids[: WRITTEN + 1]) for one in subject.held_out]
     calls = random_calls(subject.loaded, COUNT, WRITTEN)
-    made_up = [tokenizer.decode(present(ids)[0].tolist()) for ids, *_ in calls]
+    made_up = [tokenizer.decode(ids[0].tolist()) for ids, *_ in calls]
     texts = [line for text in [*held_out, *made_up] if (line := " ".join(text.split()))]
     if not texts:
         raise DoesNotApply("no text to give it could be found")
@@ -158,7 +158,20 @@ def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: 
     with contextlib.ExitStack() as ending:
         processes = []
         for argv in (by_file, by_stdin):
-            processes.append(ending.enter_context(_start([path if word == RUN else word for word in argv] + device)))
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "glassformer.cli.main",
+                    *(path if word == RUN else word for word in argv),
+                    *device,
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            )
+            processes.append(ending.enter_context(process))
             ending.callback(processes[-1].kill)  # nothing happens to one that has ended
         outputs = [
             process.communicate(text, timeout=PATIENCE)
@@ -170,16 +183,6 @@ def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: 
             raise RunError(lines[-1])
     first, second = ([json.loads(line) for line in out.decode().splitlines()] for out, _ in outputs)
     return first, second
-
-
-def _start(argv: list[str]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "glassformer.cli.main", *argv],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-    )
 
 
 def _difference(by_file: Sequence[dict[str, Any]], by_stdin: Sequence[dict[str, Any]]) -> float:
@@ -210,9 +213,6 @@ def _of_file(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _of_stdin(answer: dict[str, Any]) -> dict[str, Any]:
     """What the model says, by the names that it has in a file."""
-    out = dict(answer)
-    out |= {f"p_{label}": value for label, value in (out.pop("probabilities", None) or {}).items()}
-    for name in ("label", "value", "labels"):
-        if name in out:
-            out["predicted"] = out.pop(name)
-    return out
+    names = dict.fromkeys(("label", "value", "labels"), "predicted")
+    own = {names.get(name, name): value for name, value in answer.items() if name != "probabilities"}
+    return own | {f"p_{label}": value for label, value in (answer.get("probabilities") or {}).items()}

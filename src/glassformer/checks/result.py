@@ -79,7 +79,13 @@ class Checks:
 
     def view(self) -> View:
         rows = [
-            [each.name, each.result, _shown(each.difference), _shown(each.tolerance), each.words]
+            [
+                each.name,
+                each.result,
+                "" if each.difference is None else f"{each.difference:.2g}",
+                f"{each.tolerance:.2g}",
+                each.words,
+            ]
             for each in self.checked
         ]
         table = Table(columns=["check", "result", "largest difference", "allowed", "what"], rows=rows)
@@ -100,7 +106,3 @@ class Checks:
 
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.2g}"

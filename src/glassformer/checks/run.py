@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 
 from glassformer.checks import NAMES
-from glassformer.checks.cache import check_cached
 from glassformer.checks.command_line import check_stdin
 from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApply
 from glassformer.checks.saving import check_exported, check_resumed, check_saved
-from glassformer.checks.scores import check_batched, check_looked_at, check_padded
+from glassformer.checks.scores import check_batched, check_cached, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
-from glassformer.config.say import Say
+from glassformer.config.errors import Misuse, Say, unknown
 from glassformer.exchange.exporting import TOLERANCE
 
 ROUNDING = 2e-5
@@ -51,7 +48,7 @@ def choose_checks(only: str | Iterable[str] | None) -> list[str]:
 
 def run_checks(subject: Subject, names: Iterable[str], say: Say) -> Checks:
     checked = []
-    with _full_precision(subject.device):
+    with _full_precision():
         for name in names:
             say(f"{NAMES[name]} …")
             checked.append(_run_check(name, subject))
@@ -75,11 +72,8 @@ def _run_check(name: str, subject: Subject) -> CheckResult:
 
 
 @contextlib.contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
+def _full_precision() -> Iterator[None]:
     """A GPU may round matrix products to fewer digits: here it must not."""
-    if device.type != "cuda":
-        yield
-        return
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.checks.result import Deviation, DoesNotApply
 from glassformer.checks.subject import Subject, relative_difference
-from glassformer.config.say import silent
+from glassformer.config.errors import silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.exchange.huggingface.export import is_huggingface, read_back
 from glassformer.exchange.onnx.graph import OnnxModel, is_onnx
@@ -21,7 +21,7 @@ from glassformer.families.load import load
 from glassformer.models.weights import take_weights
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers
-from glassformer.training.checkpointer import RunCheckpointer, restore
+from glassformer.training.checkpointer import NoCheckpoints, RunCheckpointer, restore
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 from glassformer.training.schedule import total_steps
@@ -118,28 +118,27 @@ class _Stopped(Exception):
 def _train(
     subject: Subject, settings: TrainingSettings, last: int, run: Run | None = None, snapshot: Snapshot | None = None
 ) -> dict[str, Tensor]:
-    """What a training holds after so many updates; it is stopped there, as by a kill."""
+    """What a training holds after so many updates; it is stopped there, as by a kill. `run`: for its checkpoints."""
     assert subject.prepared is not None
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(
-            copy.deepcopy(subject.model),
-            subject.prepared.task,
-            settings,
-            device=subject.device,
-            checkpointer=RunCheckpointer(run or Run(Path(folder)), keep=1),
-            listen=_stop_after(last),
-            resume=snapshot,
-        )
-        with contextlib.suppress(_Stopped):
-            trainer.run()
-    held = {"weights": take_weights(trainer.model), "optimiser": trainer.optimiser.state()}
-    held["average"] = trainer.average.state()
-    return {f"{kind} {name}": value.clone() for kind, values in held.items() for name, value in values.items()}
 
-
-def _stop_after(step: int) -> Callable[[Event], None]:
-    def listen(event: Event) -> None:
-        if isinstance(event, Stepped) and event.step >= step:
+    def stop(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step >= last:
             raise _Stopped
 
-    return listen
+    trainer = Trainer(
+        copy.deepcopy(subject.model),
+        subject.prepared.task,
+        settings,
+        device=subject.device,
+        checkpointer=NoCheckpoints() if run is None else RunCheckpointer(run, keep=1),
+        listen=stop,
+        resume=snapshot,
+    )
+    with contextlib.suppress(_Stopped):
+        trainer.run()
+    held = {
+        "weights": take_weights(trainer.model),
+        "optimiser": trainer.optimiser.state(),
+        "average": trainer.average.state(),
+    }
+    return {f"{kind} {name}": value.clone() for kind, values in held.items() for name, value in values.items()}

@@ -5,23 +5,26 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError, Misuse
-from glassformer.config.say import Say, silent
-from glassformer.families.base import Loaded, ModelCall, OwnModel, Prepared
-from glassformer.families.examples import held_out_examples
+from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.families.base import Loaded, OwnModel, Prepared, tokenizers_of
+from glassformer.families.evaluate import held_out_examples
 from glassformer.families.load import load
-from glassformer.families.model_input import ModelInput
-from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
+from glassformer.families.prepare import check_same_data, prepare
+from glassformer.families.requests import ModelInput
 from glassformer.families.settings import resumed_config, whole_path
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of
 
 COUNT, MAX_TOKENS = 6, 64
 """Examples that are computed, and tokens of each at most."""
+
+Call = tuple[Any, ...]
+"""Tensors that a model is called with, as a batch of one; None in place of a mask that hides nothing."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Subject:
         return () if self.loaded.tokenizer is None else self.loaded.family.token_places
 
     @cached_property
-    def calls(self) -> list[ModelCall]:
+    def calls(self) -> list[Call]:
         """What the model is called with for the examples; where there are fewer than two, for made-up ones too."""
         length = max(self.token_places, default=-2) + 2
         calls = [(*one.inputs, *[None] * (length - len(one.inputs))) for one in self.held_out]  # a text has no mask
@@ -57,31 +60,30 @@ class Subject:
         most = [min(MAX_TOKENS, self.loaded.config.model.context)] * len(self.token_places)
         return [self.truncate(call, most) for call in [*calls, *made_up]]
 
-    def lengths(self, call: ModelCall) -> list[int]:
+    def lengths(self, call: Call) -> list[int]:
         """Tokens that stand at each place."""
-        return [present(call[place]).shape[1] for place in self.token_places]
+        return [call[place].shape[1] for place in self.token_places]
 
-    def truncate(self, call: ModelCall, lengths: Sequence[int]) -> ModelCall:
+    def truncate(self, call: Call, lengths: Sequence[int]) -> Call:
         """So many tokens of each place at most."""
         out = list(call)
         for place, length in zip(self.token_places, lengths, strict=True):
             mask = call[place + 1]
-            out[place] = present(call[place])[:, :length]
+            out[place] = call[place][:, :length]
             out[place + 1] = None if mask is None else mask[:, :length]
         return tuple(out)
 
-    def batch(self, calls: Sequence[ModelCall], more: int = 0) -> ModelCall:
+    def batch(self, calls: Sequence[Call], more: int = 0) -> Call:
         """Calls as one: padded to the longest, and by so much more where the model has room."""
         columns = list(zip(*calls, strict=True))
         padded = {one for place in self.token_places for one in (place, place + 1)}
         out: list[Tensor | None] = [
-            None if number in padded else torch.cat([present(row) for row in column])
-            for number, column in enumerate(columns)
+            None if number in padded else torch.cat(column) for number, column in enumerate(columns)
         ]
         tokenizer = self.loaded.tokenizer
         pad = 0 if tokenizer is None or tokenizer.pad is None else tokenizer.pad
         for place in self.token_places:
-            rows = [present(row) for row in columns[place]]
+            rows = columns[place]
             longest = max(row.shape[1] for row in rows)
             longest = max(longest, min(longest + more, self.loaded.config.model.context))
             tokens = torch.full((len(rows), longest), pad, device=self.device)
@@ -92,26 +94,19 @@ class Subject:
             out[place + 1] = torch.arange(longest, device=self.device) < counts.unsqueeze(1)
         return tuple(out)
 
-    def batch_scores(
-        self, batch: ModelCall, calls: Sequence[ModelCall], model: nn.Module | None = None
-    ) -> list[Tensor]:
+    def batch_scores(self, batch: Call, calls: Sequence[Call], model: nn.Module | None = None) -> list[Tensor]:
         """The scores of each example of a batch, padding left out."""
         scores: Tensor = (model or self.model)(*batch)
         if scores.dim() < 3:  # scores of the example, and not of each token
             return list(scores)
         return [row[: self.lengths(call)[-1]] for row, call in zip(scores, calls, strict=True)]
 
-    def scores(self, calls: Sequence[ModelCall] | None = None, model: nn.Module | None = None) -> list[Tensor]:
+    def scores(self, calls: Sequence[Call] | None = None, model: nn.Module | None = None) -> list[Tensor]:
         """The scores of examples, one by one."""
         return [self.batch_scores(call, [call], model)[0] for call in (self.calls if calls is None else calls)]
 
 
-def present(tensor: Tensor | None) -> Tensor:
-    assert tensor is not None
-    return tensor
-
-
-def random_calls(loaded: Loaded, count: int, max_tokens: int) -> list[ModelCall]:
+def random_calls(loaded: Loaded, count: int, max_tokens: int) -> list[Call]:
     """Examples that nobody wrote, for a run whose data is gone."""
     generator, longest = torch.Generator().manual_seed(0), min(max_tokens, loaded.config.model.context)
     device = device_of(loaded.model)

@@ -2,52 +2,51 @@
 
 import shlex
 
-from glassformer.cli.options import Parser
+from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_out
+from glassformer.cli.terminal.show import printable, say, say_next, show_result, show_text
 from glassformer.config.views import ENDINGS
 
-EXAMPLE = "glassformer doctor last"
+PARSER = Parser(
+    "doctor",
+    "RUN",
+    "What is wrong with a training, in plain words: each finding with the number behind it and what to try. A run that "
+    "failed or goes on still can be asked too. The exit code is 0 with findings too (--json names them).",
+    "glassformer doctor last",
+    [
+        RUN,
+        Option("--out", metavar="FILE", help=f"also write it to a file: {', '.join(ENDINGS)}"),
+        DEVICE,
+        flag("--json", "print the findings as one JSON object"),
+    ],
+)
 GOES_ON = ("failed", "interrupted", "training")
 """Trainings that have not ended."""
 
 
-def parser() -> Parser:
-    made = Parser("doctor", "RUN", "What is wrong with a training, in plain words: each finding with the number behind "
-                  "it and what to try. A run that failed or goes on still can be asked too. The exit code is 0 with "
-                  "findings too (--json names them).", EXAMPLE)  # fmt: skip
-    made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
-    made.add_argument("--out", metavar="FILE", help=f"also write it to a file: {', '.join(ENDINGS)}")
-    made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
-    made.add_argument("--json", action="store_true", help="print the findings as one JSON object")
-    return made
-
-
-def run(argv: list[str]) -> int:
-    options = parser().read(argv)
+def run(argv: list[str]) -> None:
+    options = PARSER.read(argv)
     check_out(options.out, ENDINGS)
 
-    from glassformer.cli.terminal.show import print_json, printable, results, say, say_next
     from glassformer.runs.run import Run
-    from glassformer.verbs.doctor import doctor
+    from glassformer.verbs.check import doctor
 
-    found = doctor(options.run, device=options.device, say=say)
-    if options.out is not None:
-        found.save(options.out)
-    if options.json:
-        print_json(found.to_dict())
-    else:
-        for finding in found.findings:
+    diagnosis = doctor(options.run, device=options.device, say=say)
+
+    def show() -> None:
+        for finding in diagnosis.findings:
             at = f"step {finding.step:,}" if finding.step else "data"
-            results.print(f"{finding.severity} ({at}): {printable(finding.words)}\n  try: {finding.advice}")
-        results.print(found.note)
-    say(f"looked at: {'; '.join(found.looked)}")
-    if found.missing:
-        say(f"not looked at: {found.missing}")
+            show_text(f"{finding.severity} ({at}): {printable(finding.words)}\n  try: {finding.advice}")
+        show_text(diagnosis.note)
+
+    show_result(diagnosis, as_json=options.json, out=options.out, show=show)
+    say(f"looked at: {'; '.join(diagnosis.looked)}")
+    if diagnosis.missing:
+        say(f"not looked at: {diagnosis.missing}")
     if options.out is not None:
         say(f"written: {options.out}")
-    asked = Run.open(options.run)
-    if asked.card().get("status") in GOES_ON:
-        say(f"next: glassformer train --resume --out {shlex.quote(str(asked.path))}")
+    examined = Run.open(options.run)
+    if examined.card().get("status") in GOES_ON:
+        say(f"next: glassformer train --resume --out {shlex.quote(str(examined.path))}")
     else:
-        say_next(str(asked.path))
-    return 0
+        say_next(str(examined.path))

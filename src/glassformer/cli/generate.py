@@ -4,43 +4,43 @@ import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import Parser
+from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import lines_of
+from glassformer.cli.terminal.show import print_json, printable, say, show_table
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
     from glassformer.families.generate import Likely
 
-EXAMPLE = 'glassformer generate last "To be, or" --tokens 100 --temperature 0.8'
+PARSER = Parser(
+    "generate",
+    "RUN [PROMPT]",
+    "Let a run go on writing.",
+    'glassformer generate last "To be, or" --tokens 100 --temperature 0.8',
+    [
+        RUN,
+        Option("prompt", nargs="?", metavar="PROMPT", help="what to go on from (default: the start of a text; - reads "
+               "it from stdin)"),
+        Option("--file", metavar="FILE", help="one prompt a line; one text each"),
+        flag("--chat", "PROMPT is a message, to be answered: for models that were taught to chat"),
+        Option("--system", metavar="TEXT", help="with --chat: what the model is told before the message"),
+        Option("--tokens", type=int, default=200, metavar="N", help="tokens at most (default 200)"),
+        flag("--greedy", "always the likeliest token"),
+        Option("--temperature", type=float, metavar="X", help="below 1 tamer, above 1 wilder"),
+        Option("--top-k", type=int, metavar="K", help="only among the K likeliest tokens"),
+        Option("--top-p", type=float, metavar="P", help="only among the likeliest that together reach P"),
+        Option("--repetition-penalty", type=float, default=1.0, metavar="X", help="above 1: fewer repetitions"),
+        Option("--stop", action="append", default=[], metavar="TEXT", help="end before this text; can be repeated"),
+        Option("--seed", type=int, default=0, metavar="N", help="of the sampling (default 0)"),
+        flag("--probabilities", "show the five likeliest tokens at each position"),
+        DEVICE,
+        flag("--json", "print each result as one JSON object"),
+    ],
+)  # fmt: skip
 
 
-def parser() -> Parser:
-    made = Parser("generate", "RUN [PROMPT]", "Let a run go on writing.", EXAMPLE)
-    made.add_argument("run", metavar="RUN", help="a run's folder, or `last`")
-    made.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to go on from (default: the start of a text; "
-                      "- reads it from stdin)")  # fmt: skip
-    made.add_argument("--file", metavar="FILE", help="one prompt a line; one text each")
-    made.add_argument("--chat", action="store_true", help="PROMPT is a message, to be answered: for models that were "
-                      "taught to chat")  # fmt: skip
-    made.add_argument("--system", metavar="TEXT", help="with --chat: what the model is told before the message")
-    made.add_argument("--tokens", type=int, default=200, metavar="N", help="tokens at most (default 200)")
-    made.add_argument("--greedy", action="store_true", help="always the likeliest token")
-    made.add_argument("--temperature", type=float, default=None, metavar="X", help="below 1 tamer, above 1 wilder")
-    made.add_argument("--top-k", type=int, metavar="K", help="only among the K likeliest tokens")
-    made.add_argument("--top-p", type=float, metavar="P", help="only among the likeliest that together reach P")
-    made.add_argument("--repetition-penalty", type=float, default=1.0, metavar="X", help="above 1: fewer repetitions")
-    made.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help="end before this text; can be repeated"
-    )
-    made.add_argument("--seed", type=int, default=0, metavar="N", help="of the sampling (default 0)")
-    made.add_argument("--probabilities", action="store_true", help="show the five likeliest tokens at each position")
-    made.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
-    made.add_argument("--json", action="store_true", help="print each result as one JSON object")
-    return made
-
-
-def run(argv: list[str]) -> int:
-    options = parser().read(argv)
+def run(argv: list[str]) -> None:
+    options = PARSER.read(argv)
     if options.greedy and any(value is not None for value in (options.temperature, options.top_k, options.top_p)):
         raise Misuse("--greedy takes the likeliest token: --temperature, --top-k and --top-p do not go with it")
     if options.file is not None and options.prompt is not None:
@@ -50,7 +50,6 @@ def run(argv: list[str]) -> int:
     if options.chat and not options.prompt and options.file is None:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
 
-    from glassformer.cli.terminal.show import print_json, printable, say
     from glassformer.families.load import load_for
 
     loaded: Any = load_for("generate", options.run, options.device)
@@ -64,7 +63,7 @@ def run(argv: list[str]) -> int:
             f"{options.run} was not taught to chat (it has no chat_template.jinja): "
             "without --chat it goes on with a text"
         )
-    how = {
+    sampling = {
         "tokens": options.tokens,
         "greedy": options.greedy,
         "temperature": 1.0 if options.temperature is None else options.temperature,
@@ -77,10 +76,10 @@ def run(argv: list[str]) -> int:
     }
     for prompt in _prompts(options.prompt, options.file):
         chat = _messages(prompt, options.system) if options.chat else None
-        writing = loaded.stream(prompt, **how) if chat is None else loaded.stream_chat(chat, **how)
+        writing = loaded.stream(prompt, **sampling) if chat is None else loaded.stream_chat(chat, **sampling)
         if options.json:
-            asked = {"prompt": prompt} if chat is None else {"messages": chat}
-            result: dict[str, object] = {**asked, "text": "".join(writing)}
+            request = {"prompt": prompt} if chat is None else {"messages": chat}
+            result: dict[str, object] = {**request, "text": "".join(writing)}
             if options.probabilities:
                 result["probabilities"] = [vars(likely) for likely in loaded.probabilities(writing.ids)]
             print_json(result)
@@ -89,8 +88,8 @@ def run(argv: list[str]) -> int:
             print(printable(piece) if sys.stdout.isatty() else piece, end="", flush=True)
         print(flush=True)
         if options.probabilities:
-            _show_probabilities(loaded.probabilities(writing.ids))
-    return 0
+            columns = ("token", "its probability", "the five likeliest at this place")
+            show_table(columns, map(_cells, loaded.probabilities(writing.ids)), left=(0, 2))
 
 
 def _unescaped(text: str) -> str:
@@ -109,15 +108,9 @@ def _messages(message: str, system: str | None) -> list[dict[str, str]]:
     return [*before, {"role": "user", "content": message}]
 
 
-def _show_probabilities(rows: "list[Likely]") -> None:
-    from rich.text import Text
-
-    from glassformer.cli.terminal.show import results, table
-
-    shown = table("token", "its probability", "the five likeliest at this place")
-    shown.columns[2].justify = "left"
-    for row in rows:
-        own = "" if row.probability is None else f"{row.probability:.1%}"
-        best = "   ".join(f"{token!r} {value:.1%}" for token, value in row.expected)
-        shown.add_row(Text("(next)" if row.token is None else repr(row.token)), own, Text(best))
-    results.print(shown)
+def _cells(likely: "Likely") -> list[str]:
+    return [
+        "(next)" if likely.token is None else repr(likely.token),
+        "" if likely.probability is None else f"{likely.probability:.1%}",
+        "   ".join(f"{token!r} {value:.1%}" for token, value in likely.expected),
+    ]

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from glassformer.config.encoders import ENCODERS
-from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
-from glassformer.config.names import unknown
+from glassformer.config.errors import GlassformerError, Misuse, out_of_memory, unknown
 from glassformer.config.plugins import load_plugins
-from glassformer.config.version import VERSION
+from glassformer.config.presets import VERSION
 
 VERBS: dict[str, str] = {
     "train": "train a model on texts, labels, pairs, images or tables, and leave a run",
@@ -51,11 +50,17 @@ a first run:
   glassformer translate last "le 14 juillet 1989"
 """
 
+INSTANT = {
+    **dict.fromkeys(("-h", "--help", "help"), HELP),
+    **dict.fromkeys(("-V", "--version"), f"glassformer {VERSION}\n"),
+}
+"""What is answered without a verb."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        load_plugins()
+        _load_plugins(argv)
         return _run(argv)
     except GlassformerError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
@@ -82,22 +87,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _load_plugins(argv: list[str]) -> None:
+    """A plugin that cannot be imported stops every verb, but nobody who asks for help."""
+    try:
+        load_plugins()
+    except Misuse as error:
+        if argv and argv[0] not in INSTANT and not {"-h", "--help"}.intersection(argv):
+            raise
+        print(f"glassformer: {error}", file=sys.stderr)
+
+
 def _run(argv: list[str]) -> int:
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(HELP, end="")
+    verb = argv[0] if argv else "--help"
+    if verb in INSTANT:
+        print(INSTANT[verb], end="")
         return 0
-    if argv[0] in ("-V", "--version"):
-        print(f"glassformer {VERSION}")
-        return 0
-    verb = argv[0]
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
     module = "import_" if verb == "import" else verb  # which is a word of Python's own
-    run: Callable[[list[str]], int | None] = importlib.import_module(f"glassformer.cli.{module}").run
+    run: Callable[[list[str]], None] = importlib.import_module(f"glassformer.cli.{module}").run
     try:
-        return run(argv[1:]) or 0
-    except SystemExit as stop:  # argparse after --help
+        run(argv[1:])
+    except SystemExit as stop:  # argparse after --help, a verb that has said what failed
         return int(stop.code or 0)
+    return 0
 
 
 if __name__ == "__main__":

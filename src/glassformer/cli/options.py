@@ -6,35 +6,83 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
-from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.names import nearest, unknown
+from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key
 from glassformer.config.setting import Rule, kind_of, parse
 
 TRUE = "true"
 """What a flag that stands alone means."""
+METAVARS = {bool: "true|false", int: "N", float: "X", str: "NAME"}
+"""What stands for a setting's value, by its type."""
+
+
+class Option:
+    """An argument or a flag of a verb, as `add_argument` takes it."""
+
+    def __init__(self, *names: str, **keywords: Any) -> None:
+        self.names = names
+        self.keywords = keywords
+
+
+def flag(name: str, help: str) -> Option:
+    """A flag that stands alone."""
+    return Option(name, action="store_true", help=help)
+
+
+RUN = Option("run", metavar="RUN", help="a run's folder, or `last`")
+ENCODING = Option("--encoding", "--data.encoding", dest="encoding", metavar="NAME",
+                  help="of the file (default: as the run's data)")  # fmt: skip
+TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
+DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
+JSON = flag("--json", "print the result as one JSON object")
+CONFIG = Option("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
+TASK = Option("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
+ALL_SECTIONS = tuple(SECTIONS)
 
 
 class Parser(argparse.ArgumentParser):
     """argparse without its habit of guessing, and with errors in one line."""
 
-    def __init__(self, verb: str, arguments: str, summary: str, example: str) -> None:
+    def __init__(
+        self,
+        verb: str,
+        arguments: str,
+        summary: str,
+        example: str,
+        options: Sequence[Option],
+        *,
+        groups: Mapping[str, Sequence[Option]] = MappingProxyType({}),
+        settings: Sequence[str] = (),
+    ) -> None:
+        """`groups`: options under a title of their own. `settings`: sections of a configuration whose settings are
+        options too; of one name, the verb's own option counts.
+        """
         super().__init__(
             prog=f"glassformer {verb}",
             usage=f"glassformer {verb} {arguments} [options, in any order]",
             description=summary,
             epilog=f"example:\n  {example}",
             formatter_class=_Help,
+            conflict_handler="resolve",
             allow_abbrev=False,
             add_help=False,
         )
-        self.add_argument("-h", "--help", action="help", help="show this and stop")
+        containers: list[tuple[argparse._ActionsContainer, Sequence[Option]]] = [
+            (self, [Option("-h", "--help", action="help", help="show this and stop"), *options]),
+            *((self.add_argument_group(title), titled) for title, titled in groups.items()),
+        ]
+        for section in settings:
+            _add_settings(self.add_argument_group(f"{section} settings"), section)
+        for container, listed in containers:
+            for option in listed:
+                container.add_argument(*option.names, **option.keywords)
 
     def error(self, message: str) -> NoReturn:
         if match := re.match(r"unrecognized arguments: (\S+)", message):
@@ -48,13 +96,13 @@ class Parser(argparse.ArgumentParser):
             return f"'{word}' is one argument too many (see {self.prog} --help)"
         word = word.split("=")[0]
         known = [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
-        meant = nearest(word, known)
+        meant = nearest(word, known, {_flag(old): _flag(new) for old, new in RENAMED_SETTINGS.items()})
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
     def read(self, argv: list[str]) -> argparse.Namespace:
         options = self.parse_intermixed_args(self._with_truths(argv))
         flags = {name for action in self._actions for name in action.option_strings}
-        say_renamed(flag for word in argv if (flag := word.split("=")[0]) in flags)
+        say_renamed(name for word in argv if (name := word.split("=")[0]) in flags)
         return options
 
     def _with_truths(self, argv: list[str]) -> list[str]:
@@ -66,14 +114,14 @@ class Parser(argparse.ArgumentParser):
         ]
 
 
-def run_action(argv: list[str], actions: Mapping[str, Callable[[list[str]], int]], help: str) -> int:
+def run_action(argv: list[str], actions: Mapping[str, Callable[[list[str]], None]], help: str) -> None:
     """Of a verb with several actions, the one that comes first; `help` is what -h prints."""
     if argv[0] in ("-h", "--help"):
         print(help, end="")
-        return 0
-    if argv[0] not in actions:
+    elif argv[0] in actions:
+        actions[argv[0]](argv[1:])
+    else:
         raise Misuse(unknown("action", argv[0], actions))
-    return actions[argv[0]](argv[1:])
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -85,41 +133,41 @@ def _flag(name: str) -> str:
     return f"--{name}" if "." in name else f"--{name.replace('_', '-')}"
 
 
+def new_name(name: str) -> str:
+    """A flag, or a key of a file, by the name that its setting has now."""
+    old = name.removeprefix("--")
+    new = RENAMED_SETTINGS.get(old, old)
+    return name if new == old else new if name == old else _flag(new)
+
+
 def say_renamed(names: Iterable[str]) -> None:
     """Once for each old name of a setting, what it is called now; of several processes, one speaks."""
     for name in dict.fromkeys(names):
-        old = name.removeprefix("--")
-        if old in RENAMED_SETTINGS and os.environ.get("RANK", "0") == "0":
-            new = RENAMED_SETTINGS[old]
-            print(
-                f"{name} is now called {_flag(new) if name != old else new}; the old name still works", file=sys.stderr
-            )
+        if new_name(name) != name and os.environ.get("RANK", "0") == "0":
+            print(f"{name} is now called {new_name(name)}; the old name still works", file=sys.stderr)
 
 
-def add_settings(parser: argparse.ArgumentParser, sections: tuple[str, ...] = tuple(SECTIONS)) -> None:
-    """Every setting of these sections as `--section.key`, with short names for what people type most."""
+def _add_settings(group: argparse._ActionsContainer, section: str) -> None:
+    """Every setting of a section as `--section.key`, with short names for what people type most."""
     short = {key: _flag(name) for name, key in reversed(ALIASES.items())}  # of two, the first
-    for section in sections:
-        group = parser.add_argument_group(f"{section} settings")
-        for field in dataclasses.fields(SECTIONS[section]):
-            key = f"{section}.{field.name}"
-            if key == "data.path":
-                continue
-            names = [short[key]] if key in short else []
-            rule: Rule = field.metadata["rule"]
-            alone: dict[str, Any] = {"nargs": "?", "const": TRUE} if names and kind_of(field)[0] is bool else {}
-            group.add_argument(
-                *names,
-                f"--{key}",
-                dest=key,
-                metavar=_metavar(field),
-                default=argparse.SUPPRESS,
-                help=_help(key, field, rule),
-                **alone,
-            )
-            for old in RENAMED_SETTINGS:
-                if full_key(old) == key:
-                    group.add_argument(_flag(old), dest=key, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    for field in dataclasses.fields(SECTIONS[section]):
+        key = f"{section}.{field.name}"
+        if key == "data.path":
+            continue
+        kind = kind_of(field)[0]
+        alone: dict[str, Any] = {"nargs": "?", "const": TRUE} if key in short and kind is bool else {}
+        group.add_argument(
+            *([short[key]] if key in short else []),
+            f"--{key}",
+            dest=key,
+            metavar=METAVARS[kind],
+            default=argparse.SUPPRESS,
+            help=_help(key, field),
+            **alone,
+        )
+        for old in RENAMED_SETTINGS:
+            if full_key(old) == key:
+                group.add_argument(_flag(old), dest=key, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _is_truth(word: str | None) -> bool:
@@ -132,56 +180,43 @@ def _is_truth(word: str | None) -> bool:
     return True
 
 
-def _metavar(field: dataclasses.Field[Any]) -> str:
-    kind, _ = kind_of(field)
-    return {bool: "true|false", int: "N", float: "X", str: "NAME"}[kind]
-
-
-def _help(key: str, field: dataclasses.Field[Any], rule: Rule) -> str:
+def _help(key: str, field: dataclasses.Field[Any]) -> str:
+    rule: Rule = field.metadata["rule"]
     choices = tuple(ENCODERS) if key == "model.encoder" else rule.choices
     text = rule.help + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
-        shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
-        text += f" (default {shown})"
+        text += f" (default {_value(field.default)})"
     for task, starts in (("labels", STARTS[TEXT]), ("translation", STARTS[TRANSLATION])):
         if key in starts:
-            shown = starts[key]
-            text += f"; for {task} {str(shown).lower() if isinstance(shown, bool) else shown}"
+            text += f"; for {task} {_value(starts[key])}"
     return text.replace("%", "%%")
 
 
+def _value(value: Any) -> str:
+    """A setting's value as a person types it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The dotted keys that were given."""
+    """The settings among the options, by dotted key."""
     return {key: value for key, value in vars(options).items() if "." in key}
 
 
-def add_training_options(
-    parser: argparse._ActionsContainer, *, config: str = "settings from a YAML file; flags win over it"
-) -> None:
-    """What every verb that trains, or would, can be told beside the settings."""
-    parser.add_argument("--config", metavar="FILE", help=config)
-    parser.add_argument("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-
-
 def training_settings(
-    options: argparse.Namespace, verb: str, *, instead: str = "", given: bool = False
+    options: argparse.Namespace, verb: str, *, instead: str = "", needs_data: bool = True
 ) -> dict[str, Any]:
-    """The settings that were given, the task among them; refuses to go on without data, unless something else stands
-    for it (`given`), which `instead` names.
+    """The settings that a person gave, the task among them; refuses to go on without data, unless something else, which
+    `instead` names, stands for it.
     """
     settings = settings_of(options)
     if options.task:
         settings["task"] = options.task
-    if options.data is None and not (given or options.config or PAIR_FILES.intersection(settings)):
+    if needs_data and options.data is None and not (options.config or PAIR_FILES.intersection(settings)):
         raise Misuse(f"DATA is missing{instead} (see glassformer {verb} --help)")
     if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's
         from glassformer.families.settings import read_config
 
         file = read_config(options.config)
-        say_renamed([*file, *(f"{name}.{key}" for name in SECTIONS for key in _section(file.get(name)))])
+        sections = {name: section for name, section in file.items() if isinstance(section, dict)}
+        say_renamed([*file, *(f"{name}.{key}" for name, section in sections.items() for key in section)])
     return settings
-
-
-def _section(settings: Any) -> dict[str, Any]:
-    return settings if isinstance(settings, dict) else {}

@@ -1,11 +1,94 @@
-"""Where settings start that nobody named."""
+"""Where settings start that nobody named, and settings that do something only where others have certain values."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.config.encoders import DECODERS, encoder_info, size_of
+from glassformer.config.encoders import DECODERS, HEAD_KEYS, PAIR_KEYS, RECURRENT, WORD_KEYS, encoder_info, size_of
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import LABELLING, MASKED, MIXED, STARTS, TEXT, TRANSLATION, style_of
+from glassformer.config.presets import (
+    CLASSIFICATION,
+    IMAGE,
+    LABELLING,
+    LANGUAGE_MODEL,
+    MASKED,
+    MIXED,
+    MULTILABEL,
+    STARTS,
+    TABLE,
+    TASKS,
+    TEXT,
+    TRANSLATION,
+    VECTORS,
+    style_of,
+)
+
+WORDS = (TEXT, MIXED)
+"""The kinds of examples that have words."""
+PICTURES = (IMAGE, MIXED)
+
+FRESH = {"model.from_run": (None,), "model.decoder_from": (None,)}
+"""What begins from another run has its tokens."""
+
+NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    **{
+        f"tokenizer.{key}": {"data.kind": WORDS, "tokenizer.file": (None,), **FRESH}
+        for key in ("kind", "vocab_size", "min_count", "sample_mb", "lowercase")
+    },
+    "tokenizer.file": {"data.kind": WORDS, **FRESH},
+    "tokenizer.shared": {"task": (TRANSLATION,), **FRESH},
+    "data.documents_apart": {"task": (LANGUAGE_MODEL, MASKED), "model.encoder": ("transformer",)},
+    "data.validation_fraction": {"data.validation": (None,), "data.folds": (None,)},
+    "data.label_separator": {"task": (MULTILABEL,)},
+    "data.test_fraction": {"data.test": (None,)},
+    "data.text": {"task": (LANGUAGE_MODEL, MASKED, *LABELLING), "data.kind": WORDS},
+    "data.label": {"task": LABELLING},
+    "data.split_by": {"task": (*LABELLING, TRANSLATION)},
+    "data.kind": {"task": LABELLING},
+    "data.extra_columns": {"data.kind": (TABLE, MIXED)},
+    "data.image": {"data.kind": (MIXED,)},
+    **{f"data.{key}": {"data.kind": PICTURES} for key in ("image_size", "shift", "flip")},
+    **{
+        f"data.{key}": {"task": (TRANSLATION,)}
+        for key in ("source", "target", "source_file", "target_file", "too_long")
+    },
+    "model.tied": {"task": (LANGUAGE_MODEL, MASKED, TRANSLATION)},
+    "model.causal_mask": {"task": (LANGUAGE_MODEL,)},
+    "model.embed": {"data.kind": WORDS},
+    "model.context": {"data.kind": WORDS},
+    **{f"model.{key}": {"task": LABELLING} for key in HEAD_KEYS},
+    **{f"model.{key}": {"task": LABELLING, "data.kind": WORDS, "model.embed": ("vectors",)} for key in WORD_KEYS},
+    "model.word_dropout": {"task": LABELLING, "data.kind": WORDS},
+    "model.pool": {"task": (*LABELLING, VECTORS)},
+    "model.head_activation": {"task": LABELLING, "model.head_layers": (1, 2)},
+    "model.head_transform": {"task": (MASKED,)},
+    "model.head_bias": {"task": tuple(task for task in TASKS if task != VECTORS)},
+    "model.unit": {"task": (VECTORS,)},
+    "model.vocab": {"data.kind": WORDS},
+    "model.from_run": {"data.kind": WORDS},
+    "model.rotary_scaling": {"model.positions": ("rotary",)},
+    "model.head_hidden": {"task": LABELLING, "model.head_layers": (1, 2)},
+    "model.words": {"tokenizer.kind": ("char",)},
+    **{f"model.{key}": {"task": (TRANSLATION,)} for key in PAIR_KEYS},
+    **{f"model.{key}": {"task": (TRANSLATION,), "model.decoder": RECURRENT} for key in ("attention", "input_feeding")},
+    "model.shared": {"task": (TRANSLATION,), "tokenizer.shared": (True,), "model.embed": ("vectors",)},
+    "model.patch": {"data.kind": PICTURES},
+    "model.rotary_base": {"model.positions": ("rotary",)},
+    "training.momentum": {"training.optimizer": ("momentum",)},
+    "training.beta1": {"training.optimizer": ("muon", "adamw")},
+    "training.beta2": {"training.optimizer": ("muon", "adamw")},
+    "training.lr_floor": {"training.schedule": ("cosine",)},
+    "training.loss": {"task": LABELLING},
+    "training.class_weights": {"task": (CLASSIFICATION,)},
+    "training.label_smoothing": {"task": (LANGUAGE_MODEL, MASKED, CLASSIFICATION, TRANSLATION)},
+    "training.mask_rate": {"task": (MASKED,)},
+    "training.whole_words": {"task": (MASKED,)},
+    "training.samples": {"task": (LANGUAGE_MODEL, TRANSLATION)},
+    "training.validation_tokens": {"task": (LANGUAGE_MODEL, MASKED, TRANSLATION)},
+    "training.batch_size": {"task": (LANGUAGE_MODEL, MASKED, *LABELLING)},
+    "training.batch_tokens": {"task": (TRANSLATION,)},
+}
+"""Of each such setting, what the others must be."""
+
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
 """How long to train, one way or another."""

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.config.errors import SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import SettingError, unknown
 from glassformer.config.presets import IMAGE, KINDS, MIXED, SIZES, STYLES, TABLE, TEXT, TRANSLATION
 
 RECURRENT = ("lstm", "gru", "rnn")

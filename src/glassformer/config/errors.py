@@ -1,4 +1,10 @@
-"""The errors a person can cause. The command line prints each as one line and exits with its code."""
+"""What a person is told: the errors they can cause, the names they may have meant, and what happens on the way.
+
+The command line prints an error as one line and exits with its code.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 
 
 class GlassformerError(Exception):
@@ -43,3 +49,27 @@ TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
 
 def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in TOO_SMALL)
+
+
+def nearest(wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str | None:
+    """The name a person most likely meant, if any is close. `old`: names of before, and what they are called now."""
+    names = {name.lower(): name for name in reversed([*right, *old])}
+    match = next(iter(difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.5)), None)
+    return None if match is None else old.get(names[match], names[match])
+
+
+def unknown(what: str, wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str:
+    """'unknown model "lsmt"; did you mean lstm? (one of: …)'."""
+    names = list(right)
+    meant = nearest(wrong, names, old)
+    hint = f"; did you mean {meant}?" if meant else ""
+    listed = f" (one of: {', '.join(names)})" if len(names) <= 24 else ""
+    return f"unknown {what} '{wrong}'{hint}{listed}"
+
+
+Say = Callable[[str], None]
+"""Who is told what happens on the way, line by line."""
+
+
+def silent(anything: object) -> None:
+    """For who does not want to know."""

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from glassformer.config.errors import SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import SettingError, unknown
+
+VERSION = "0.1.0"
+"""The version of this glassformer; runs say which one made them."""
 
 LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification", "regression"
 MULTILABEL, TRANSLATION, MASKED, VECTORS = "multilabel", "translation", "masked-language-model", "vectors"

@@ -2,16 +2,14 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.defaults import BUDGETS as BUDGETS
-from glassformer.config.defaults import defaults, of_model
+from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
-from glassformer.config.errors import SettingError
-from glassformer.config.names import unknown
-from glassformer.config.needs import NEEDS, WORDS
+from glassformer.config.errors import SettingError, unknown
 from glassformer.config.presets import (
     FEWEST_EPOCHS,
     IMAGE,
@@ -35,6 +33,8 @@ SECTIONS: dict[str, type[Any]] = {
     "model": ModelSettings,
     "training": TrainingSettings,
 }
+FIELDS = {f"{name}.{field.name}": field for name, section in SECTIONS.items() for field in dataclasses.fields(section)}
+"""Every setting by its dotted key."""
 
 ALIASES: dict[str, str] = {
     "model": "model.encoder",
@@ -149,7 +149,7 @@ def used_keys(encoder: str) -> tuple[str, ...]:
 
 def keys() -> list[str]:
     """Every dotted key."""
-    return [f"{name}.{field.name}" for name, section in SECTIONS.items() for field in dataclasses.fields(section)]
+    return list(FIELDS)
 
 
 def renamed(text: str) -> str:
@@ -172,41 +172,48 @@ def full_key(name: str) -> str:
     return ALIASES.get(key, key)
 
 
+def names_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Settings by their names as a person wrote them, those of a section with its name before them."""
+    for key, value in settings.items():
+        name = str(key)  # YAML reads some keys as numbers or truths
+        if name in SECTIONS and (isinstance(value, Mapping) or value is None):
+            yield from ((f"{name}.{inner_key}", inner) for inner_key, inner in (value or {}).items())
+        else:
+            yield name, value
+
+
+def renamed_lines(settings: Mapping[str, Any]) -> list[str]:
+    """A line for each setting that goes by its old name."""
+    old = [name for name, _ in names_in(settings) if name in RENAMED_SETTINGS]
+    return [f"{name} is now called {RENAMED_SETTINGS[name]}; the old name still works" for name in old]
+
+
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Nested sections, dotted keys and short names, all to dotted keys; unknown ones are refused."""
     flat: dict[str, Any] = {}
-    known = keys()
-    for key, value in settings.items():
-        name = str(key)  # YAML reads some keys as numbers or truths
+    names: dict[str, str] = {}
+    for name, value in names_in(settings):
         if name == "task":
             flat["task"] = None if value is None else str(value)
-        elif name in SECTIONS and (isinstance(value, Mapping) or value is None):
-            for inner_key, inner in (value or {}).items():
-                _put(flat, renamed(f"{name}.{inner_key}"), inner, known)
-        else:
-            _put(flat, full_key(name), value, known)
+            continue
+        key = full_key(name)
+        if key not in FIELDS:
+            raise SettingError(unknown("setting", key, [*FIELDS, *ALIASES], RENAMED_SETTINGS))
+        other = names.setdefault(key, name)
+        if other != name and not RENAMED_SETTINGS.keys().isdisjoint((other, name)):
+            raise SettingError(f"{other} and {name} are the old and the new name of one setting: give one of them")
+        flat[key] = parse(key, FIELDS[key], value)
     if "model.encoder" in flat:
         encoder, variant = model_name(flat["model.encoder"])
         flat = {**of_model(variant), **flat, "model.encoder": encoder}
     return flat
 
 
-def _put(flat: dict[str, Any], key: str, value: Any, known: list[str]) -> None:
-    if key not in known:
-        raise SettingError(unknown("setting", key, [*known, *ALIASES]))
-    flat[key] = parse(key, _field(key), value)
-
-
-def _field(key: str) -> "dataclasses.Field[Any]":
-    section, name = key.split(".")
-    return next(field for field in dataclasses.fields(SECTIONS[section]) if field.name == name)
-
-
 def check_ranges(flat: Mapping[str, Any]) -> None:
     """Refuse values, by dotted key, that no other setting could make right."""
     for key, value in flat.items():
         if key != "task":
-            check_value(key, _field(key), value)
+            check_value(key, FIELDS[key], value)
 
 
 def resolve(
@@ -267,16 +274,19 @@ def _check_reads(config: Config) -> None:
         raise SettingError(f"{name} does not read texts, and the task is {config.task}")
 
 
+CANNOT_WRITE = {
+    LANGUAGE_MODEL: "reads the whole text at once: it cannot be a language model",
+    MASKED: "keeps no vector for each token: it cannot guess hidden ones",
+    TRANSLATION: "keeps no vector for each token: it cannot be read by a decoder",
+}
+"""What to say of an encoder that is not causal, by task."""
+
+
 def that_writes(config: Config) -> Config:
     """The same, unless its encoder cannot be part of what writes texts."""
-    name = config.model.encoder
-    causal, task = name == OWN or encoder_info(name).causal, config.get("task")
-    if task == LANGUAGE_MODEL and not causal:
-        raise SettingError(f"{name} reads the whole text at once: it cannot be a language model (--model)")
+    name, task = config.model.encoder, config.get("task")
+    if task in CANNOT_WRITE and name != OWN and not encoder_info(name).causal:
+        raise SettingError(f"{name} {CANNOT_WRITE[task]} (--model)")
     if task == LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
         raise SettingError("model.bidirectional reads the future: a language model must not")
-    if task == MASKED and not causal:
-        raise SettingError(f"{name} keeps no vector for each token: it cannot guess hidden ones (--model)")
-    if task == TRANSLATION and not causal:
-        raise SettingError(f"{name} keeps no vector for each token: it cannot be read by a decoder (--model)")
     return config

@@ -2,14 +2,56 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from glassformer.config.data_section import DataSettings as DataSettings
 from glassformer.config.encoders import DECODERS
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import SettingError, unknown
 from glassformer.config.presets import SIZES, STYLES
-from glassformer.config.scaling import Scaling
 from glassformer.config.setting import TINY, check, setting
+
+SCALINGS = ("linear", "llama3")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How rotary positions are slowed down for texts longer than those a model was first trained on."""
+
+    kind: str
+    factor: float
+    """How many times slower."""
+    low: float = 1.0
+    """`llama3`: a wave that comes round so often within the first context, or less, is slowed in full."""
+    high: float = 4.0
+    """`llama3`: one that comes round so often, or more, not at all."""
+    context: int = 8192
+    """`llama3`: tokens of the first context."""
+
+    @classmethod
+    def read(cls, text: str) -> "Scaling":
+        """`linear:4`, or `llama3:8:1:4:8192` (factor, low, high, first context)."""
+        kind, *numbers = text.split(":")
+        if kind not in SCALINGS:
+            raise SettingError(unknown("model.rotary_scaling", kind, SCALINGS))
+        try:
+            if kind == "linear":
+                (factor,) = map(float, numbers)
+                scaling = cls(kind, factor)
+            else:
+                factor, low, high, context = map(float, numbers)
+                scaling = cls(kind, factor, low, high, int(context))
+            fits = scaling.factor >= 1 and 0 < scaling.low < scaling.high and scaling.context > 0
+        except (ValueError, OverflowError):
+            fits = False
+        if not fits:
+            raise SettingError(
+                f"model.rotary_scaling wants linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT, not '{text}'"
+            )
+        return scaling
+
+    def __str__(self) -> str:
+        numbers = [self.factor] if self.kind == "linear" else [self.factor, self.low, self.high, self.context]
+        return ":".join([self.kind, *(str(number).removesuffix(".0") for number in numbers)])
+
 
 ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "silu", "swiglu", "relu2", "tanh", "sigmoid")
 POSITIONS = ("rotary", "learned", "sine", "sine-halves", "onehot", "none")
@@ -17,9 +59,6 @@ NORMS = ("rms", "layer", "batch", "none")
 SCORES = ("query-key", "bilinear", "shared", "plain")
 TOKENIZER_KINDS = ("char", "word", "bpe")
 POOLS = ("last", "first", "mean", "max", "sum", "attention", "flatten")
-WEIGHTINGS = ("tfidf", "counts")
-LOSSES = ("softmax", "logistic", "squared")
-KEEP = ("best", "last")
 ATTENTIONS = ("additive", "bilinear", "scaled", "dot", "none")
 
 
@@ -55,18 +94,16 @@ class ModelSettings:
     layers: int = setting(4, "blocks of a Transformer, stacked layers of the others", least=1)
     heads: int = setting(4, "attention heads", least=1)
     width: int = setting(128, "numbers per token between the layers", least=1)
-    head_width: int | None = setting(None, "numbers per head; unset: width / heads", least=1)
-    kv_heads: int | None = setting(None, "key and value heads, shared by groups of heads; unset: heads", least=1)
-    hidden: int | None = setting(
-        None, "width inside the feed-forward part; unset: 4 × width, 8/3 × for swiglu", least=1
-    )
+    head_width: int = setting(None, "numbers per head; unset: width / heads", least=1)
+    kv_heads: int = setting(None, "key and value heads, shared by groups of heads; unset: heads", least=1)
+    hidden: int = setting(None, "width inside the feed-forward part; unset: 4 × width, 8/3 × for swiglu", least=1)
     context: int = setting(128, "tokens the model reads at once; a longer labelled text is cut there", least=1)
     embed: str = setting("vectors", "how tokens come in", choices=("vectors", "onehot"))
     embed_width: int | None = setting(None, "numbers per word vector; unset: width, else a map leads to it", least=1)
     vectors: str | None = setting(None, "a file of pretrained word vectors to start from (GloVe or word2vec text)")
     vectors_frozen: bool = setting(False, "word vectors are not trained: they stay as they start")
     word_dropout: float = setting(0.2, "part of the words dropped in training", least=0.0, most=0.95)
-    tied: bool | None = setting(None, "the head shares the word vectors' weights; unset: yes, but for one-hot")
+    tied: bool = setting(None, "the head shares the word vectors' weights; unset: yes, but for one-hot")
     dropout: float = setting(0.0, "part of the numbers dropped in training", least=0.0, most=0.95)
     activation: str = setting("swiglu", "non-linearity of the feed-forward part", choices=ACTIVATIONS)
     feed_layers: int = setting(2, "layers of the feed-forward part", least=1, most=2)
@@ -82,8 +119,8 @@ class ModelSettings:
     embed_norm: bool = setting(False, "also normalise what the first block reads, as BERT does")
     residual: bool = setting(True, "add each part's input to its output")
     bias: bool = setting(False, "linear maps and norms have biases")
-    attention_bias: bool | None = setting(None, "the maps of attention have biases; unset: like bias")
-    feed_bias: bool | None = setting(None, "those of the feed-forward part; unset: like bias")
+    attention_bias: bool = setting(None, "the maps of attention have biases; unset: like bias")
+    feed_bias: bool = setting(None, "those of the feed-forward part; unset: like bias")
     scores: str = setting("query-key", "how attention scores are made", choices=SCORES)
     scale: bool = setting(True, "divide attention scores by √(head width)")
     causal_mask: bool = setting(
@@ -100,13 +137,13 @@ class ModelSettings:
     window: int = setting(16, "tokens the window model reads", least=1)
     kernel: int = setting(4, "tokens a convolution reads", least=1)
     dilation: int = setting(2, "how much further each convolution layer reaches than the last", least=1)
-    weighting: str = setting("tfidf", "what a word counts in the bag", choices=WEIGHTINGS)
+    weighting: str = setting("tfidf", "what a word counts in the bag", choices=("tfidf", "counts"))
     ngrams: int = setting(1, "the bag also counts runs of up to so many tokens", least=1, most=8)
     words: int = setting(0, "a bag of characters also counts words, and runs of up to so many of them", least=0, most=5)
     buckets: int = setting(2**18, "places that the bag's runs are hashed to", least=1)
     pool: str = setting("max", "how the vectors of a text become one", choices=POOLS)
     head_layers: int = setting(0, "hidden layers of the head's MLP; 0: linear", least=0, most=2)
-    head_hidden: int | None = setting(None, "width of those; unset: 128, of tanh as many as width", least=1)
+    head_hidden: int = setting(None, "width of those; unset: 128, of tanh as many as width", least=1)
     head_activation: str = setting("relu", "their non-linearity; tanh is BERT's", choices=("relu", "tanh", "gelu"))
     head_bias: bool | None = setting(None, "the head's last map has a bias; unset: for labels yes, for tokens no")
     head_transform: bool = setting(False, "a masked model's head: one more map, non-linearity and norm before it")
@@ -118,7 +155,7 @@ class ModelSettings:
     decoder: str | None = setting(
         None, "what writes the translation; unset: like the encoder, where that can", choices=DECODERS
     )
-    decoder_layers: int | None = setting(None, "of the decoder; unset: layers", least=1)
+    decoder_layers: int = setting(None, "of the decoder; unset: layers", least=1)
     attention: str = setting(
         "additive", "how a recurrent decoder looks at the source; none: only at its summary", choices=ATTENTIONS
     )
@@ -128,44 +165,38 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         check("model", self)
-        if self.decoder_layers is None:
-            self._fill("decoder_layers", self.layers)
-        if self.tied is None:
-            self._fill("tied", self.embed == "vectors")
-        if self.head_hidden is None:
-            self._fill("head_hidden", self.width if self.head_activation == "tanh" else 128)
+        transformer, given = "transformer" in (self.encoder, self.decoder), dict(vars(self))
+        if transformer and given["head_width"] is None and self.width % self.heads and self.scores != "bilinear":
+            raise SettingError(
+                f"model.heads {self.heads} does not divide model.width {self.width}: "
+                "change one of them, or set model.head_width"
+            )
+        gated = transformer and self.activation == "swiglu"
+        unset = {
+            "decoder_layers": self.layers,
+            "tied": self.embed == "vectors",
+            "head_hidden": self.width if self.head_activation == "tanh" else 128,
+            "head_width": self.width if self.scores == "bilinear" else self.width // self.heads,
+            "kv_heads": self.heads,
+            "attention_bias": self.bias,
+            "feed_bias": self.bias,
+            "hidden": math.ceil(self.width * 8 / 3 / 8) * 8 if gated else 4 * self.width,
+        }
+        for name, value in unset.items():
+            if given[name] is None:
+                object.__setattr__(self, name, value)
         if self.rotary_scaling is not None:
             Scaling.read(self.rotary_scaling)
         if self.tied and self.embed == "onehot":
             raise SettingError("model.tied true needs model.embed vectors: one-hot vectors have no weights to share")
-        if "transformer" in (self.encoder, self.decoder):
-            self._fill_transformer()
-        if self.encoder != "transformer":
-            if self.activation == "swiglu" and self.encoder in ("window", "cnn"):
-                raise SettingError(f"model.activation swiglu is gated, and {self.encoder} has no gate; relu or gelu?")
-            if self.hidden is None:
-                self._fill("hidden", 4 * self.width)
+        if transformer:
+            self._check_transformer()
+        if self.activation == "swiglu" and self.encoder in ("window", "cnn"):
+            raise SettingError(f"model.activation swiglu is gated, and {self.encoder} has no gate; relu or gelu?")
         if self.cells is not None and self.cells <= self.width:
             raise SettingError(f"model.cells {self.cells} must be larger than model.width {self.width}")
 
-    def _fill(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
-    def _fill_transformer(self) -> None:
-        if self.head_width is None:
-            if self.width % self.heads and self.scores != "bilinear":
-                raise SettingError(
-                    f"model.heads {self.heads} does not divide model.width {self.width}: "
-                    "change one of them, or set model.head_width"
-                )
-            self._fill("head_width", self.width if self.scores == "bilinear" else self.width // self.heads)
-        for name in ("attention_bias", "feed_bias"):
-            if getattr(self, name) is None:
-                self._fill(name, self.bias)
-        if self.kv_heads is None:
-            self._fill("kv_heads", self.heads)
-        assert self.head_width is not None
-        assert self.kv_heads is not None
+    def _check_transformer(self) -> None:
         if self.heads % self.kv_heads:
             raise SettingError(f"model.kv_heads {self.kv_heads} does not divide model.heads {self.heads}")
         if self.scores != "query-key" and self.kv_heads != self.heads:
@@ -184,9 +215,6 @@ class ModelSettings:
             )
         if self.positions == "rotary" and self.head_width % 2:
             raise SettingError(f"rotary positions need an even model.head_width, not {self.head_width}")
-        if self.hidden is None:
-            gated = self.activation == "swiglu"
-            self._fill("hidden", math.ceil(self.width * 8 / 3 / 8) * 8 if gated else 4 * self.width)
 
 
 @dataclass(frozen=True)
@@ -223,7 +251,9 @@ class TrainingSettings:
     weight_decay: float = setting(0.1, "decoupled decay of matrices (not of vectors, norms and embeddings)", least=0.0)
     l2: float = setting(0.0, "adds l2 · ‖w‖² of the same matrices to the loss", least=0.0)
     loss: str | None = setting(
-        None, "unset: logistic for two classes, softmax for more, squared for numbers", choices=LOSSES
+        None,
+        "unset: logistic for two classes, softmax for more, squared for numbers",
+        choices=("softmax", "logistic", "squared"),
     )
     class_weights: str | None = setting(None, "balanced, or a weight by class: spam=5,ham=1; unset: all weigh alike")
     label_smoothing: float = setting(0.0, "probability shared among all tokens or classes", least=0.0, most=0.99)
@@ -248,7 +278,9 @@ class TrainingSettings:
     )
     validate_every: int | None = setting(None, "updates between validations; unset: ten in the run", least=1)
     validation_tokens: int = setting(200_000, "tokens of each validation on the way (the last is whole)", least=1)
-    keep: str = setting("best", "which weights the run ends with: validation's best, or the last", choices=KEEP)
+    keep: str = setting(
+        "best", "which weights the run ends with: validation's best, or the last", choices=("best", "last")
+    )
     patience: int | None = setting(None, "stop after this many validations without a better one", least=1)
     checkpoint_every: int | None = setting(None, "updates between checkpoints, beside those at validations", least=1)
     checkpoints: int = setting(2, "newest checkpoints kept to go on from", least=1)

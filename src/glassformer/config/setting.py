@@ -9,11 +9,11 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from glassformer.config.errors import SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import SettingError, unknown
 
 PLAIN = (str, int, float, datetime.date)
 """What a YAML file has for a word."""
+TRUTHS = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromkeys(("false", "no", "off", "0"), False)}
 TINY = 1e-9
 """The least of what must be above 0."""
 
@@ -36,13 +36,10 @@ def setting(
 
 
 def kind_of(field: dataclasses.Field[Any]) -> tuple[type, bool]:
-    """The plain type of a field, and whether None may stand for it: `int | None` gives (int, True)."""
-    declared = field.type
-    if isinstance(declared, types.UnionType) or typing.get_origin(declared) is typing.Union:
-        kinds = [part for part in typing.get_args(declared) if part is not type(None)]
-        return kinds[0], True
-    assert isinstance(declared, type)
-    return declared, False
+    """The plain type of a field, and whether None may stand for it: `int | None`, or None until it is filled in."""
+    kinds = typing.get_args(field.type)
+    plain = next((kind for kind in kinds if kind is not types.NoneType), field.type)
+    return typing.cast(type, plain), field.default is None or types.NoneType in kinds
 
 
 def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
@@ -54,7 +51,7 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
         raise SettingError(f"{name} needs a value")
     try:
         if kind is bool:
-            return _truth(value)
+            return TRUTHS[str(value).lower()]
         if kind is int:
             return whole(value)
         if kind is float:
@@ -69,21 +66,10 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
         if not isinstance(value, PLAIN):
             raise ValueError
         return str(value)
-    except (ValueError, TypeError):
+    except (KeyError, ValueError, TypeError):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]
         shown = repr(value) if isinstance(value, (*PLAIN, dict, list, tuple)) else f"a {type(value).__name__}"
         raise SettingError(f"{name} wants {wanted}, not {shown}") from None
-
-
-def _truth(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    word = str(value).lower()
-    if word in ("true", "yes", "on", "1"):
-        return True
-    if word in ("false", "no", "off", "0"):
-        return False
-    raise ValueError
 
 
 def whole(value: Any) -> int:

@@ -1,14 +1,15 @@
-"""What to try, from where a run's settings stand: what is set already, or does nothing here, is not advised."""
+"""The facts of a training that stand before it begins, and what to try, from where its settings stand: what is set
+already, or does nothing here, is not advised.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
-from glassformer.families.base import FAMILIES
-from glassformer.finetuning.finetune import FURTHER, finetuning_rate
-from glassformer.finetuning.model_settings import FREE
+from glassformer.families.base import FAMILIES, Family
+from glassformer.finetuning.settings import FREE, FURTHER, finetuning_rate
 from glassformer.training.finding import lower_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
@@ -20,7 +21,7 @@ UNEVEN = 1.5
 FEW_ROWS = 2000
 """Rows in all, below which folds make more of them than a larger validation part does."""
 MOST_HELD = 0.3
-"""Of the rows, for validation."""
+"""The largest share of the rows for validation."""
 LEAST_WIDTH = 16
 
 
@@ -37,9 +38,9 @@ def usual_rate(config: Config, new: Sequence[str] = ()) -> float:
     if config.is_finetuned and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
         whole = not family.has_decoder or not new
         return finetuning_rate(config.get("task"), config.model.width, config.training.last_blocks, whole=whole)
-    said = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
-    said = {key: value for key, value in said.items() if value is not None and config.idle(key) is None}
-    usual = resolve(said, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
+    stacks = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
+    chosen = {key: name for key, name in stacks.items() if name is not None and config.idle(key) is None}
+    usual = resolve(chosen, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
     if usual.optimizer != config.training.optimizer:
         usual = replace(config.training, lr=None)
     assert usual.lr is not None
@@ -96,6 +97,18 @@ class Advice:
     def clip(self) -> str | None:
         limit = self.config.training.grad_clip
         return f"--training.grad_clip {CLIP:g}" if limit is None or limit > CLIP else None
+
+    # --- the model ---
+
+    def norm(self) -> str | None:
+        """A norm, where there is none."""
+        return self.put("model.norm", "rms") if self.config.model.norm == "none" else None
+
+    def read_source(self) -> str:
+        """Against a translator that does not read its source."""
+        blind = self.config.model.attention == "none"  # a decoder that sees only a summary of its source
+        attention = self.put("model.attention", "additive") if blind else None
+        return joined(f"a longer training ({self.longer()})", self.lower_rate(), attention)
 
     # --- less by heart ---
 
@@ -180,10 +193,39 @@ class Advice:
         more = min(MOST_HELD, 2 * data.validation_fraction)
         return f"hold out more (--data.validation_fraction {more:.2g}), or {compared}"
 
-    def known_tokens(self) -> str:
-        """Against unknown ones."""
+    def known_tokens(self, vocab: int) -> str:
+        """Against unknown tokens, where so many were learned: fewer than there may be, and more room is of no use."""
         size = self.config.tokenizer.vocab_size
-        larger = None if size is None else self.put("tokenizer.vocab_size", 2 * size)
+        larger = None if size is None or vocab < size else self.put("tokenizer.vocab_size", 2 * size)
         bpe = self.put("tokenizer.kind", "bpe")
         knows = f"{bpe} (which knows every text)" if bpe else None
         return joined(knows, larger, self.put("tokenizer.min_count", 1)) or "more text to learn tokens from"
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    family: Family
+    advise: Advice
+    guessing: float | None
+    """The loss of guessing; None: it is not known."""
+    guess: str
+    """That in words."""
+
+    @property
+    def causal(self) -> bool:
+        """No token sees the one that it is to predict."""
+        config = self.advise.config
+        return config.model.causal_mask or config.idle("model.causal_mask") is not None
+
+    @property
+    def judges_first(self) -> bool:
+        """The first loss can be set against that of guessing: no class weighs more than another in it, and the model
+        did not start from what another run has learned.
+        """
+        config = self.advise.config
+        return self.guessing is not None and config.training.class_weights is None and not config.is_finetuned
+
+
+def training_facts(config: Config, card: Mapping[str, Any]) -> TrainingFacts:
+    family, advise = FAMILIES[config.task], Advice(config, card.get("from", {}).get("new", ()))
+    return TrainingFacts(family, advise, *family.chance_level(config, card))

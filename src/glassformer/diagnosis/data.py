@@ -11,7 +11,7 @@ from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import StreamFamily
 from glassformer.families.predict import texts_in
 from glassformer.families.translation import TranslationFamily
-from glassformer.finetuning.model_settings import bound_positions
+from glassformer.finetuning.settings import bound_positions
 from glassformer.training.finding import NOTE, WARNING, Finding
 from glassformer.training.schedule import total_steps
 
@@ -33,14 +33,14 @@ LARGEST, RATIO = 0.8, 20.0
 @singledispatch
 def data_findings(family: Family, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
     """What the parts of a training show. `parameters`: how many are learned."""
-    yield repeated_examples(prepared.corpus.remarks)
+    return iter(())
 
 
 @data_findings.register
 def _(family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
     task = prepared.task
-    yield repeated_examples(prepared.corpus.remarks)
-    yield unknown_tokens(_rates({name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}), advise)
+    counts = {name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}
+    yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
     total = total_steps(advise.config.training, task)
     times = None if total is None else total / task.steps_per_epoch
     yield few_tokens(prepared.tokens["train"], parameters, times, advise)
@@ -49,9 +49,8 @@ def _(family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice)
 @data_findings.register
 def _(family: TranslationFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
     parts = prepared.task.parts
-    yield repeated_examples(prepared.corpus.remarks)
     counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids)) for name, part in parts.items()}
-    yield unknown_tokens(_rates(counts), advise)
+    yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
     cut, dropped = (sum(getattr(part, name) for part in parts.values()) for name in ("cut", "dropped"))
     pairs = sum(len(part) for part in parts.values()) + dropped
     yield truncated_texts(cut or dropped, pairs, advise, dropped=not cut)
@@ -59,13 +58,12 @@ def _(family: TranslationFamily, prepared: Prepared, parameters: int, advise: Ad
 
 @data_findings.register
 def _(family: LabellingFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
-    parts, counts = prepared.task.parts, family.class_counts(prepared.task)
-    texts = {name: words for name, part in parts.items() if (words := texts_in(part)) is not None}
-    cut, of = sum(part.cut for part in texts.values()), sum(len(part) for part in texts.values())
-    yield repeated_examples(prepared.corpus.remarks)
-    yield unknown_tokens(_rates({name: (part.unknown, len(part.ids)) for name, part in texts.items()}), advise)
-    yield truncated_texts(cut, of, advise)
-    yield class_imbalance(list(counts), list(counts.values()), advise)
+    classes = family.class_counts(prepared.task)
+    texts = {name: text for name, part in prepared.task.parts.items() if (text := texts_in(part)) is not None}
+    counts = {name: (part.unknown, len(part.ids)) for name, part in texts.items()}
+    yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
+    yield truncated_texts(sum(part.cut for part in texts.values()), sum(map(len, texts.values())), advise)
+    yield class_imbalance(list(classes), list(classes.values()), advise)
 
 
 def _rates(counts: Mapping[str, tuple[int, int]]) -> dict[str, float]:
@@ -73,21 +71,30 @@ def _rates(counts: Mapping[str, tuple[int, int]]) -> dict[str, float]:
     return {name: some / of for name, (some, of) in counts.items() if of}
 
 
+def _vocabulary(prepared: Prepared) -> int:
+    """How many tokens were learned, of a translation's two tokenizers by the larger."""
+    tokenizers = (prepared.tokenizer, prepared.target_tokenizer)
+    return max((tokenizer.vocab_size for tokenizer in tokenizers if tokenizer is not None), default=0)
+
+
 # --- each finding ---
 
 
-def unknown_tokens(rates: Mapping[str, float], advise: Advice) -> Finding | None:
-    """The share of unknown tokens by part."""
+def unknown_tokens(rates: Mapping[str, float], vocab: int, advise: Advice) -> Finding | None:
+    """The share of unknown tokens by part, where so many are known."""
     worst = max(rates.values(), default=0.0)
     if worst < UNKNOWN:
         return None
     shares = ", ".join(f"{rate:.1%} of {name}" for name, rate in rates.items())
-    never = (
-        " None stands in training, so the model never learned what to do with them." if not rates.get("train") else ""
+    never = " None stands in training, so the model never learned what to do with them."
+    return Finding(
+        "unknown",
+        0,
+        WARNING if worst >= MANY_UNKNOWN else NOTE,
+        words=f"Unknown tokens: {shares}.{'' if rates.get('train') else never}",
+        advice=advise.known_tokens(vocab),
+        numbers=dict(rates),
     )
-    words = f"Unknown tokens: {shares}.{never}"
-    severe = WARNING if worst >= MANY_UNKNOWN else NOTE
-    return Finding("unknown", 0, severe, words, advise.known_tokens(), dict(rates))
 
 
 def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False) -> Finding | None:
@@ -97,24 +104,30 @@ def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False)
     config, context = advise.config, advise.config.model.context
     bound = config.is_finetuned and bound_positions(config)  # no more can be read
     what = "left out" if dropped else "cut there: their ends are never read"
-    words = f"{cut:,} of {of:,} texts ({cut / of:.0%}) are longer than {context:,} tokens and {what}."
-    severe = WARNING if cut / of >= MUCH_CUT else NOTE
-    advice = (
-        "shorter texts: the body that was taken has no more positions" if bound else f"--model.context {2 * context}"
+    shorter = "shorter texts: the body that was taken has no more positions"
+    return Finding(
+        "cut",
+        0,
+        WARNING if cut / of >= MUCH_CUT else NOTE,
+        words=f"{cut:,} of {of:,} texts ({cut / of:.0%}) are longer than {context:,} tokens and {what}.",
+        advice=shorter if bound else f"--model.context {2 * context}",
+        numbers={"cut": cut, "of": of, "context": context},
     )
-    return Finding("cut", 0, severe, words, advice, {"cut": cut, "of": of, "context": context})
 
 
 def few_tokens(tokens: int, parameters: int, times: float | None, advise: Advice) -> Finding | None:
     """A language model that sees few tokens over and over. `times`: how often each; None: nobody knows."""
     if not parameters or tokens / parameters >= FEW_TOKENS or times is None or times < MANY_TIMES:
         return None
-    words = (
-        f"{tokens:,} training tokens stand against {parameters:,} parameters ({tokens / parameters:.2f} each), each "
-        f"seen {times:.0f} times: the model can learn them by heart."
+    return Finding(
+        "few-tokens",
+        0,
+        NOTE,
+        words=f"{tokens:,} training tokens stand against {parameters:,} parameters ({tokens / parameters:.2f} each), "
+        f"each seen {times:.0f} times: the model can learn them by heart.",
+        advice=joined(advise.smaller(), advise.shorter(), advise.dropout(), "more text"),
+        numbers={"tokens": tokens, "parameters": parameters, "times": times},
     )
-    advice = joined(advise.smaller(), advise.shorter(), advise.dropout(), "more text")
-    return Finding("few-tokens", 0, NOTE, words, advice, {"tokens": tokens, "parameters": parameters, "times": times})
 
 
 def repeated_examples(remarks: Sequence[str]) -> Finding | None:
@@ -138,10 +151,13 @@ def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice)
     share, ratio = counts[large] / total, counts[large] / max(1, counts[small])
     if share < LARGEST and ratio < RATIO:
         return None
-    words = (
-        f"The classes are of very different size: {counts[large]:,} of {total:,} ({share:.0%}) are '{names[large]}', "
-        f"{counts[small]:,} are '{names[small]}'. Whoever always says '{names[large]}' is right that often."
+    return Finding(
+        "imbalance",
+        0,
+        NOTE,
+        words=f"The classes are of very different size: {counts[large]:,} of {total:,} ({share:.0%}) are "
+        f"'{names[large]}', {counts[small]:,} are '{names[small]}'. Whoever always says '{names[large]}' is right that "
+        "often.",
+        advice=joined("judge by macro F1, not by accuracy", advise.balanced(list(counts))),
+        numbers={"share": share, "ratio": ratio, "largest": names[large], "smallest": names[small]},
     )
-    advice = joined("judge by macro F1, not by accuracy", advise.balanced(list(counts)))
-    numbers = {"share": share, "ratio": ratio, "largest": names[large], "smallest": names[small]}
-    return Finding("imbalance", 0, NOTE, words, advice, numbers)

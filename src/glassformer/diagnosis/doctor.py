@@ -1,34 +1,30 @@
 """The doctor at work: hears the lines of a log, looks at data and model, and says what they show, each thing once."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError
-from glassformer.config.say import Say
-from glassformer.diagnosis.data import data_findings
+from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.presets import NUMBER
+from glassformer.diagnosis import layers, loss
+from glassformer.diagnosis.advice import TrainingFacts, training_facts
+from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.facts import Line, TrainingFacts, TrainingLog, training_facts
-from glassformer.diagnosis.findings import (
-    OF_THE_DATA,
-    OF_THE_MODEL,
-    Findings,
-    error_line,
-    findings_view,
-    is_strict,
-    visible_in_log,
-)
-from glassformer.diagnosis.gradients import clipped_gradients, learning_rate_too_low, vanishing_gradients
+from glassformer.diagnosis.findings import Findings, error_line, findings_view, is_strict
+from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (
     divergence,
     first_loss,
     flat_loss,
     learning_rate_too_high,
     missing_causal_mask,
+    overfitting,
+    stopped_too_early,
     too_good_loss,
 )
-from glassformer.diagnosis.overfitting import overfitting, stopped_too_early
 from glassformer.families.base import Loaded, Prepared
 from glassformer.families.card import learned_of
 from glassformer.families.prepare import prepare_again
@@ -40,6 +36,57 @@ from glassformer.training.finding import Finding
 A_THIRD = 1 / 3
 """Of the budget: by then a loss that falls at all has fallen."""
 ENDED = ("finished", "stopped early")
+OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
+OF_THE_MODEL = (
+    "what is held out: enough of it, every class found, better than guessing",
+    "the loss on the training part against validation",
+    "dead units, heads, states and gates",
+)
+"""What is looked at, by what is needed for it."""
+
+Line = Mapping[str, Any]
+"""A line of metrics.jsonl."""
+
+
+@dataclass
+class TrainingLog:
+    """A training as its log tells it: what the checks are made on, while it goes on or long after."""
+
+    step: int = 0
+    """The last one."""
+    losses: list[float] = field(default_factory=list)
+    done: float = 0.0
+    """How far through the budget a step began at most, 0 to 1."""
+    norms: list[float] = field(default_factory=list)
+    """Norms of the gradients, where they are known."""
+    layers: list[dict[str, dict[str, float]]] = field(default_factory=list)
+    """Sizes of gradients, weights and updates by layer, where they were measured."""
+    validations: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, line: Line) -> None:
+        if line.get("event") == "step":
+            self.step = line["step"]
+            self.losses.append(line["loss"])
+            self.done = max(self.done, line.get("done", 0.0))
+            if line.get("gradient_norm") is not None:
+                self.norms.append(line["gradient_norm"])
+            if line.get("layers"):
+                self.layers.append(line["layers"])
+        elif line.get("event") == "validation":
+            self.validations.append(dict(line))
+
+
+def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> list[str]:
+    """What a log of this length can tell."""
+    there = {
+        "the first loss against that of guessing": bool(log.losses) and facts.judges_first,
+        "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
+        "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
+        "the gradient of every layer that learns": len(log.layers) >= layers.LEAST_STEPS,
+        "validation after its best": len(log.validations) > loss.AFTER,
+        "whether it was still falling at the end": ended and len(log.validations) > 1,
+    }
+    return [what for what, enough in there.items() if enough]
 
 
 class Doctor:
@@ -50,7 +97,6 @@ class Doctor:
         self.log = TrainingLog()
         self.told: set[str] = set()
         """Kinds of findings that were told."""
-        self._judged_flat = False
 
     def take_up(self, lines: Iterable[Line]) -> None:
         """Go on after these lines of the log."""
@@ -59,15 +105,15 @@ class Doctor:
                 self.told.add(line["kind"])
             else:
                 self.log.add(line)
-        self._judged_flat = bool(self.log.done) and self.log.done[-1] >= A_THIRD
 
     # --- what the log shows ---
 
     def hear(self, line: Line) -> list[Finding]:
         """One more line, and what it shows."""
+        earlier = self.log.done
         self.log.add(line)
         if line.get("event") == "step":
-            return self.new(self._after_step(line))
+            return self.new(self._after_step(line, earlier))
         return self.new(self._after_validation()) if line.get("event") == "validation" else []
 
     def diverged(self, event: Diverged) -> list[Finding]:
@@ -79,18 +125,18 @@ class Doctor:
         slow = learning_rate_too_low(log.layers, advise, log.step)
         return self.new([slow, stopped_too_early(log.validations, self.facts.guessing, advise, log.step)])
 
-    def _after_step(self, line: Line) -> Iterator[Finding | None]:
+    def _after_step(self, line: Line, earlier: float) -> Iterator[Finding | None]:
+        """`earlier`: how much of the budget was spent before."""
         log, facts, advise = self.log, self.facts, self.facts.advise
         if line["step"] == 1:
             if not facts.causal:
                 yield missing_causal_mask(1)
             if facts.guessing is not None and facts.judges_first:
-                squared = facts.family.squared_loss
+                squared = facts.family.label_kind == NUMBER
                 yield first_loss(line["loss"], facts.guessing, facts.guess, advise, squared=squared)
         if line.get("layers"):
             yield vanishing_gradients(log.layers, advise, line["step"])
-        if not self._judged_flat and line.get("done", 0.0) >= A_THIRD:
-            self._judged_flat = True
+        if earlier < A_THIRD <= log.done:
             yield flat_loss(log.losses, line["done"], advise)
 
     def _after_validation(self) -> Iterator[Finding | None]:
@@ -112,7 +158,8 @@ class Doctor:
 
     def look_at_data(self, prepared: Prepared, parameters: int) -> list[Finding]:
         """`parameters`: how many are learned."""
-        return self.new(data_findings(self.facts.family, prepared, parameters, self.facts.advise))
+        findings = data_findings(self.facts.family, prepared, parameters, self.facts.advise)
+        return self.new([repeated_examples(prepared.corpus.remarks), *findings])
 
     def look_at_evaluation(self, prepared: Prepared, evaluation: Evaluation) -> list[Finding]:
         """`evaluation`: on the validation part."""
@@ -131,20 +178,16 @@ class Doctor:
         return out
 
 
-def replay(facts: TrainingFacts, lines: Sequence[Line]) -> tuple[Doctor, list[Finding]]:
-    """A doctor who has heard the whole log, and what it shows: as it was told then, and what else is found now."""
-    told = [Finding.of(line) for line in lines if line.get("event") == "finding" and not line.get("end")]
-    doctor = Doctor(facts)
-    doctor.told = {finding.kind for finding in told}
-    again = [finding for line in lines if line.get("event") != "finding" for finding in doctor.hear(line)]
-    return doctor, [*told, *again]
-
-
 def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
     """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them."""
     lines, card, name = run.read_metrics(), run.card(), run.path.name
-    at_end = [Finding.of(line) for line in lines if line.get("event") == "finding" and line.get("end")]
-    doctor, findings = replay(training_facts(run.config(), card), lines)
+    logged = [line for line in lines if line.get("event") == "finding"]
+    at_end = [Finding.of(line) for line in logged if line.get("end")]
+    findings = [Finding.of(line) for line in logged if not line.get("end")]
+    doctor = Doctor(training_facts(run.config(), card))
+    doctor.told = {finding.kind for finding in findings}
+    for line in lines:
+        findings += doctor.hear(line)
     ended = card.get("status") in ENDED
     if ended:
         findings += doctor.end()

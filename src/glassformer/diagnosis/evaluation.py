@@ -1,26 +1,29 @@
-"""What a trained model shows on what is held out: enough of it, and better than guessing; and what it shows inside."""
+"""What a trained model shows on what is held out: enough of it, better than guessing, outputs that have not collapsed;
+and what it shows inside.
+"""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from glassformer.diagnosis.advice import Advice, joined
-from glassformer.diagnosis.facts import TrainingFacts
+from glassformer.diagnosis.advice import Advice, TrainingFacts, joined
+from glassformer.diagnosis.layers import attention_heads, dead_units, saturated_units
+from glassformer.diagnosis.loss import generalisation_gap
 from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
-from glassformer.diagnosis.outputs import class_collapse, ignored_source, output_collapse
-from glassformer.diagnosis.overfitting import generalisation_gap
-from glassformer.diagnosis.units import attention_heads, dead_units, saturated_units
+from glassformer.error_analysis.translations import sentence_scores
 from glassformer.families.base import Family, Prepared
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
 from glassformer.statistics.paired import difference, mcnemar
 from glassformer.tasks.base import Evaluation
-from glassformer.training.finding import NOTE, WARNING, Finding
+from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
 
 WIDE_SHARE = 0.05
 """Half of the interval of an accuracy: what two models must differ by to be told apart."""
@@ -30,6 +33,15 @@ ENOUGH = 20
 """Examples: of fewer, even a good model cannot be told from one that knows nothing."""
 CHANCE = 0.05
 """How often chance alone may show as much, for a difference to be none."""
+CLASS_ENOUGH, CLASSES_SHOWN = 5, 4
+"""Examples of a class, of two in all: that none of fewer was found, or all taken for one class, may be chance. And
+classes that are named."""
+SOURCES_ENOUGH = 10
+"""Different sources, below which one output for most of them may be chance."""
+MOST = 0.5
+"""The share of the sources that one output may stand for."""
+LEAST, JUDGED = 20, 300
+"""Pairs that can tell whether the source is read, and as many as are looked at."""
 
 Records = Sequence[Mapping[str, Any]]
 Claim = tuple[str, dict[str, Any]]
@@ -44,9 +56,8 @@ def evaluation_findings(
     family: Family, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
 ) -> Iterator[Finding | None]:
     """What an evaluation on the validation part shows."""
-    metrics, records = evaluation.metrics, evaluation.records
-    yield small_validation(records, family.noun, facts.advise, step)
-    yield no_better_than_chance(metrics, records, facts.guessing, facts.advise, step)
+    yield small_validation(evaluation.records, family.noun, facts.advise, step)
+    yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, step)
 
 
 @evaluation_findings.register
@@ -70,7 +81,7 @@ def _(
     yield no_better_than_chance(metrics, records, facts.guessing, advise, step, largest)
     if "confusion" in evaluation.details:
         confusion = evaluation.details["confusion"]
-        yield from class_collapse(confusion["labels"], confusion["matrix"], advise, step)
+        yield class_collapse(confusion["labels"], confusion["matrix"], advise, step)
 
 
 def model_findings(
@@ -97,16 +108,14 @@ def small_validation(records: Records, noun: str, advise: Advice, step: int, row
         return None
     first, advice = records[0], advise.more_held_out(rows)
     if "predicted" in first and "label" in first:
-        right = sum(one["predicted"] == one["label"] for one in records)
+        right = sum(record["predicted"] == record["label"] for record in records)
         return _small_share(right, len(records), noun, advice, step)
-    if "tokens" in first and "loss" in first:
-        judged = [one for one in records if one["tokens"]]
-        tokens = [float(one["tokens"]) for one in judged]
-        return _small_loss([one["loss"] / one["tokens"] for one in judged], tokens, noun, advice, step)
-    if "labels" in first and "loss" in first:
-        return _small_loss([one["loss"] for one in records], [1.0] * len(records), noun, advice, step)
+    if "loss" in first and ("tokens" in first or "labels" in first):
+        judged = [(record["loss"], record.get("tokens", 1)) for record in records if record.get("tokens", 1)]
+        losses, tokens = [loss / count for loss, count in judged], [count for _, count in judged]
+        return _small_loss(losses, tokens, noun, advice, step)
     if "error" in first:
-        return _small_loss([one["error"] ** 2 for one in records], [1.0] * len(records), noun, advice, step)
+        return _small_loss([record["error"] ** 2 for record in records], [1] * len(records), noun, advice, step)
     return None
 
 
@@ -116,28 +125,34 @@ def _small_share(right: int, of: int, noun: str, advice: str, step: int) -> Find
     half = (interval.high - interval.low) / 2
     if half <= WIDE_SHARE:
         return None
-    words = (
-        f"Validation has {of:,} {noun}s: its accuracy, {interval.value:.3f}, is known to ± {half:.2f} (from "
-        f"{interval.low:.2f} to {interval.high:.2f}); smaller differences between models or updates mean nothing."
+    return Finding(
+        "small-validation",
+        step,
+        NOTE,
+        words=f"Validation has {of:,} {noun}s: its accuracy, {interval.value:.3f}, is known to ± {half:.2f} (from "
+        f"{interval.low:.2f} to {interval.high:.2f}); smaller differences between models or updates mean nothing.",
+        advice=advice,
+        numbers={"right": right, "of": of, "low": interval.low, "high": interval.high},
     )
-    numbers = {"right": right, "of": of, "low": interval.low, "high": interval.high}
-    return Finding("small-validation", step, NOTE, words, advice, numbers)
 
 
-def _small_loss(losses: Sequence[float], weights: Sequence[float], noun: str, advice: str, step: int) -> Finding | None:
-    """The mean loss over examples that count as many tokens each as `weights` say."""
-    if len(losses) < 2 or not sum(weights) > 0:
+def _small_loss(losses: Sequence[float], tokens: Sequence[int], noun: str, advice: str, step: int) -> Finding | None:
+    """The mean loss over examples that count as many tokens each."""
+    if len(losses) < 2:
         return None
-    interval = weighted_mean_interval(list(losses), list(weights))
+    interval = weighted_mean_interval(losses, [float(count) for count in tokens])
     half = (interval.high - interval.low) / 2
     if interval.value <= 0 or half <= WIDE_LOSS * interval.value:
         return None
-    words = (
-        f"Validation has {len(losses):,} {noun}s: its loss, {interval.value:.3g}, is known to ± {half:.2g} "
-        f"({half / interval.value:.0%}); smaller differences between models or updates mean nothing."
+    return Finding(
+        "small-validation",
+        step,
+        NOTE,
+        words=f"Validation has {len(losses):,} {noun}s: its loss, {interval.value:.3g}, is known to ± {half:.2g} "
+        f"({half / interval.value:.0%}); smaller differences between models or updates mean nothing.",
+        advice=advice,
+        numbers={"value": interval.value, "low": interval.low, "high": interval.high, "of": len(losses)},
     )
-    numbers = {"value": interval.value, "low": interval.low, "high": interval.high, "of": len(losses)}
-    return Finding("small-validation", step, NOTE, words, advice, numbers)
 
 
 # --- better than guessing ---
@@ -155,10 +170,11 @@ def no_better_than_chance(
     claim = _against_chance(metrics, records, guessing, largest)
     if claim is None:
         return None
+    words, numbers = claim
     longer, other = f"a longer training ({advise.longer()})", "another model (glassformer compare)"
     tries = joined(longer, advise.more_blocks(), other, advise.another_rate())
     advice = f"{tries}; whether labels belong to their examples (glassformer data show)"
-    return Finding("no-better", step, WARNING, claim[0], advice, claim[1])
+    return Finding("no-better", step, WARNING, words, advice, numbers)
 
 
 def _against_chance(
@@ -185,10 +201,10 @@ def _against_chance(
 
 def _paired(records: Records, largest: str) -> Claim | None:
     """Both on the same examples: only those count on which one is right and the other wrong."""
-    right = np.array([one["predicted"] == one["label"] for one in records])
-    always = np.array([one["label"] == largest for one in records])
     if len(records) < ENOUGH:
         return None
+    right = np.array([record["predicted"] == record["label"] for record in records])
+    always = np.array([record["label"] == largest for record in records])
     test, accuracy, share = mcnemar(right, always), float(right.mean()), float(always.mean())
     if accuracy > share and test.p < CHANCE:
         return None
@@ -216,12 +232,10 @@ def _alone(metrics: Mapping[str, float], count: int) -> Claim | None:
 
 def _numbers(r2: float, records: Records) -> Claim | None:
     """Squared errors against those of always saying the mean, on the same examples."""
-    if len(records) < ENOUGH:
+    true = np.array([record["number"] for record in records])
+    if len(records) < ENOUGH or not np.ptp(true):
         return None
-    true = np.array([one["number"] for one in records])
-    wrong, spread = np.array([one["error"] for one in records]) ** 2, (true - true.mean()) ** 2
-    if not spread.any():
-        return None
+    wrong, spread = np.array([record["error"] for record in records]) ** 2, (true - true.mean()) ** 2
     gain = difference(spread[None], wrong[None])
     low, high = gain.low / spread.mean(), gain.high / spread.mean()
     if low > 0:
@@ -232,3 +246,71 @@ def _numbers(r2: float, records: Records) -> Claim | None:
         f"saying the mean {'may be' if high >= 0 else 'would be'} as good."
     )
     return words, {"r2": r2, "low": float(low), "high": float(high), "p": gain.p}
+
+
+# --- outputs that have collapsed ---
+
+
+def class_collapse(
+    names: Sequence[str], confusion: Sequence[Sequence[int]], advise: Advice, step: int
+) -> Finding | None:
+    """`confusion`: how many examples of class i (row) were taken for class j (column)."""
+    matrix = np.array(confusion)
+    there, said, right = matrix.sum(1), matrix.sum(0), np.diag(matrix)
+    advice = joined(advise.balanced(there.tolist()), advise.lower_rate(), f"a longer training ({advise.longer()})")
+    if matrix.sum() >= 2 * CLASS_ENOUGH and (there > 0).sum() > 1 and (said > 0).sum() == 1:
+        only = names[int(said.argmax())]
+        words = f"The model says '{only}' of every one of {matrix.sum():,} validation examples: it tells nothing apart."
+        return Finding("collapse", step, PROBLEM, words, advice, {"class": only, "examples": int(matrix.sum())})
+    missed = [number for number in range(len(names)) if there[number] >= CLASS_ENOUGH and right[number] == 0]
+    if not missed:
+        return None
+    named = ", ".join(f"'{names[number]}' ({there[number]:,} examples)" for number in missed[:CLASSES_SHOWN])
+    more = f" and {len(missed) - CLASSES_SHOWN} more" if len(missed) > CLASSES_SHOWN else ""
+    words = f"Never found on validation: {named}{more}."
+    return Finding("missed-class", step, WARNING, words, advice, {"classes": [names[number] for number in missed]})
+
+
+def output_collapse(records: Records, advise: Advice, step: int) -> Finding | None:
+    """Whether most sources get the same output, though they should not."""
+    by_source = {record["source"]: record for record in records}
+    count = len(by_source)
+    if count < SOURCES_ENOUGH:
+        return None
+    ((output, times),) = Counter(record["output"] for record in by_source.values()).most_common(1)
+    wanted = sum(record["target"] == output for record in by_source.values())
+    if times - wanted <= MOST * count:
+        return None
+    exact = sum(record["output"] == record["target"] for record in by_source.values()) / count
+    shown = output if len(output) <= 60 else f"{output[:59]}…"
+    return Finding(
+        "collapse",
+        step,
+        PROBLEM,
+        words=f"The translator has collapsed to one output: '{shown}' for {times:,} of {count:,} different sources "
+        f"({exact:.1%} of all outputs are right), so it hardly reads its source.",
+        advice=advise.read_source(),
+        numbers={"output": output, "times": times, "of": count, "exact": exact},
+    )
+
+
+def ignored_source(records: Records, advise: Advice, step: int) -> Finding | None:
+    """Whether outputs are as close to another source's target as to their own: then they tell nothing of the source."""
+    judged = [dict(record) for record in {record["target"]: record for record in records}.values()][:JUDGED]
+    if len(judged) < LEAST:
+        return None
+    others = [{**record, "target": after["target"]} for record, after in pairwise([*judged, judged[0]])]
+    own, other = sentence_scores(judged), sentence_scores(others)
+    gain = difference(own[None], other[None])
+    if gain.value > 0 and gain.p < CHANCE:
+        return None
+    return Finding(
+        "no-better",
+        step,
+        WARNING,
+        words=f"On {len(judged):,} validation pairs the outputs are no closer to their own targets (mean chrF "
+        f"{own.mean():.1f}) than to those of other sources ({other.mean():.1f}, p = {gain.p:.2g}): the translator does "
+        "not yet read its source.",
+        advice=advise.read_source(),
+        numbers={"own": float(own.mean()), "other": float(other.mean()), "p": gain.p},
+    )

@@ -5,36 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.diagnosis import gradients, loss, overfitting
-from glassformer.diagnosis.facts import TrainingFacts, TrainingLog
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.training.finding import SEVERITIES, Finding
 
-OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
-OF_THE_MODEL = (
-    "what is held out: enough of it, every class found, better than guessing",
-    "the loss on the training part against validation",
-    "dead units, heads, states and gates",
-)
-"""What is looked at, by what is needed for it."""
 STRICT = "GLASSFORMER_STRICT"
 """Set in the environment: a model that cannot be looked at is an error."""
 UNSEEN = "not looked at"
 """How the log names what could not be looked at."""
-
-
-def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> list[str]:
-    """What a log of this length can tell."""
-    there = {
-        "the first loss against that of guessing": bool(log.steps) and facts.judges_first,
-        "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
-        "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
-        "the gradient of every layer that learns": len(log.layers) >= gradients.LEAST_STEPS,
-        "validation after its best": len(log.validations) > overfitting.AFTER,
-        "whether it was still falling at the end": ended and len(log.validations) > 1,
-    }
-    return [what for what, enough in there.items() if enough]
 
 
 @dataclass(frozen=True)
@@ -87,8 +65,11 @@ def findings_panel(findings: Sequence[Finding], missing: str = "") -> Panel:
     title = "What the doctor found"
     if not findings:
         return Words(title=title, text=summary(findings, missing))
-    rows: list[list[str | float | int | None]] = [[one.severity, one.step, one.words, one.advice] for one in findings]
-    return Table(title=title, columns=["how bad", "step", "what", "try"], rows=rows)
+    return Table(
+        title=title,
+        columns=["how bad", "step", "what", "try"],
+        rows=[[finding.severity, finding.step, finding.words, finding.advice] for finding in findings],
+    )
 
 
 def logged_panel(metrics: Sequence[Mapping[str, Any]]) -> Panel:

@@ -1,13 +1,16 @@
-"""The loss of a training: no longer finite, too high or too low at first, flat, or with spikes."""
+"""The loss of a training: no longer finite, too high or too low at first, flat, with spikes; and on what is held out:
+rising, far above that of the training part, or still falling at the end.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from glassformer.diagnosis.advice import Advice, joined
 from glassformer.training.events import Diverged
-from glassformer.training.finding import PROBLEM, WARNING, Finding
+from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
 
 # --- divergence ---
 
@@ -39,26 +42,33 @@ def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, squa
     numbers = {"loss": loss, "expected": expected}
     ratio = loss / expected
     if ratio > (SQUARED_ABOVE if squared else ABOVE):
-        severe = PROBLEM if ratio > (2 * SQUARED_ABOVE if squared else FAR_ABOVE) else WARNING
-        words = (
-            f"The first loss is {loss:.2f}, {ratio:.1f} times that of guessing ({guess}, {expected:.2f}): the first "
-            "weights make the model sure of wrong answers."
-        )
         advice = joined(
             advise.put("model.initialisation", "zero"),
             advise.put("model.embed_scale", False),
             "of one's own model, a smaller last layer",
         )
-        return Finding("first-loss", 1, severe, words, f"smaller first weights: {advice}", numbers)
+        return Finding(
+            "first-loss",
+            1,
+            PROBLEM if ratio > (2 * SQUARED_ABOVE if squared else FAR_ABOVE) else WARNING,
+            words=f"The first loss is {loss:.2f}, {ratio:.1f} times that of guessing ({guess}, {expected:.2f}): the "
+            "first weights make the model sure of wrong answers.",
+            advice=f"smaller first weights: {advice}",
+            numbers=numbers,
+        )
     if ratio < BELOW and not squared:
-        words = (
-            f"The first loss is {loss:.2f}, {ratio:.2f} of what guessing costs ({guess}, {expected:.2f}): before the "
-            "first update the model already knows, so its answer may stand in what it reads."
+        return Finding(
+            "first-loss",
+            1,
+            WARNING,
+            words=f"The first loss is {loss:.2f}, {ratio:.2f} of what guessing costs ({guess}, {expected:.2f}): before "
+            "the first update the model already knows, so its answer may stand in what it reads.",
+            advice=joined(
+                "look for a column that repeats the label, for text that holds it",
+                advise.put("model.causal_mask", True),
+            ),
+            numbers=numbers,
         )
-        advice = joined(
-            "look for a column that repeats the label, for text that holds it", advise.put("model.causal_mask", True)
-        )
-        return Finding("first-loss", 1, WARNING, words, advice, numbers)
     return None
 
 
@@ -70,21 +80,28 @@ TOO_GOOD = 0.1
 
 def missing_causal_mask(step: int) -> Finding:
     """A language model without its mask."""
-    words = (
-        "model.causal_mask is false: every token sees the one it is to predict, so loss and perplexity mean nothing."
+    return Finding(
+        "leak",
+        step,
+        PROBLEM,
+        "model.causal_mask is false: every token sees the one it is to predict, so loss and perplexity mean nothing.",
+        "--model.causal_mask true",
+        {"mask": False},
     )
-    return Finding("leak", step, PROBLEM, words, "--model.causal_mask true", {"mask": False})
 
 
 def too_good_loss(bits: float, advise: Advice, step: int) -> Finding | None:
     if bits >= TOO_GOOD:
         return None
-    words = (
-        f"{bits:.3f} bits per byte on validation text are too few to be true (large models need 0.6 and more): the "
-        "model reads its answer, or has seen this text in training."
+    return Finding(
+        "leak",
+        step,
+        WARNING,
+        words=f"{bits:.3f} bits per byte on validation text are too few to be true (large models need 0.6 and more): "
+        "the model reads its answer, or has seen this text in training.",
+        advice=joined(advise.put("model.causal_mask", True), "look for repeated documents with glassformer data check"),
+        numbers={"bits_per_byte": bits},
     )
-    advice = joined(advise.put("model.causal_mask", True), "look for repeated documents with glassformer data check")
-    return Finding("leak", step, WARNING, words, advice, {"bits_per_byte": bits})
 
 
 # --- a loss that does not fall ---
@@ -92,7 +109,7 @@ def too_good_loss(bits: float, advise: Advice, step: int) -> Finding | None:
 ENOUGH_UPDATES = 30
 """Updates, below which one cannot tell a fall from chance."""
 LARGE_FALL, SMALL_FALL = 0.05, 0.005
-"""Of the first loss: a fall as large as this is one, whatever chance may do; one below the other is none."""
+"""Parts of the first loss: a fall as large as this is one, whatever chance may do; one below the other is none."""
 SURE = 2.0
 """Standard errors beyond which a fall in between is no chance."""
 
@@ -108,16 +125,16 @@ def flat_loss(losses: Sequence[float], done: float, advise: Advice) -> Finding |
     share = fall / abs(float(first.mean())) if first.any() else 0.0
     if share >= LARGE_FALL or (share >= SMALL_FALL and fall > SURE * chance):
         return None
-    words = (
-        f"The loss does not fall: {first.mean():.4g} over the first {len(first)} updates, {last.mean():.4g} over the "
-        f"last {len(last)} of {count:,}, which are {done:.0%} of the budget."
+    return Finding(
+        "flat",
+        count,
+        WARNING,
+        words=f"The loss does not fall: {first.mean():.4g} over the first {len(first)} updates, {last.mean():.4g} over "
+        f"the last {len(last)} of {count:,}, which are {done:.0%} of the budget.",
+        advice=f"{advise.another_rate()}; a smaller or another model; whether labels belong to their texts "
+        "(glassformer data show)",
+        numbers={"first": float(first.mean()), "last": float(last.mean()), "chance": chance, "done": done},
     )
-    advice = (
-        f"{advise.another_rate()}; a smaller or another model; whether labels belong to their texts (glassformer data "
-        "show)"
-    )
-    numbers = {"first": float(first.mean()), "last": float(last.mean()), "chance": chance, "done": done}
-    return Finding("flat", count, WARNING, words, advice, numbers)
 
 
 # --- a learning rate that is too high ---
@@ -129,7 +146,7 @@ SPIKE, FEW_SPIKES = 8.0, 3
 LARGE_SPIKE = 1.5
 """Times that middle: a spike that small is none, however quiet it was before."""
 HIGH = 0.5
-"""Of the first losses: where next to nothing is left to learn, one odd example is a spike of no account."""
+"""A part of the first losses: where next to nothing is left to learn, one odd example is a spike of no account."""
 WORSE = 1.2
 """Times the first losses: where a training ends above them, it has come apart."""
 
@@ -168,3 +185,106 @@ def learning_rate_too_high(losses: Sequence[float], advise: Advice, step: int) -
         f"{spikes[0]:,}, last at step {spikes[-1]:,}): the rate is too high for some batches."
     )
     return Finding("rate-high", step, WARNING, words, advice, {"jumps": spikes[:20], "count": len(spikes), "lr": rate})
+
+
+# --- overfitting ---
+
+RISES = 0.1
+"""A rise beyond what validations differ by anyway, as a part of the best validation loss."""
+RISES_ENOUGH, SURER = 0.02, 0.1
+"""The same, of what guessing costs; and where answers are as good as before, and only surer."""
+AFTER = 2
+"""Validations since the best, before a rise counts."""
+NARROW = 0.35
+"""Training loss over validation loss: below it, much of what was learned holds for the training part alone."""
+COUNTS = 0.25
+"""A part of what guessing costs: a smaller gap is none, however small the training loss."""
+
+
+def overfitting(
+    validations: Sequence[Mapping[str, Any]],
+    primary: str,
+    advise: Advice,
+    *,
+    lower: bool,
+    guessing: float | None,
+    step: int,
+) -> Finding | None:
+    """The validation loss after its best. `primary`: the metric that decides which weights are kept."""
+    losses = [line["loss"] for line in validations if "loss" in line]
+    if len(losses) != len(validations) or len(losses) <= AFTER:
+        return None
+    best = min(range(len(losses)), key=losses.__getitem__)
+    rise = losses[-1] - losses[best]
+    if len(losses) - 1 - best < AFTER or rise < RISES * losses[best]:
+        return None
+    first, last = float(validations[best][primary]), float(validations[-1][primary])
+    worse = last > first if lower else last < first
+    if rise < (RISES_ENOUGH if worse else SURER) * (guessing or losses[0]):
+        return None
+    at = validations[best]["step"]
+    means = (
+        "from there on the model learns the training part by heart."
+        if worse
+        else f"the model grows surer than it is right, though its {primary.replace('_', ' ')} has not fallen."
+    )
+    return Finding(
+        "overfitting",
+        step,
+        WARNING if worse else NOTE,
+        words=f"The validation loss was lowest at step {at:,} ({losses[best]:.4g}) and has risen to {losses[-1]:.4g} "
+        f"by step {validations[-1]['step']:,}: {means}",
+        advice=advise.by_heart(),
+        numbers={"best_step": at, "best": losses[best], "last": losses[-1]},
+    )
+
+
+def generalisation_gap(
+    training: float, validation: float, guessing: float | None, advise: Advice, step: int
+) -> Finding | None:
+    """The loss of one model on what it learned from, and on what was held out; both without dropout and smoothing."""
+    wide = validation - training
+    if training >= NARROW * validation or wide < COUNTS * (guessing if guessing is not None else validation):
+        return None
+    return Finding(
+        "gap",
+        step,
+        NOTE,
+        words=f"The loss is {training:.3g} on the training part and {validation:.3g} on validation: much of what was "
+        "learned holds for the training part alone.",
+        advice=advise.by_heart(),
+        numbers={"training": training, "validation": validation},
+    )
+
+
+# --- stopping too early ---
+
+FIFTH = 0.2
+"""The last part of the budget."""
+FALLS = 0.05
+"""A part of the loss: where it falls by more over that fifth, more is to be had by going on."""
+FALLS_ENOUGH = 0.02
+"""The same, of what guessing costs: the last thousandths are not worth it."""
+
+
+def stopped_too_early(
+    validations: Sequence[Mapping[str, Any]], guessing: float | None, advise: Advice, step: int
+) -> Finding | None:
+    """Whether the validation loss was still on its way down when the budget was spent; two validations can tell."""
+    losses = {line["step"]: line["loss"] for line in validations if "loss" in line}
+    earlier = [at for at in losses if at <= (1 - FIFTH) * step]
+    if not earlier or min(losses.values()) < losses[max(losses)]:
+        return None
+    before, last = losses[max(earlier)], losses[max(losses)]
+    fifths = (max(losses) - max(earlier)) / (FIFTH * step)  # where validations are few, they lie further apart
+    if before - last < max(1.0, fifths) * max(FALLS * before, FALLS_ENOUGH * (guessing or before)):
+        return None
+    return Finding(
+        "still-falling",
+        step,
+        NOTE,
+        words=f"The validation loss was still falling at the end: {before:.4g} at step {max(earlier):,}, {last:.4g} at "
+        f"step {max(losses):,}. The model can learn more.",
+        advice=f"train longer: {advise.longer()}",
+        numbers={"before": before, "last": last},
+    )

@@ -3,7 +3,8 @@
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,70 +66,52 @@ def training_loss(model: nn.Module, task: Task) -> float | None:
 def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
     """The share of a layer's hidden units that are active at no token of the sample, by layer."""
     alive: dict[str, Tensor] = {}
-    with _watched(model, alive):
-        for batch in sample_batches(task):
-            task.loss(model, *batch.tensors(device_of(model)))
-    return {name: 1 - float(units.float().mean()) for name, units in alive.items()}
-
-
-@contextmanager
-def _watched(model: nn.Module, alive: dict[str, Tensor]) -> Iterator[None]:
     last = ("", 0, 0)
     """The layer that ran last: its name, where its units lie, and how many they are."""
 
-    def look(name: str, active: Tensor, dim: int) -> None:
+    def look(name: str, dim: int, active: Tensor) -> None:
         units = active.movedim(dim, 0).flatten(1).any(1)
         alive[name] = alive[name] | units if name in alive else units
 
-    def watch(name: str, active: Callable[[Tensor], Tensor], dim: int) -> Callable[..., None]:
-        return lambda module, inputs, output: look(name, active(output.float()), dim)
+    def watch(
+        name: str, dim: int, active: Callable[[Tensor], Tensor], module: nn.Module, inputs: Any, output: Tensor
+    ) -> None:
+        look(name, dim, active(output.float()))
 
-    def remember(name: str, dim: int) -> Callable[..., None]:
-        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
-            nonlocal last
-            last = name, dim, output.shape[dim]
-
-        return hook
+    def remember(name: str, dim: int, module: nn.Module, inputs: Any, output: Tensor) -> None:
+        nonlocal last
+        last = name, dim, output.shape[dim]
 
     def rectified(module: nn.Module, inputs: Any, output: Tensor) -> None:
         """By a ReLU, of which a person's own model may have one for many layers: the units are those of the last."""
         name, dim, size = last
         if output.shape[dim] == size:
-            look(name, _above_zero(output), dim)
+            look(name, dim, output > 0)
 
-    hooks = [module.register_forward_hook(watch(name, active, dim)) for module, name, active, dim in _units(model)]
-    for name, module in model.named_modules():
-        if isinstance(module, nn.ReLU):
-            hooks.append(module.register_forward_hook(rectified))
-        elif isinstance(module, (nn.Linear, Bias, *CONVOLUTIONS)):
-            hooks.append(module.register_forward_hook(remember(name, 1 if isinstance(module, CONVOLUTIONS) else -1)))
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _units(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable[[Tensor], Tensor], int]]:
-    """Modules that give what hidden units say, or what they are about to: name, whether active, where the units lie."""
-    for path, module in model.named_modules():
-        for units in module.hidden_units() if isinstance(module, Brick | MultilayerPerceptron) else ():
-            active = _is_active if units.activation is None else _above(units.activation)
-            yield units.layer, ".".join(part for part in (path, units.name) if part), active, units.dim
+    with ExitStack() as hooks:
+        for path, module in model.named_modules():
+            for units in module.hidden_units() if isinstance(module, Brick | MultilayerPerceptron) else ():
+                name = ".".join(part for part in (path, units.name) if part)
+                hook = partial(watch, name, units.dim, _active(units.activation))
+                hooks.enter_context(units.layer.register_forward_hook(hook))
+            if isinstance(module, nn.ReLU):
+                hooks.enter_context(module.register_forward_hook(rectified))
+            elif isinstance(module, (nn.Linear, Bias, *CONVOLUTIONS)):
+                dim = 1 if isinstance(module, CONVOLUTIONS) else -1
+                hooks.enter_context(module.register_forward_hook(partial(remember, path, dim)))
+        for batch in sample_batches(task):
+            task.loss(model, *batch.tensors(device_of(model)))
+    return {name: 1 - float(units.float().mean()) for name, units in alive.items()}
 
 
-def _is_active(units: Tensor) -> Tensor:
-    return units.abs() > SMALL
-
-
-def _above_zero(before: Tensor) -> Tensor:
-    return before > 0
-
-
-def _above(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """What an activation lets through: ReLU nothing below 0, a smooth one next to nothing far below."""
+def _active(activation: Callable[[Tensor], Tensor] | None) -> Callable[[Tensor], Tensor]:
+    """Which of a layer's units say something. `activation`: what their numbers go through next: ReLU lets nothing below
+    0 through, a smooth one next to nothing far below; None: they have been through it.
+    """
+    if activation is None:
+        return lambda output: output.abs() > SMALL
     sharp = float(activation(torch.tensor(-1.0))) == 0
-    return _above_zero if sharp else lambda before: before > BEFORE_SMOOTH
+    return lambda before: before > (0 if sharp else BEFORE_SMOOTH)
 
 
 # --- heads ---
@@ -137,19 +120,20 @@ def _above(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]
 @torch.no_grad()
 def head_entropies(model: nn.Module, task: Task) -> dict[str, float]:
     """The mean entropy of each head's weights over the largest possible, where it has several tokens to choose from."""
-    layers = [
-        (stack, layer, path) for stack, paths in stacks_of(model).items() for layer, (path, _) in enumerate(paths)
-    ]
+    stacks = stacks_of(model)
+    layers = {
+        path: f"{stack}:{layer}" if len(stacks) > 1 else str(layer)
+        for stack, paths in stacks.items()
+        for layer, (path, _) in enumerate(paths)
+    }
     if not layers:
         return {}
-    seen = _record(model, task, [f"{path}.{what}" for _, _, path in layers for what in ("scores", "weights")])
-    several = len(stacks_of(model)) > 1
+    seen = _record(model, task, [f"{path}.{what}" for path in layers for what in ("scores", "weights")])
     out: dict[str, float] = {}
-    for stack, layer, path in layers:
+    for path, layer in layers.items():
         if f"{path}.weights" in seen:
-            for head, spread in enumerate(_spread(seen[f"{path}.weights"], seen[f"{path}.scores"])):
-                if spread is not None:
-                    out[f"{stack}:{layer}.{head}" if several else f"{layer}.{head}"] = spread
+            spreads = _spread(seen[f"{path}.weights"], seen[f"{path}.scores"])
+            out |= {f"{layer}.{head}": spread for head, spread in enumerate(spreads) if spread is not None}
     return out
 
 
@@ -172,19 +156,19 @@ def _spread(weights: Tensor, scores: Tensor) -> list[float | None]:
 @torch.no_grad()
 def saturated_shares(model: nn.Module, task: Task) -> dict[str, float]:
     """The share of a recurrent layer's states and gates that lie at an end of tanh or sigmoid."""
-    layers = [(path, module) for path, module in model.named_modules() if isinstance(module, Recurrent)]
+    layers = [
+        path
+        for path, module in model.named_modules()
+        if isinstance(module, Recurrent) and getattr(module.cell, "nonlinearity", "tanh") == "tanh"
+    ]
     if not layers:
         return {}
-    seen = _record(model, task, [f"{path}.*{what}" for path, _ in layers for what in (".states", ".gates.*")])
-    relu = {path for path, module in layers if getattr(module.cell, "nonlinearity", "tanh") == "relu"}
+    seen = _record(model, task, [f"{path}.*{what}" for path in layers for what in (".states", ".gates.*")])
     out = {}
     for name in seen:
-        gate = name.rpartition(".")[2]
-        if gate == "states" and any(name.startswith(f"{path}.") for path in relu):
-            continue
         values = seen[name].float()
         values = values[values.abs().sum(-1) > 0]  # not at padding
-        signed = gate in ("states", "g", "n")
+        signed = name.rpartition(".")[2] in ("states", "g", "n")
         ends = values.abs() > AT_END if signed else (values - 0.5).abs() > AT_END - 0.5
         if values.numel():
             out[name] = float(ends.float().mean())

@@ -85,6 +85,13 @@ class Encoder(Brick, nn.Module, ABC):
         With a mask, rows may have fewer than T new tokens: theirs come first, and padding follows.
         """
 
+    def refuse_extras(self, memory: Memory | None, segments: Int[Tensor, "B T"] | None = None) -> None:
+        """For an encoder that cannot attend to a second sequence, or whose outputs run from one text into the next."""
+        if memory is not None:
+            raise ValueError(f"{type(self).__name__} cannot attend to a memory")
+        if segments is not None:
+            raise ValueError(f"{type(self).__name__} cannot read texts apart that stand in one window")
+
     def init_weights(self, how: str) -> None:
         """Give the weights their first values; `how`: model.initialisation, or xavier where there is no choice.
 
@@ -131,18 +138,6 @@ def sources_of(rows: Int[Tensor, "B"], share: int) -> Int[Tensor, "N"]:
     if len(rows) % share:
         raise ValueError(f"{len(rows)} rows, but each source has {share}: they must stay together")
     return rows[::share] // share
-
-
-def no_memory(encoder: Encoder, memory: Memory | None) -> None:
-    """For encoders that cannot attend to a second sequence."""
-    if memory is not None:
-        raise ValueError(f"{type(encoder).__name__} cannot attend to a memory")
-
-
-def no_segments(encoder: Encoder, segments: Int[Tensor, "B T"] | None) -> None:
-    """For encoders sources_of outputs run from one text into the next."""
-    if segments is not None:
-        raise ValueError(f"{type(encoder).__name__} cannot read texts apart that stand in one window")
 
 
 def only_causal(encoder: Encoder) -> None:

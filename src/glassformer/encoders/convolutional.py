@@ -1,4 +1,5 @@
-"""Encoders that read a bounded stretch of the past: the fixed-window MLP, and stacked convolutions."""
+"""Encoders that read a bounded stretch of the past: nothing but each word itself, the fixed-window MLP, and stacked
+convolutions."""
 
 from collections.abc import Iterator
 
@@ -11,7 +12,49 @@ from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.bricks.norm import Residual
 from glassformer.bricks.tap import HiddenUnits
-from glassformer.encoders.base import Encoder, State, no_memory, no_segments, only_causal
+from glassformer.encoders.base import Encoder, State, only_causal
+
+
+class NoState(State):
+    """No token's output needs another token."""
+
+    def select(self, rows: Int[Tensor, "B"]) -> "NoState":
+        return self
+
+    def expand_beams(self, times: int) -> "NoState":
+        return self
+
+
+class IdentityEncoder(Encoder):
+    """Every vector as it came. Pooled, this is the average of the word vectors."""
+
+    opaque = True
+    has_states = False
+
+    def __init__(self, *, width: int, causal: bool) -> None:
+        super().__init__()
+        self.width = width
+        self.causal = causal
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T d"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        self.refuse_extras(memory, segments)
+        return x
+
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> NoState:
+        self.refuse_extras(memory)
+        return NoState()
+
+    def extend(
+        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        return x
 
 
 class RecentInputs(State):
@@ -72,8 +115,7 @@ class WindowEncoder(Encoder):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        no_memory(self, memory)
-        no_segments(self, segments)
+        self.refuse_extras(memory, segments)
         return self._mlp(self.read(x, mask))
 
     def _mlp(self, hidden: Float[Tensor, "B T e"]) -> Float[Tensor, "B T d"]:
@@ -83,7 +125,7 @@ class WindowEncoder(Encoder):
         return self.output(hidden)
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
-        no_memory(self, memory)
+        self.refuse_extras(memory)
         only_causal(self)
         return RecentInputs([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
 
@@ -123,14 +165,13 @@ class CnnEncoder(Encoder):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        no_memory(self, memory)
-        no_segments(self, segments)
+        self.refuse_extras(memory, segments)
         for convolution, around in zip(self.convolutions, self.around, strict=True):
             x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
         return self.norm(x, mask)
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
-        no_memory(self, memory)
+        self.refuse_extras(memory)
         only_causal(self)
         like = next(self.parameters())
         return RecentInputs([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])

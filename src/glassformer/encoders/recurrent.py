@@ -1,12 +1,14 @@
-"""RNN, LSTM and GRU as encoders."""
+"""RNN, LSTM and GRU as encoders, and as decoders that start from a memory."""
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
+from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_steps import Hidden
-from glassformer.encoders.base import Encoder, State, no_memory, no_segments, only_causal
+from glassformer.encoders.base import Encoder, State, init_map, only_causal, sources_of
 
 
 class RecurrentState(State):
@@ -61,13 +63,12 @@ class RecurrentEncoder(RecurrentStack):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
-        no_memory(self, memory)
-        no_segments(self, segments)
+        self.refuse_extras(memory, segments)
         out, _ = self.layers(x, self.layers.init_state(x.shape[0]), mask)
         return self.dropout(out)
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecurrentState:
-        no_memory(self, memory)
+        self.refuse_extras(memory)
         only_causal(self)
         return RecurrentState(self.layers.init_state(batch))
 
@@ -77,3 +78,131 @@ class RecurrentEncoder(RecurrentStack):
         assert isinstance(state, RecurrentState)
         out, state.hidden = self.layers(x, state.hidden, mask)
         return self.dropout(out)
+
+
+class RecurrentDecoderState(State):
+    """The layers' state and the last output; the memory and its keys once for each source, with `share` rows each."""
+
+    def __init__(
+        self, hidden: Hidden, last: Float[Tensor, "B 1 d"], memory: Memory, keys: Tensor | None, share: int = 1
+    ) -> None:
+        self.hidden = hidden
+        self.last = last
+        self.memory = memory
+        self.keys = keys
+        self.share = share
+
+    def advance(self, hidden: Hidden, last: Float[Tensor, "B 1 d"], new: Bool[Tensor, "B"] | None) -> None:
+        """One token further; rows that have no new one stay where they were."""
+        if new is not None:
+            parts = zip(hidden, self.hidden, strict=True)
+            hidden = tuple(torch.where(new[None, :, None], after, before) for after, before in parts)
+            last = torch.where(new[:, None, None], last, self.last)
+        self.hidden, self.last = hidden, last
+
+    def select(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
+        sources = sources_of(rows, self.share)
+        states, mask = self.memory
+        memory = Memory(states.index_select(0, sources), None if mask is None else mask.index_select(0, sources))
+        keys = None if self.keys is None else self.keys.index_select(0, sources)
+        return self._with(rows, memory, keys, self.share)
+
+    def expand_beams(self, times: int) -> "RecurrentDecoderState":
+        rows = torch.arange(len(self.last), device=self.last.device).repeat_interleave(times)
+        return self._with(rows, self.memory, self.keys, self.share * times)
+
+    def reorder(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
+        return self._with(rows, self.memory, self.keys, self.share)
+
+    def _with(self, rows: Int[Tensor, "B"], memory: Memory, keys: Tensor | None, share: int) -> "RecurrentDecoderState":
+        hidden = tuple(part.index_select(1, rows) for part in self.hidden)
+        return RecurrentDecoderState(hidden, self.last.index_select(0, rows), memory, keys, share)
+
+
+class RecurrentDecoder(RecurrentStack):
+    """Stacked recurrent layers whose first states are tanh(W s + b), s a summary of the memory.
+
+    Without attention that is all they know of it: the bottleneck. With it, each state h looks along the memory, and the
+    output is tanh(W [h; c]), c what was found there. `input_feeding`: the last output is read beside each input, so
+    that a step knows where the one before it looked; the layers then go one token at a time.
+    """
+
+    def __init__(
+        self,
+        *,
+        layers: Recurrent,
+        width: int,
+        memory_width: int,
+        summary: nn.Module,
+        attention: MemoryAttention | None,
+        input_feeding: bool = False,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.causal = True
+        self.layers = layers
+        self.summary = summary
+        self.bridges = nn.ModuleList(nn.Linear(memory_width, first.numel(), bias=bias) for first in layers.first)
+        """To the first h of every layer (and to the first c)."""
+        self.attention = attention
+        self.join = None if attention is None else nn.Linear(width + memory_width, width, bias=bias)
+        self.input_feeding = input_feeding
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T i"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        self.refuse_extras(None, segments)
+        # padding stands at the end of a row, and no output sees what follows it: no need to pass over it
+        return self.extend(x, self.init_state(x.shape[0], x.shape[1], memory))
+
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecurrentDecoderState:
+        if memory is None:
+            raise ValueError("this decoder was built to start from a memory, and none was given")
+        hidden = self.first(memory)
+        keys = None if self.attention is None else self.attention.project_keys(memory.states)
+        return RecurrentDecoderState(hidden, hidden[0].new_zeros(batch, 1, self.width), memory, keys)
+
+    def first(self, memory: Memory) -> Hidden:
+        """The layers' states before the first token."""
+        summary = self.summary(memory.states, memory.mask)
+        return tuple(
+            torch.tanh(bridge(summary)).to(first.dtype).view(-1, *first.shape).transpose(0, 1).contiguous()
+            for bridge, first in zip(self.bridges, self.layers.first, strict=True)
+        )
+
+    def extend(
+        self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        assert isinstance(state, RecurrentDecoderState)
+        if not self.input_feeding:
+            h, state.hidden = self.layers(x, state.hidden, mask)
+            return self._attend(h, state)
+        outs = []
+        for t in range(x.shape[1]):
+            h, hidden = self.layers(torch.cat([x[:, t : t + 1], state.last], -1), state.hidden)
+            outs.append(self._attend(h, state))
+            state.advance(hidden, outs[-1], None if mask is None else mask[:, t])
+        return torch.cat(outs, 1)
+
+    def init_weights(self, how: str) -> None:
+        """The maps with which it takes up a memory start like a classic model's, whatever the rest does."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                init_map(module, "xavier")
+        super().init_weights(how)
+
+    def _attend(self, h: Float[Tensor, "B T d"], state: RecurrentDecoderState) -> Float[Tensor, "B T d"]:
+        """The output after each state: that itself, or joined with what it finds in the memory."""
+        if self.attention is None or self.join is None:
+            return self.dropout(h)
+        together = h.reshape(h.shape[0] // state.share, -1, self.width)  # the rows of one source as one row
+        found = self.attention(together, *state.memory, state.keys).view(*h.shape[:2], -1)
+        return self.dropout(torch.tanh(self.join(torch.cat([h, found], -1))))

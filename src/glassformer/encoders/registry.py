@@ -16,13 +16,10 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.encoders import ENCODERS, EncoderInfo, encoder_info
 from glassformer.config.errors import SettingError
 from glassformer.config.plugins import note_plugin
-from glassformer.config.scaling import Scaling
-from glassformer.config.sections import ModelSettings
+from glassformer.config.sections import ModelSettings, Scaling
 from glassformer.encoders.base import Encoder
-from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
-from glassformer.encoders.identity import IdentityEncoder
-from glassformer.encoders.recurrent import RecurrentEncoder
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import Block, TransformerEncoder
 
 
@@ -78,7 +75,6 @@ def build_average(settings: ModelSettings, place: Place) -> Encoder:
 
 @register_encoder("window")
 def build_window(settings: ModelSettings, place: Place) -> Encoder:
-    assert settings.hidden is not None
     return WindowEncoder(
         width=settings.width,
         window=settings.window,
@@ -175,7 +171,6 @@ def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int)
 
 @register_encoder("transformer")
 def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
-    assert settings.head_width is not None
     if settings.scores != "query-key" and place.memory_width not in (None, settings.width):
         raise SettingError(
             f"model.scores {settings.scores} compares vectors of one width, not {settings.width} "
@@ -236,18 +231,17 @@ def _block(settings: ModelSettings, place: Place) -> Block:
             scale=settings.scale,
             output=settings.output_projection,
             qk_norm=settings.qk_norm,
-            bias=bool(settings.attention_bias),
+            bias=settings.attention_bias,
             eps=settings.norm_eps or EPS["rms"],
             dropout=settings.dropout,
         )
 
-    assert settings.hidden is not None
     feed = FeedForward(
         width=width,
         hidden=settings.hidden,
         activation=settings.activation,
         layers=settings.feed_layers,
-        bias=bool(settings.feed_bias),
+        bias=settings.feed_bias,
     )
     return Block(
         attend=attention(causal=place.causal and settings.causal_mask),

@@ -10,18 +10,29 @@ import numpy as np
 import torch
 from torch import nn
 
-from glassformer.config.errors import Misuse
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.presets import CLASS
+from glassformer.data.wording import counted
 from glassformer.error_analysis.calibration import ACCURACY
-from glassformer.error_analysis.classification import (
+from glassformer.error_analysis.comparison import (
+    Names,
+    PairedScores,
+    RunPair,
+    compare_scores,
+    shared_part,
+    training_overlap,
+)
+from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, sentences, worst
+from glassformer.error_analysis.labelling import (
     classification_brief,
     classification_findings,
     compare_classes,
+    compare_numbers,
     multilabel_brief,
     multilabel_findings,
+    regression_brief,
+    regression_findings,
 )
-from glassformer.error_analysis.comparison import Names, PairedScores, RunPair, compare_scores
-from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, plural, sentences, worst
 from glassformer.error_analysis.language import (
     compare_language_models,
     language_brief,
@@ -29,8 +40,6 @@ from glassformer.error_analysis.language import (
     stream_brief,
     stream_findings,
 )
-from glassformer.error_analysis.regression import compare_numbers, regression_brief, regression_findings
-from glassformer.error_analysis.shared_part import shared_part, training_overlap
 from glassformer.error_analysis.translations import compare_translations, translation_brief, translation_findings
 from glassformer.families.base import FAMILIES, AnyRun, EvaluatedPart, Family, Prepared
 from glassformer.families.evaluate import OwnDataGone, evaluate_part, own_corpus
@@ -101,11 +110,11 @@ def worst_records(family: Family, records: Records) -> list[ErrorFinding]:
     if measure is None:
         return []
     sign = 1 if measure == LOSS or family.lower_is_better else -1
-    places = worst(records, lambda record: sign * record[measure])
+    farthest = worst(records, lambda record: sign * record[measure])
     columns = record_columns(records)
-    rows = record_rows([records[place] for place in places], columns)
-    mean, last = np.mean([record[measure] for record in records]), records[places[0]][measure]
-    sentence = f"{plural(len(records), family.noun)}: {measure} {mean:.4g} on average, {last:.4g} at worst."
+    rows = record_rows(farthest, columns)
+    mean, last = np.mean([record[measure] for record in records]), farthest[0][measure]
+    sentence = f"{counted(len(records), family.noun)}: {measure} {mean:.4g} on average, {last:.4g} at worst."
     return [ErrorFinding([Table(title=f"Worst by {measure}", columns=columns, rows=rows)], sentence)]
 
 
@@ -133,8 +142,8 @@ def check_request(run: AnyRun, versus: AnyRun | None, accuracy: float | None) ->
         raise Misuse(f"--accuracy {accuracy:g} is the share of answers that should be right: between 0 and 1, as 0.95")
     first = opened_run(run)
     family = FAMILIES[first.config().task]
-    if accuracy is not None and (versus is not None or not family.chooses_class):
-        alone = "" if family.chooses_class else f" ({first.path} learned {family.task})"
+    if accuracy is not None and (versus is not None or family.label_kind != CLASS):
+        alone = "" if family.label_kind == CLASS else f" ({first.path} learned {family.task})"
         raise Misuse(f"--accuracy is for --errors of one classifier{alone}: leave it out")
     if versus is None:
         return

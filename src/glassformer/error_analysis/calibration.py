@@ -8,11 +8,13 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.finding import ErrorFinding, percent, plural, span
-from glassformer.rendering.panels import Cell, Line, Lines, Rows, Table, Words
+from glassformer.data.wording import counted
+from glassformer.error_analysis.finding import ErrorFinding, percent, span
+from glassformer.rendering.panels import Line, Lines, Rows, Table, Words
 from glassformer.statistics.calibration import (
     COLDEST,
     HOTTEST,
+    Bin,
     coverage,
     expected_error,
     fit_temperature,
@@ -21,7 +23,6 @@ from glassformer.statistics.calibration import (
 )
 from glassformer.statistics.intervals import share_interval
 
-TITLE = "As sure as it is right?"
 MOST_POINTS = 200
 """Points of a curve."""
 ACCURACY = 0.95
@@ -64,6 +65,9 @@ class ScoredExamples:
         """The probability of the likeliest class."""
         return np.asarray(np.exp(self.logs(temperature).max(1)))
 
+    def reliability(self, temperature: float = 1.0) -> list[Bin]:
+        return reliability(self.confidence(temperature), self.right)
+
     @property
     def right(self) -> NDArray[np.bool_]:
         return np.asarray(self.logits.argmax(1) == self.answers)
@@ -81,12 +85,12 @@ def calibrate(
     """
     where = missing
     if validation is not None:
-        where = f"the validation part ({plural(len(validation), noun)})"
+        where = f"the validation part ({counted(len(validation), noun)})"
     elif not missing and len(examples) < 2:
-        where = f"there is only {plural(len(examples), noun)}"
+        where = f"there is only {counted(len(examples), noun)}"
     elif not missing:
         validation, examples = halves(examples)
-        where = f"half of the validation part ({plural(len(validation), noun)}; the other half is shown)"
+        where = f"half of the validation part ({counted(len(validation), noun)}; the other half is shown)"
     return calibration(examples, validation, noun=noun, accuracy=accuracy, where=where)
 
 
@@ -105,7 +109,7 @@ def calibration(
     """
     temperature = None
     if fitted is not None and len(fitted) < FEWEST:
-        where, fitted = f"{plural(len(fitted), noun)} are too few to fit a temperature on ({FEWEST} at least)", None
+        where, fitted = f"{counted(len(fitted), noun)} are too few to fit a temperature on ({FEWEST} at least)", None
     if fitted is not None:
         temperature = fit_temperature(fitted.logits, fitted.answers)
         if not COLDEST * 1.01 < temperature < HOTTEST / 1.01:
@@ -126,29 +130,28 @@ def _gap_in_words(examples: ScoredExamples, temperature: float | None) -> str:
     sentence = f"The model is {than} it is right: {percent(sure)} sure on average, {percent(right.value)} right"
     if temperature is None:
         return f"{sentence}."
-    before, after = (
-        expected_error(reliability(examples.confidence(one), examples.right)) for one in (1.0, temperature)
-    )
+    before, after = (expected_error(examples.reliability(value)) for value in (1.0, temperature))
     return (
         f"{sentence}; a temperature of {temperature:.2f} takes the calibration error from {before:.3f} to {after:.3f}."
     )
 
 
 def _sure(examples: ScoredExamples, temperature: float | None, where: str) -> Table:
-    def row(name: str, value: float) -> list[Cell]:
-        error = expected_error(reliability(examples.confidence(value), examples.right))
-        sure, right = float(examples.confidence(value).mean()), float(examples.right.mean())
-        return [name, value, examples.loss(value), error, sure, right]
-
-    rows: Rows = [row("as it is", 1.0)]
+    temperatures = {"as it is": 1.0}
+    how = f"No temperature was fitted: {where}."
     if temperature is not None:
-        rows.append(row("with the temperature that fits", temperature))
-        how = f"The scores are divided by a temperature before they become probabilities; fitted on {where}, never on "
-        how += "what is shown here. It changes no answer."
-    else:
-        how = f"No temperature was fitted: {where}."
+        temperatures["with the temperature that fits"] = temperature
+        how = (
+            f"The scores are divided by a temperature before they become probabilities; fitted on {where}, never on "
+            "what is shown here. It changes no answer."
+        )
+    rows: Rows = [
+        [name, value, examples.loss(value), expected_error(examples.reliability(value)),
+         float(examples.confidence(value).mean()), float(examples.right.mean())]
+        for name, value in temperatures.items()
+    ]  # fmt: skip
     return Table(
-        title=TITLE,
+        title="As sure as it is right?",
         columns=["probabilities", "temperature", "loss", "calibration error", "sure", "right"],
         rows=rows,
         bars=("calibration error", "sure", "right"),
@@ -157,28 +160,27 @@ def _sure(examples: ScoredExamples, temperature: float | None, where: str) -> Ta
 
 
 def _reliability(examples: ScoredExamples, temperature: float | None, noun: str) -> Lines:
-    series = [Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True)]
-    for name, value in (("as it is", 1.0), ("with temperature", temperature)):
-        if value is None:
-            continue
-        bins = reliability(examples.confidence(value), examples.right)
-        series.append(
-            Line(
-                name=name,
-                x=[one.confidence for one in bins],
-                y=[one.accuracy for one in bins],
-                low=[one.interval.low for one in bins],
-                high=[one.interval.high for one in bins],
-                dots=True,
-            )
+    curves = {"as it is": examples.reliability()}
+    if temperature is not None:
+        curves["with temperature"] = examples.reliability(temperature)
+    series = [
+        Line(
+            name=name,
+            x=[each.confidence for each in bins],
+            y=[each.accuracy for each in bins],
+            low=[each.interval.low for each in bins],
+            high=[each.interval.high for each in bins],
+            dots=True,
         )
+        for name, bins in curves.items()
+    ]
     return Lines(
         title="How sure, and how right",
-        series=series,
+        series=[Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True), *series],
         x_name="probability of the answer",
         y_name="share that is right",
-        note=f"{plural(len(examples), noun)} in ten bins of probability, with the interval of each. Below the diagonal "
-        "the model is surer than it is right.",
+        note=f"{counted(len(examples), noun)} in ten bins of probability, with the interval of each. Below the "
+        "diagonal the model is surer than it is right.",
     )
 
 
@@ -198,7 +200,7 @@ def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
 
 def _in_few_digits(threshold: float, *scored: ScoredExamples) -> str:
     """The threshold rounded down, in as few digits as say the same of all these examples: of a sure model, many."""
-    values = np.concatenate([one.confidence() for one in scored])
+    values = np.concatenate([examples.confidence() for examples in scored])
     for digits in range(4, 16):
         lower = math.floor(threshold * 10**digits) / 10**digits
         if not ((values >= lower) & (values < threshold)).any():
@@ -207,7 +209,6 @@ def _in_few_digits(threshold: float, *scored: ScoredExamples) -> str:
 
 
 def _threshold_in_words(examples: ScoredExamples, fitted: ScoredExamples | None, noun: str, accuracy: float) -> str:
-    right = int(examples.right.sum())
     if fitted is None:
         return "No threshold was chosen, for there are no other examples to choose it on."
     best = threshold_for(fitted.confidence(), fitted.right, accuracy)
@@ -219,7 +220,8 @@ def _threshold_in_words(examples: ScoredExamples, fitted: ScoredExamples | None,
     if best.coverage == 1:
         return (
             f"Nobody needs to look: answering everything is right {percent(best.accuracy)} of the time where that was "
-            f"looked up, at least the {percent(accuracy)} asked for; here it is {percent(right / len(examples))}."
+            f"looked up, at least the {percent(accuracy)} asked for; here it is "
+            f"{percent(float(examples.right.mean()))}."
         )
     answered = examples.confidence() >= best.threshold
     left, there, hits = int((~answered).sum()), int(answered.sum()), int((examples.right & answered).sum())

@@ -1,9 +1,10 @@
-"""Two runs on the same examples, matched one by one: which of them one gets and the other does not, and whether that
-may be chance.
+"""Two runs on the same examples: what one was judged on, as the other reads it; which examples one gets and the other
+does not, and whether that may be chance.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import singledispatch
 from itertools import count
 from typing import Any
 
@@ -11,13 +12,21 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
-from glassformer.config.errors import DataError
-from glassformer.config.say import Say
-from glassformer.error_analysis.classes import LABELS, wrong_rows
-from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, percent, plural
-from glassformer.families.base import EvaluatedPart
+from glassformer.config.errors import DataError, Misuse, Say
+from glassformer.config.presets import TEXT
+from glassformer.data.split.documents import Part
+from glassformer.data.split.labelled import Labelled
+from glassformer.data.wording import counted, listed
+from glassformer.error_analysis.classes import LABELS, is_wrong
+from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, percent, table_or_words
+from glassformer.families.base import DataParts, EvaluatedPart, Family, Loaded
+from glassformer.families.labelling import LabellingFamily, LoadedPredictor
+from glassformer.families.language import StreamFamily
+from glassformer.families.masked import MaskedFamily
+from glassformer.families.requests import EvaluateOptions
+from glassformer.families.translation import TranslationFamily
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel, Rows, Table, Words
+from glassformer.rendering.panels import Cell, Panel, Rows, Table
 from glassformer.statistics.paired import difference, mcnemar
 from glassformer.text.display import cut
 
@@ -35,6 +44,105 @@ class RunPair:
     say: Say
 
 
+# --- the same examples ---
+
+
+@singledispatch
+def shared_part(family: Family, first: EvaluatedPart, second: Loaded, options: EvaluateOptions) -> Any:
+    """The part that the first run was judged on, as the second reads it; refused where they cannot be compared."""
+    return first.part
+
+
+@shared_part.register
+def _(family: MaskedFamily, first: EvaluatedPart, second: Loaded, options: EvaluateOptions) -> Part:
+    raise Misuse("--versus is not for masked language models: glassformer compare --runs sets them side by side")
+
+
+@shared_part.register
+def _(family: LabellingFamily, first: EvaluatedPart, second: LoadedPredictor, options: EvaluateOptions) -> Labelled:
+    """The same rows, read again where the second run needs other columns of them."""
+    _refuse_unknown(first, second)
+    part: Labelled = first.part
+    path = options.data or _own_file(first)
+    if _read_alike(first.loaded, second, part):
+        return part
+    if path is None:
+        raise Misuse(f"--versus {second.run.path} reads other columns: name the DATA to compare the two on")
+    try:
+        again = family.whole_part(second, replace(options, data=path, part=None))
+    except DataError:
+        if not second.config.data.kind == first.loaded.config.data.kind == TEXT:
+            raise
+        return part  # its texts had another name where the second run learned
+    lines = set(part.lines)
+    return again.select(part.name, [row for row, line in enumerate(again.lines) if line in lines])
+
+
+def _refuse_unknown(first: EvaluatedPart, second: LoadedPredictor) -> None:
+    """Refuse a class or label that the second run has never met; where numbers are learned, there is none."""
+    known: Sequence[str] = getattr(second.answers, "names", ())
+    for record, line in zip(first.evaluation.records, first.part.lines, strict=True):
+        for name in record.get(LABELS, [record["label"]] if "label" in record else []):
+            if name not in known:
+                raise DataError(
+                    f"--versus {second.run.path}: it does not know the class '{name}' ({first.part.origin}, line "
+                    f"{line:,}); it knows {listed(known)}"
+                )
+
+
+def _read_alike(first: Loaded, second: Loaded, part: Labelled) -> bool:
+    """Whether what the first run reads of a row is all that the second needs."""
+    mine, theirs = first.config.data, second.config.data
+    same = all(getattr(mine, name) == getattr(theirs, name) for name in ("kind", "text", "extra_columns", "image"))
+    return same and (part.pixels is None or _image_size(first) == _image_size(second))
+
+
+def _image_size(loaded: Loaded) -> object:
+    return getattr(getattr(loaded.features, "image", None) or loaded.features, "size", None)
+
+
+def _own_file(first: EvaluatedPart) -> str | None:
+    """The file that a part of the run's own comes from."""
+    data = first.loaded.config.data
+    named = {"validation": data.validation, "test": data.test}.get(first.part.name)
+    return named or (data.path if first.part.origin == data.path else None)
+
+
+# --- what the second run has learned from ---
+
+
+@singledispatch
+def training_overlap(family: Family, first: EvaluatedPart, second: Loaded, part: Any, corpus: DataParts) -> str:
+    """A warning, if the second run learned from what it is now judged on. `corpus`: the second run's own data."""
+    return ""
+
+
+@training_overlap.register
+def _(family: StreamFamily, first: EvaluatedPart, second: Loaded, part: Part, corpus: DataParts) -> str:
+    held_out = {name for name, own in corpus.parts.items() if own.fingerprint == part.fingerprint} - {"train"}
+    if first.corpus is None or part.name == "train" or held_out:
+        return ""
+    return (
+        f"warning: {second.run.path} was divided in another way: it may have learned from this {part.name} "
+        "part (train both with one --data.split_seed)"
+    )
+
+
+@training_overlap.register(LabellingFamily)
+@training_overlap.register(TranslationFamily)
+def _(family: Family, first: EvaluatedPart, second: Loaded, part: Any, corpus: DataParts) -> str:
+    seen = int(np.isin(part.digests, corpus.parts["train"].digests).sum())
+    if not seen or part.name == "train":
+        return ""
+    return (
+        f"warning: {second.run.path} learned from {seen:,} of these {len(part):,} examples: it has an advantage "
+        "(train both with one --data.split_seed)"
+    )
+
+
+# --- one by one ---
+
+
 def match_records(pair: RunPair, keys: Callable[[EvaluatedPart], Iterable[Hashable]]) -> tuple[Records, Records]:
     """The records of the examples that both runs were judged on, in the order of the first. `keys`: what tells an
     example from the others, but for equal ones (of a refit, rows of two files), which are matched in their order.
@@ -48,7 +156,7 @@ def match_records(pair: RunPair, keys: Callable[[EvaluatedPart], Iterable[Hashab
         )
     first, second = pair.first.evaluation.records, pair.second.evaluation.records
     if len(common) < len(first):
-        pair.say(f"left out, for {pair.names[1]} does not read them: {plural(len(first) - len(common), 'example')}")
+        pair.say(f"left out, for {pair.names[1]} does not read them: {counted(len(first) - len(common), 'example')}")
     return [first[here] for here, _ in common], [second[there] for _, there in common]
 
 
@@ -83,39 +191,33 @@ def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: 
     chance = "that is more than chance" if test.p < CHANCE else "that may be chance"
     return ErrorFinding(
         [table],
-        f"{names[0]} is right on {percent(float(first.mean()))} of {plural(whole, noun)}, {names[1]} on "
+        f"{names[0]} is right on {percent(float(first.mean()))} of {counted(whole, noun)}, {names[1]} on "
         f"{percent(float(second.mean()))}: {test.only_first:,} only the first gets, {test.only_second:,} only the "
         f"second; {chance} (McNemar, p = {test.p:.3g}).",
     )
 
 
-def only_one_gets(one: Records, other: Records, names: Names, noun: str) -> list[Panel]:
+def only_one_gets(first: Records, second: Records, names: Names, noun: str) -> list[Panel]:
     """Examples of a classifier that only one of the two gets, those first of which the other was surest."""
-    right = ~wrong_rows(one), ~wrong_rows(other)
+    columns, sureness = [noun, "true", "probability", "taken for", "probability of that"], "probability"
+    if LABELS in first[0]:
+        columns, sureness = [noun, "true", "said by the other"], "loss"
     panels: list[Panel] = []
-    for first, which in enumerate(names):
-        here, there = (one, other) if first == 0 else (other, one)
-        places = np.flatnonzero(right[first] & ~right[1 - first]).tolist()
-        pairs = [(here[place], there[place]) for place in places]
-        title = f"Only {which} gets"
-        none = Words(title=title, text=f"There is no {noun} that only {which} gets.")
-        panels.append(_gets(title, pairs, noun) if pairs else none)
+    for name, mine, theirs in ((names[0], first, second), (names[1], second, first)):
+        pairs = [pair for pair in zip(mine, theirs, strict=True) if is_wrong(pair[1]) and not is_wrong(pair[0])]
+        pairs.sort(key=lambda pair: -pair[1][sureness])
+        rows = [_answers(right, wrong, noun) for right, wrong in pairs[:MOST_ERRORS]]
+        bars = [column for column in columns if "probability" in column]
+        nothing = f"There is no {noun} that only {name} gets."
+        panels.append(table_or_words(f"Only {name} gets", columns, rows, nothing, bars=bars))
     return panels
 
 
-def _gets(title: str, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], noun: str) -> Table:
-    """What the one that gets them says of examples, and what the other."""
-    if LABELS in pairs[0][0]:
-        pairs = sorted(pairs, key=lambda pair: -pair[1]["loss"])[:MOST_ERRORS]
-        sets: Rows = [[cut(good[noun]), "; ".join(good[LABELS]), "; ".join(bad["predicted"])] for good, bad in pairs]
-        return Table(title=title, columns=[noun, "true", "said by the other"], rows=sets)
-    pairs = sorted(pairs, key=lambda pair: -pair[1]["probability"])[:MOST_ERRORS]
-    rows: Rows = [
-        [cut(good[noun]), good["label"], good["probability"], bad["predicted"], bad["probability"]]
-        for good, bad in pairs
-    ]
-    columns = [noun, "true", "probability", "taken for", "probability of that"]
-    return Table(title=title, columns=columns, rows=rows, bars=("probability", "probability of that"))
+def _answers(right: Mapping[str, Any], wrong: Mapping[str, Any], noun: str) -> list[Cell]:
+    """What the run that gets an example says of it, and what the other."""
+    if LABELS in right:
+        return [cut(right[noun]), "; ".join(right[LABELS]), "; ".join(wrong["predicted"])]
+    return [cut(right[noun]), right["label"], right["probability"], wrong["predicted"], wrong["probability"]]
 
 
 # --- scores ---
@@ -153,9 +255,9 @@ def mean_difference(scores: PairedScores) -> ErrorFinding:
         title=f"{names[0]} and {names[1]}, side by side",
         columns=["", what],
         rows=rows,
-        note=f"The difference lies within {between} in 95 of 100 draws of {plural(len(scores.values[0]), scores.noun)} "
-        f"(p = {gap.p:.3g}, paired); trained again with another seed, either run would come out a little different, "
-        "which one run of each cannot show.",
+        note=f"The difference lies within {between} in 95 of 100 draws of "
+        f"{counted(len(scores.values[0]), scores.noun)} (p = {gap.p:.3g}, paired); trained again with another seed, "
+        "either run would come out a little different, which one run of each cannot show.",
     )
     winner = names[1] if (gap.value > 0) == scores.lower_is_better else names[0]
     against = f"{means[0]:.4g} against {means[1]:.4g}"
@@ -179,10 +281,7 @@ def largest_differences(scores: PairedScores, columns: Sequence[str], rows: Rows
     panels: list[Panel] = []
     for sign, name in ((1, names[0]), (-1, names[1])):
         order = [place for place in np.argsort(-sign * gain, kind="stable").tolist() if sign * gain[place] > 0]
-        title = f"{name} is better by most"
-        if not order:
-            panels.append(Words(title=title, text=f"There is nothing on which {name} is better."))
-            continue
         cells: Rows = [[*rows[place], float(first[place]), float(second[place])] for place in order[:MOST_ERRORS]]
-        panels.append(Table(title=title, columns=heads, rows=cells))
+        nothing = f"There is nothing on which {name} is better."
+        panels.append(table_or_words(f"{name} is better by most", heads, cells, nothing))
     return panels

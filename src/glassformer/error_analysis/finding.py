@@ -1,14 +1,14 @@
 """What an analysis of errors is asked and what it finds: panels to look at, and a sentence for each to remember."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from glassformer.config.say import Say
+from glassformer.config.errors import Say
 from glassformer.families.base import DataParts, EvaluatedPart
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel
+from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.statistics.intervals import Interval
 
 CHANCE = 0.05
@@ -17,6 +17,8 @@ MOST_ERRORS = 12
 """Examples of a table."""
 MOST_SENTENCES = 4
 """Sentences that a person reads before looking."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +61,22 @@ def panels_of(findings: Iterable[ErrorFinding]) -> list[Panel]:
     return [panel for finding in findings for panel in finding.panels]
 
 
-def sentences(findings: Iterable[ErrorFinding], most: int = MOST_SENTENCES) -> str:
+def sentences(findings: Iterable[ErrorFinding]) -> str:
     """The first sentences: what is said first matters most."""
-    return " ".join([finding.sentence for finding in findings if finding.sentence][:most])
+    return " ".join([finding.sentence for finding in findings if finding.sentence][:MOST_SENTENCES])
 
 
-def worst(records: Records, badness: Callable[[Mapping[str, Any]], float | None], most: int = MOST_ERRORS) -> list[int]:
-    """The places of the worst records, the worst first; None: nothing is wrong with it."""
-    values = [(value, place) for place, record in enumerate(records) if (value := badness(record)) is not None]
-    return [place for _, place in sorted(values, key=lambda one: (-one[0], one[1]))[:most]]
+def worst(items: Sequence[T], badness: Callable[[T], float | None], most: int = MOST_ERRORS) -> list[T]:
+    """The worst of some, such as records, the worst first; None: nothing is wrong with it."""
+    values = [(value, item) for item in items if (value := badness(item)) is not None]
+    return [item for _, item in sorted(values, key=lambda pair: -pair[0])[:most]]
+
+
+def table_or_words(title: str, columns: Sequence[str], rows: Rows, nothing: str, **more: Any) -> Panel:
+    """A table; without rows, what it means that there is `nothing`."""
+    if not rows:
+        return Words(title=title, text=nothing)
+    return Table(title=title, columns=columns, rows=rows, **more)
 
 
 def percent(share: float, *, exactly: bool = False) -> str:
@@ -89,12 +98,6 @@ def span(interval: Interval) -> str:
     return f"{low}–{high}"
 
 
-def ends(interval: Interval) -> tuple[float | None, float | None]:
+def ends(interval: Interval) -> list[float | None]:
     """The interval's ends for a table: nothing where one is not known."""
-    low, high = (end if math.isfinite(end) else None for end in (interval.low, interval.high))
-    return low, high
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 text, 2 texts."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    return [end if math.isfinite(end) else None for end in (interval.low, interval.high)]

@@ -16,7 +16,7 @@ from glassformer.config.errors import DataError
 from glassformer.data.packing.shards import Ids, how_often
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.packing.windows import segments_of
-from glassformer.data.split.part import Part
+from glassformer.data.split.documents import Part
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores
 from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, worst
 from glassformer.error_analysis.tokens import (
@@ -51,11 +51,15 @@ def stream_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]
     seen = None
     if request.train is not None:
         seen = how_often(pack(request.train, tokenizer, request.say).ids, tokenizer.vocab_size)
+
+    def text(id: int) -> str | None:
+        return None if id in tokenizer.specials or id == tokenizer.unk else tokenizer.token(id)
+
     losses, starts = token_losses(evaluated.evaluation, tokens), document_starts(tokens.ids, tokenizer.start)
     documents = document_numbers(evaluated.evaluation, starts)
     return [
         loss_by_token(losses, tokenizer.shown),
-        loss_by_kind(losses, lambda id: _text(tokenizer, id), seen, whole_words=tokenizer.kind == "word"),
+        loss_by_kind(losses, text, seen, whole_words=tokenizer.kind == "word"),
         loss_by_document(documents, losses, lambda number: beginning(tokens, tokenizer, int(starts[number]))),
     ]
 
@@ -74,10 +78,6 @@ def token_losses(evaluation: Evaluation, tokens: Tokens) -> TokenLosses:
     places = evaluation.arrays["place"]
     ids, previous = (tokens.ids[at].astype(np.int64) for at in (places, np.maximum(places - 1, 0)))
     return TokenLosses(ids, previous, evaluation.arrays["before"], evaluation.arrays["loss"].astype(np.float64))
-
-
-def _text(tokenizer: Tokenizer, id: int) -> str | None:
-    return None if id in tokenizer.specials or id == tokenizer.unk else tokenizer.token(id)
 
 
 def _between(tokenizer: Tokenizer) -> str:
@@ -111,11 +111,12 @@ def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, a
     are read apart.
     """
     enough = math.ceil(max(record["tokens"] for record in records) / 2)
-    places = worst(
-        records, lambda one: one["loss"] / one["tokens"] if one["tokens"] >= max(1, enough) else None, PASSAGES
-    )
+
+    def loss_per_token(record: Mapping[str, Any]) -> float | None:
+        return record["loss"] / record["tokens"] if record["tokens"] >= max(1, enough) else None
+
     passages = []
-    for record in (records[place] for place in places):
+    for record in worst(records, loss_per_token, PASSAGES):
         window = ids[record["start"] - 1 : record["start"] + record["covered"]].astype(np.int64)
         batch = torch.from_numpy(window)[None].to(model.head.weight.device)
         following = answers(batch, tokenizer.start)

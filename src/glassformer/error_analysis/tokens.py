@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
-from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, ends, percent, plural
+from glassformer.data.wording import counted
+from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, ends, percent
 from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table, Tokens
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.text.display import visible
@@ -23,8 +24,15 @@ LEAST = 5
 MUCH = 1.5
 """So many times its share of the tokens, or more, must one of them, or a kind, hold of the loss to be named."""
 FIRST_OF_WORD, INSIDE_WORD = "the first of a word", "inside a word"
-COUNTS = (0, 1, 10, 100, 1_000, 10_000)
-"""Where groups of tokens begin: as often as training had them."""
+COUNTS = {
+    0: "never",
+    1: "1 to 9",
+    10: "10 to 99",
+    100: "100 to 999",
+    1_000: "1,000 to 9,999",
+    10_000: "10,000 and more",
+}
+"""Groups of tokens by how often training had them: where each begins, and its name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +64,12 @@ def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
             means.append(weighted_mean_interval(here))
     if len(x) < 2:
         return ErrorFinding()
-    known = [math.isfinite(one.low) for one in means]
     line = Line(
         name="mean loss",
         x=x,
-        y=[one.value for one in means],
-        low=[one.low if sure else one.value for one, sure in zip(means, known, strict=True)],
-        high=[one.high if sure else one.value for one, sure in zip(means, known, strict=True)],
+        y=[mean.value for mean in means],
+        low=[mean.low if math.isfinite(mean.low) else mean.value for mean in means],
+        high=[mean.high if math.isfinite(mean.high) else mean.value for mean in means],
         dots=len(x) <= 24,
     )
     panel = Lines(
@@ -87,16 +94,16 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
     """The tokens that hold the most loss together, and those that are dearest each."""
     ids, places = np.unique(tokens.ids, return_inverse=True)
     sums, counts = np.bincount(places, weights=tokens.losses), np.bincount(places)
-    whole = float(sums.sum())
-    means = sums / counts
+    whole, means = float(sums.sum()), sums / counts
+    shares = sums / (whole or 1.0)
 
-    def share(one: int) -> float:
-        return float(sums[one]) / (whole or 1.0)
+    def name(place: int) -> str:
+        return visible(display(int(ids[place])))
 
     def rows(order: NDArray[np.int64]) -> Rows:
         return [
-            [visible(display(int(ids[one]))), int(counts[one]), float(means[one]), float(sums[one]), share(one)]
-            for one in order[:MOST_ERRORS].tolist()
+            [name(place), int(counts[place]), float(means[place]), float(sums[place]), float(shares[place])]
+            for place in order[:MOST_ERRORS].tolist()
         ]
 
     columns = ["token", "times", "mean nats", "nats in all", "share of the loss"]
@@ -109,11 +116,11 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
         dear = often[np.argsort(-means[often], kind="stable")]
         note = f"Of {len(often):,} tokens asked for {LEAST} times or more."
         panels.append(Table(title="Dearest tokens", columns=columns, rows=rows(dear), bars=columns[-1:], note=note))
-    most = int(total[0])
-    loss_share, token_share = percent(share(most)), percent(int(counts[most]) / len(tokens))
-    sentence = f"{plural(len(tokens), 'token')} cost {whole / len(tokens):.3g} nats each"
-    if share(most) >= MUCH * counts[most] / len(tokens):  # else it is only frequent
-        sentence += f"; “{visible(display(int(ids[most])))}” alone, {token_share} of them, holds {loss_share} of that"
+    sentence = f"{counted(len(tokens), 'token')} cost {whole / len(tokens):.3g} nats each"
+    loss_share, token_share = float(shares[total[0]]), int(counts[total[0]]) / len(tokens)
+    if loss_share >= MUCH * token_share:  # else it is only frequent
+        alone = f"“{name(total[0])}” alone, {percent(token_share)} of them"
+        sentence += f"; {alone}, holds {percent(loss_share)} of that"
     return ErrorFinding(panels, f"{sentence}.")
 
 
@@ -126,19 +133,11 @@ def loss_by_kind(
     kinds = _kinds(tokens, text, whole_words=whole_words)
     panels: list[Panel] = [_shares("Loss by kind of token", "kind", kinds, tokens.losses)]
     if seen is not None:
-        had = seen[tokens.ids]
-        place = np.searchsorted(np.array(COUNTS), had, side="right") - 1
-        names = [_counts_in_words(number) for number in range(len(COUNTS))]
+        names = list(COUNTS.values())
+        place = np.searchsorted(list(COUNTS), seen[tokens.ids], side="right") - 1
         title, first = "Loss by how often training had the token", "times in training"
         panels.append(_shares(title, first, np.array(names, dtype=object)[place], tokens.losses, names))
     return ErrorFinding(panels, _dearest_kind(kinds, tokens.losses))
-
-
-def _counts_in_words(number: int) -> str:
-    low = COUNTS[number]
-    if low == 0:
-        return "never"
-    return f"{low:,} and more" if number + 1 == len(COUNTS) else f"{low:,} to {COUNTS[number + 1] - 1:,}"
 
 
 def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> NDArray[np.object_]:
@@ -177,10 +176,10 @@ def _shares(
     """The share of the loss of each kind; in this `order`, or what holds most of the loss first."""
     whole = float(losses.sum()) or 1.0
     rows: Rows = []
-    present = set(names.tolist())
-    largest = sorted(present, key=lambda one: (-float(losses[names == one].sum()), one))
-    for name in [one for one in order if one in present] or largest:
-        here = losses[names == name]
+    kinds = {name: losses[names == name] for name in set(names.tolist())}
+    largest = sorted(kinds, key=lambda name: (-float(kinds[name].sum()), name))
+    for name in [name for name in order if name in kinds] or largest:
+        here = kinds[name]
         interval = weighted_mean_interval(here)
         rows.append(
             [name, len(here), len(here) / len(losses), float(here.sum()) / whole, interval.value, *ends(interval)]
@@ -196,7 +195,7 @@ def _dearest_kind(kinds: NDArray[np.object_], losses: Float[Array, " N"]) -> str
         return ""
     loss_share = {name: float(losses[kinds == name].sum()) / whole for name in names}
     token_share = {name: float((kinds == name).mean()) for name in names}
-    name = max(names, key=lambda one: loss_share[one] - token_share[one])
+    name = max(names, key=lambda name: loss_share[name] - token_share[name])
     if loss_share[name] < MUCH * token_share[name]:
         return ""
     return f"{percent(loss_share[name])} of the loss is on {percent(token_share[name])} of the tokens: {name}."
@@ -212,7 +211,8 @@ def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning
     enough = np.flatnonzero(counts >= min(LEAST, int(counts.max())))
     order = enough[np.argsort(-means[enough], kind="stable")][:MOST_ERRORS].tolist()
     rows: Rows = [
-        [int(numbers[one]) + 1, beginning(int(numbers[one])), int(counts[one]), float(means[one])] for one in order
+        [int(numbers[place]) + 1, beginning(int(numbers[place])), int(counts[place]), float(means[place])]
+        for place in order
     ]
     note = f"Of {len(numbers):,} documents; {tokens.losses.mean():.3f} nats per token in all of them."
     columns = ["number", "it begins", "tokens", "mean nats"]
@@ -235,7 +235,7 @@ def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"
                 note=f"{losses.mean():.3f} nats per token in the whole passage of {len(losses):,} tokens.",
             )
         )
-    surprises.sort(key=lambda one: -one[0])
+    surprises.sort(key=lambda surprise: -surprise[0])
     rows: Rows = [[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in surprises[:MOST_ERRORS]]
     columns = ["after", "token", "nats", "probability"]
     table = Table(title="Most surprising tokens in these passages", columns=columns, rows=rows, bars=("probability",))
@@ -244,8 +244,6 @@ def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"
 
 def _most_surprising_stretch(losses: Float[Array, "T"]) -> slice:
     """The tokens in a row, of a long passage, whose losses are the largest together."""
-    if len(losses) <= MOST_SURPRISING:
-        return slice(0, len(losses))
-    sums = np.convolve(losses, np.ones(MOST_SURPRISING), mode="valid")
-    first = int(sums.argmax())
-    return slice(first, first + MOST_SURPRISING)
+    width = min(len(losses), MOST_SURPRISING)
+    first = int(np.convolve(losses, np.ones(width), mode="valid").argmax())
+    return slice(first, first + width)

@@ -10,14 +10,15 @@ from torch import nn
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
+from glassformer.data.wording import counted
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
-from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ErrorRequest, percent, plural
-from glassformer.error_analysis.groups import difference_p, means, quartiles
-from glassformer.error_analysis.words import lengths_of, unknown_tokens
+from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ErrorRequest, percent, table_or_words
+from glassformer.error_analysis.traits import lengths_of, means, quartiles, unknown_tokens
 from glassformer.families.base import EvaluatedPart, Family, Prepared
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
+from glassformer.rendering.panels import Cell, Panel, Rows, Table
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
+from glassformer.statistics.paired import difference_p
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
@@ -60,8 +61,8 @@ def compare_translations(family: Family, pair: RunPair) -> list[ErrorFinding]:
         pair.say(f"every {stride}th of {len(first):,} pairs is looked at")
         first, second = first[::stride], second[::stride]
     rows: Rows = [
-        [cut(one["source"]), cut(one["target"]), cut(one["output"]), cut(other["output"])]
-        for one, other in zip(first, second, strict=True)
+        [cut(mine["source"]), cut(mine["target"]), cut(mine["output"]), cut(theirs["output"])]
+        for mine, theirs in zip(first, second, strict=True)
     ]
     scores = sentence_scores(first), sentence_scores(second)
     paired = PairedScores(scores, pair.names, "chrF", "pair", lower_is_better=False)
@@ -78,15 +79,13 @@ def sentence_scores(records: Records) -> NDArray[np.float64]:
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
-    return np.array([metric.sentence_score(one["output"], [one["target"]]).score for one in records], float)
+    return np.array([metric.sentence_score(record["output"], [record["target"]]).score for record in records], float)
 
 
 def worst_translations(records: Records, scores: Float[Array, " N"] | None = None) -> Panel:
     """The worst by chrF of each alone. Of very many, those that the model found least likely are looked at."""
     note = ""
-    wrong = [place for place, one in enumerate(records) if not one["exact"]]
-    if not wrong:
-        return Words(title="Worst translations", text=f"All {len(records):,} are exactly the target.")
+    wrong = [place for place, record in enumerate(records) if not record["exact"]]
     if scores is None and len(wrong) > MOST_SCORED:
         wrong.sort(key=lambda place: -records[place]["loss"] / max(1, records[place]["tokens"]))
         wrong = wrong[:MOST_SCORED]
@@ -96,33 +95,32 @@ def worst_translations(records: Records, scores: Float[Array, " N"] | None = Non
     chosen = sorted(wrong, key=lambda place: (scored[place], place))[:MOST_ERRORS]
     columns = ["source", "output", "target", "chrF"]
     rows: Rows = [[*(cut(records[place][side]) for side in columns[:3]), scored[place]] for place in chosen]
-    return Table(title="Worst translations", columns=columns, rows=rows, note=note)
+    nothing = f"All {len(records):,} are exactly the target."
+    return table_or_words("Worst translations", columns, rows, nothing, note=note)
 
 
 def mean_chrf(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
     """The mean of the sentences' own chrF, and how many are exact."""
     mean = weighted_mean_interval(scores)
-    exact = sum(one["exact"] for one in records)
+    exact = sum(record["exact"] for record in records)
     between = "" if len(records) < 2 else f" ({mean.low:.1f} to {mean.high:.1f})"
     return ErrorFinding(
-        sentence=f"{plural(len(records), 'pair')}: {percent(exact / len(records))} are exactly the target; a sentence "
+        sentence=f"{counted(len(records), 'pair')}: {percent(exact / len(records))} are exactly the target; a sentence "
         f"alone has a chrF of {mean.value:.1f} on average{between}."
     )
 
 
 def chrf_by_source_length(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
     """The mean chrF of short and long sources, by quarter."""
-    lengths, unit = lengths_of([one["source"] for one in records])
+    lengths, unit = lengths_of([record["source"] for record in records])
     groups = quartiles(f"{unit} of the source", lengths)
-    table = means("chrF by length of the source", groups, scores, "pair", "mean chrF")
-    if table is None:
-        return ErrorFinding()
+    panels = means("chrF by length of the source", groups, scores, "pair", "mean chrF")
     if len(groups) < 2 or difference_p(scores[groups[0].rows], scores[groups[-1].rows]) >= CHANCE:
-        return ErrorFinding([table])
+        return ErrorFinding(panels)
     first, last = (float(scores[group.rows].mean()) for group in (groups[0], groups[-1]))
     than = "worse" if last < first else "better"
     return ErrorFinding(
-        [table],
+        panels,
         f"Long sources are translated {than}: chrF {last:.1f} for {groups[-1].name} {unit}, {first:.1f} for "
         f"{groups[0].name}.",
     )
@@ -133,33 +131,32 @@ def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Arra
 
     `unknown`: whether each source has a token that the tokenizer does not know.
     """
-    outputs = [one["output"] for one in records]
-    lengths = np.array([[len(one["output"]), max(1, len(one["target"]))] for one in records], float)
-    ratio = lengths[:, 0] / lengths[:, 1]
-    empty = np.array([not output.strip() for output in outputs], bool)
+    ratio = np.array([len(record["output"]) / max(1, len(record["target"])) for record in records])
+    empty = np.array([not record["output"].strip() for record in records], bool)
+    copied = [record["output"].strip() == record["source"].strip() != record["target"].strip() for record in records]
+    again = [repeated(record["output"]) and not repeated(record["target"]) for record in records]
     traits: dict[str, NDArray[np.bool_]] = {
         "empty": empty,
         "more than twice as long as the target": ratio > 2,
         "less than half as long as the target": (ratio < 0.5) & ~empty,
-        "the source, copied": np.array(
-            [one["output"].strip() == one["source"].strip() != one["target"].strip() for one in records], bool
-        ),
-        "a phrase again and again": np.array(
-            [repeated(one["output"]) and not repeated(one["target"]) for one in records], bool
-        ),
+        "the source, copied": np.array(copied, bool),
+        "a phrase again and again": np.array(again, bool),
     }
+    counts = {name: int(chosen.sum()) for name, chosen in traits.items()}
+    oddity = max(counts, key=counts.__getitem__)
+    share = percent(counts[oddity] / len(records))
+    sentence = f"{share} of the outputs are {oddity}." if counts[oddity] else "No output is odd."
     if unknown is not None:
-        traits["from a source with an unknown token"] = np.asarray(unknown, bool)
-    rows = [_odd(name, chosen, scores) for name, chosen in traits.items()]
+        traits["from a source with an unknown token"] = unknown
     table = Table(
         title="Odd outputs",
         columns=["the output is", "pairs", "share", "from", "to", "mean chrF", "chrF of the rest"],
-        rows=rows,
+        rows=[_odd(name, chosen, scores) for name, chosen in traits.items()],
         bars=("share",),
         note=f"A phrase again and again: three words (or six characters, in an output without blanks) that stand "
         f"{TIMES} times or more in the output but not in the target. Lengths are in characters.",
     )
-    return ErrorFinding([table], _odd_in_words(traits))
+    return ErrorFinding([table], sentence)
 
 
 def _odd(name: str, chosen: NDArray[np.bool_], scores: Float[Array, " N"]) -> list[Cell]:
@@ -167,13 +164,6 @@ def _odd(name: str, chosen: NDArray[np.bool_], scores: Float[Array, " N"]) -> li
     here = float(scores[chosen].mean()) if chosen.any() else None
     rest = float(scores[~chosen].mean()) if not chosen.all() else None
     return [name, int(chosen.sum()), share.value, share.low, share.high, here, rest]
-
-
-def _odd_in_words(traits: Mapping[str, NDArray[np.bool_]]) -> str:
-    counts = {name: int(chosen.sum()) for name, chosen in traits.items() if "unknown" not in name}
-    name = max(counts, key=lambda one: counts[one])
-    whole = len(traits[name])
-    return f"{percent(counts[name] / whole)} of the outputs are {name}." if counts[name] else "No output is odd."
 
 
 def repeated(text: str) -> bool:

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-from glassformer.config.errors import DataError, Misuse
-from glassformer.config.say import Say, silent
-from glassformer.data.datasets.hub_refusals import quiet_hub, refusal
+from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.data.datasets.hub import quiet_hub, refusal
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.reader import read_gguf
 from glassformer.exchange.huggingface.folder import CONFIG, read_folder

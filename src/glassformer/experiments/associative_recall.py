@@ -1,7 +1,7 @@
 """A letter and its digit, other pairs, and the letter again: what is remembered over a distance?"""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_lowercase, digits
 from typing import Any
 
@@ -11,14 +11,20 @@ import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from glassformer.config.errors import Say
+from glassformer.config.resolve import resolve
 from glassformer.data.datasets.exact import recall_rows
+from glassformer.experiments.growth import Curve, Section, plain, recall_section
+from glassformer.experiments.models import brief_training, same_size_models, sizes_of, train_briefly
+from glassformer.experiments.request import ScalingRequest
+from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Batch, Evaluation, Task
 
 SIGNS = ascii_lowercase + digits + "?"
 DISTANCES = (1, 2, 4, 8, 16, 32, 64, 128)
 UPDATES, BATCH = 320, 16
 ROWS, HELD_OUT = 1000, 200
-"""Of each distance: to learn from, and to be asked."""
+"""Rows of each distance: to learn from, and to be asked."""
 CHANCE = 1 / len(digits)
 
 
@@ -51,7 +57,6 @@ class Questions(Batch):
 class AssociativeRecall(Task):
     """Only the last digit is asked for. The distances take turns, a batch each."""
 
-    name = "recall"
     steady = False
 
     def __init__(
@@ -86,13 +91,10 @@ class AssociativeRecall(Task):
 
     @torch.no_grad()
     def accuracies(self, model: nn.Module) -> list[float]:
-        """Of each distance."""
+        """The part that is answered rightly, of each distance."""
         device = next(model.parameters()).device
-        found = []
-        for rows in self.asked.values():
-            inputs, answers = Questions(rows).tensors(device)
-            found.append(float((_scores(model, inputs).argmax(-1) == answers).float().mean()))
-        return found
+        questions = [Questions(rows).tensors(device) for rows in self.asked.values()]
+        return [float((_scores(model, inputs).argmax(-1) == answers).float().mean()) for inputs, answers in questions]
 
 
 def _scores(model: Any, inputs: Int[Tensor, "B T"]) -> Tensor:
@@ -102,3 +104,18 @@ def _scores(model: Any, inputs: Int[Tensor, "B T"]) -> Tensor:
 
 def _encoded(rows: Iterable[str]) -> Int[Tensor, "N T"]:
     return torch.tensor([[SIGNS.index(sign) for sign in row] for row in rows])
+
+
+def recall_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+    vocab, updates, longest = len(SIGNS), plan.updates(UPDATES), 2 * max(DISTANCES) + 5
+    models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=vocab, context=longest)
+    task = AssociativeRecall(DISTANCES, seed=plan.seed)
+    training = resolve({}, brief_training(updates, plan.seed)).training
+    curves = {}
+    for name, settings in models.items():
+        model = build_language_model(settings, vocab=vocab, seed=plan.seed)
+        train_briefly(model, task, training, device)
+        curves[name] = Curve([float(distance) for distance in task.distances], task.accuracies(model))
+        say(f"{name}, {updates:,} updates: " + ", ".join(f"{y:.2f}" for y in curves[name].y))
+    section = recall_section(curves, updates=updates, asked=HELD_OUT, chance=CHANCE)
+    return replace(section, numbers={"models": sizes_of(models), "updates": updates, "accuracy": plain(curves)})

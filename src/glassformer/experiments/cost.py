@@ -11,10 +11,23 @@ from torch import Tensor
 
 from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
+from glassformer.config.errors import Say
 from glassformer.config.sections import ModelSettings
+from glassformer.experiments.growth import MEASURED, Counted, Curve, Section, gradient_section, plain, time_section
+from glassformer.experiments.models import count, same_size_models, sizes_of
+from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
-from glassformer.models.language_model import LanguageModel
+from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
+from glassformer.models.token_model import LanguageModel
 
+VOCAB = 96
+"""Signs of the random texts: about the characters that people type."""
+LONGEST_STEP = 2.0
+"""Seconds, in the usual time: after a step that took longer, longer texts are left out."""
+FURTHEST = 256
+"""Tokens of the texts that gradients go back through."""
+BYTES = 4
+"""Bytes of a number."""
 REPEATS, MOST = 5, 15
 """So often at least, and more often, up to so many times, what takes no time at all."""
 ENOUGH = 0.05
@@ -35,6 +48,63 @@ class Cost:
     """One more token after these, with what is kept of them."""
     kept: int
     """Bytes that the forward pass keeps for the gradients; on a CUDA GPU, the most that was held at once."""
+
+
+# --- time and memory ---
+
+
+def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+    """Time and memory by length, and beside them what the formulas say."""
+    longest = plan.lengths[-1]
+    models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=longest)
+    curves: dict[str, dict[str, Curve]] = {what: {} for what in MEASURED}
+    counted, stopped = {}, {}
+    for name, settings in models.items():
+        weights = count(settings, VOCAB)
+        say(f"{name}: {weights:,} weights, width {settings.width}, {settings.layers} layers")
+        costs, why = _costs_by_length(name, settings, plan, device, say)
+        if why is not None:
+            stopped[name] = why
+        values = [_in_units(settings, length, cost) for length, cost in costs.items()]
+        for what in MEASURED:
+            curves[what][name] = Curve([float(length) for length in costs], [value[what] for value in values])
+        counted[name] = Counted(
+            weights, serial_steps(settings, longest), path_length(settings, longest), reach(settings)
+        )
+    numbers = {"models": sizes_of(models), **{what: plain(by_model) for what, by_model in curves.items()}}
+    return replace(time_section(curves, counted, stopped), numbers=numbers)
+
+
+def _costs_by_length(
+    name: str, settings: ModelSettings, plan: ScalingRequest, device: torch.device, say: Say
+) -> tuple[dict[int, Cost], str | None]:
+    """The costs of longer and longer texts; and why no longer, if a step takes too long or too much."""
+    model = build_language_model(settings, vocab=VOCAB, seed=plan.seed).to(device)
+    costs: dict[int, Cost] = {}
+    for length in plan.lengths:
+        try:
+            cost = measure(model, length, vocab=VOCAB, seed=plan.seed)
+        except torch.OutOfMemoryError:
+            if not costs:
+                raise
+            return costs, f"stopped after T = {max(costs):,}: the memory is too small for {length:,}"
+        say(f"{name}, T = {length:,}: forward {1e3 * cost.forward:.1f} ms, with gradients {1e3 * cost.step:.1f} ms")
+        costs[length] = cost
+        if cost.step > plan.of_time(LONGEST_STEP) and length < plan.lengths[-1]:
+            return costs, f"stopped after T = {length:,}, where a step took {cost.step:.1f} s (--minutes)"
+    return costs, None
+
+
+def _in_units(settings: ModelSettings, length: int, cost: Cost) -> dict[str, float]:
+    """What is measured and counted at one length, as the axes of the charts have it."""
+    return {
+        "forward": 1e3 * cost.forward,
+        "step": 1e3 * cost.step,
+        "token": 1e3 * cost.token,
+        "kept": cost.kept / 1e6,
+        "state": state_numbers(settings, length) * BYTES / 1e3,
+        "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
+    }
 
 
 def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost:
@@ -76,10 +146,8 @@ def kept_bytes(model: LanguageModel, loss: Callable[[], Tensor]) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        held = loss()  # while it lives, so do they: no place in memory is used twice
-    total = sum(sizes.values())
-    del held
-    return total
+        _loss = loss()  # while it lives, so do they: no place in memory is used twice
+    return sum(sizes.values())
 
 
 def _median(act: Callable[[], object], device: torch.device) -> float:
@@ -106,6 +174,20 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
     elif device.type == "mps":
         torch.mps.synchronize()
+
+
+# --- gradients ---
+
+
+def gradient_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+    models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=FURTHEST)
+    curves = {}
+    for name, settings in models.items():
+        sizes = gradient_by_distance(settings, vocab=VOCAB, tokens=FURTHEST, seed=plan.seed, device=device)
+        curves[name] = Curve([float(k) for k in range(len(sizes))], sizes.tolist())
+        say(f"{name}: {FURTHEST - 1:,} tokens back {sizes[-1]:.2g} of the gradient is left")
+    section = gradient_section(curves, {name: reach(settings) for name, settings in models.items()})
+    return replace(section, numbers={"models": sizes_of(models), "gradient": plain(curves)})
 
 
 def gradient_by_distance(

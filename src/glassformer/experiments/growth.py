@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,13 @@ class Section:
 
     panels: Sequence[Panel]
     finding: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """All numbers, for programs."""
+
+
+def plain(curves: Curves) -> dict[str, dict[str, list[float]]]:
+    """Curves, for programs."""
+    return {name: {"x": list(curve.x), "y": list(curve.y)} for name, curve in curves.items()}
 
 
 def growth_view(sections: Sequence[Section], how: str) -> View:
@@ -262,8 +270,8 @@ def _stretches(values: Sequence[float], width: int) -> Curve:
     return Curve([width * (place + 0.5) for place in range(several)], means.tolist())
 
 
-def _listed(words: Mapping[str, str]) -> str:
-    return "; ".join(f"{NAMES[model]} {what}" for model, what in words.items())
+def _listed(values: Mapping[str, str]) -> str:
+    return "; ".join(f"{NAMES[model]} {value}" for model, value in values.items())
 
 
 def _back(reach: int | None) -> str:

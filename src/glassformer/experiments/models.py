@@ -2,6 +2,7 @@
 briefly, and nothing is left but the model.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
-from glassformer.config.say import silent
 from glassformer.config.sections import ModelSettings, TrainingSettings
 from glassformer.experiments.request import HEADS
 from glassformer.models.build import build_language_model, parameter_count
@@ -22,26 +23,21 @@ STEP = 8
 """Widths are multiples of it."""
 
 
-def transformer_of(width: int, layers: int, *, context: int) -> ModelSettings:
-    """The measure of all the others."""
-    chosen = {"width": width, "layers": layers, "heads": HEADS, "context": context}
-    return resolve({}, {"model": "transformer", **{f"model.{key}": value for key, value in chosen.items()}}).model
-
-
 def same_size_models(
     names: Sequence[str], *, width: int, layers: int, vocab: int, context: int
 ) -> dict[str, ModelSettings]:
-    """Settings of each model by name; depth and all else are its usual ones."""
-    measure = transformer_of(width, layers, context=context)
-    weights = count(measure, vocab)
-    found = {}
-    for name in names:
-        if name == "transformer":
-            found[name] = measure
-            continue
-        usual = resolve({}, {"model": name, "model.context": context}).model
-        found[name] = _as_large(usual, weights, vocab)
-    return found
+    """Settings of each model by name, the Transformer being the measure of the others; depth and all else are the usual
+    ones of each.
+    """
+    sizes = {"model.width": width, "model.layers": layers, "model.heads": HEADS, "model.context": context}
+    transformer = resolve({}, {"model": "transformer", **sizes}).model
+    weights = count(transformer, vocab)
+    others = {
+        name: _as_large(resolve({}, {"model": name, "model.context": context}).model, weights, vocab)
+        for name in names
+        if name != "transformer"
+    }
+    return {name: others.get(name, transformer) for name in names}
 
 
 def count(settings: ModelSettings, vocab: int) -> int:
@@ -52,18 +48,20 @@ def _as_large(usual: ModelSettings, weights: int, vocab: int) -> ModelSettings:
     """The width whose number of weights is nearest: the number grows with the width, so halving finds it."""
 
     def wide(steps: int) -> ModelSettings:
-        return replace(usual, width=steps * STEP, hidden=None)
+        return replace(usual, width=steps * STEP, hidden=None)  # type: ignore[arg-type]  # filled in anew
 
-    below, above = 1, 2
-    while count(wide(above), vocab) < weights:
-        below, above = above, 2 * above
-    while above - below > 1:
-        middle = (below + above) // 2
-        if count(wide(middle), vocab) < weights:
-            below = middle
-        else:
-            above = middle
-    return min(wide(below), wide(above), key=lambda settings: abs(count(settings, vocab) - weights))
+    def size(steps: int) -> int:
+        return count(wide(steps), vocab)
+
+    above = 2
+    while size(above) < weights:
+        above *= 2
+    enough = bisect_left(range(above), weights, lo=above // 2, key=size)
+    return wide(min(max(1, enough - 1), enough, key=lambda steps: abs(size(steps) - weights)))
+
+
+def sizes_of(models: dict[str, ModelSettings]) -> dict[str, dict[str, int]]:
+    return {name: {"width": settings.width, "layers": settings.layers} for name, settings in models.items()}
 
 
 def brief_training(steps: int, seed: int) -> dict[str, Any]:

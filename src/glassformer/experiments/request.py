@@ -1,11 +1,10 @@
 """What is to be measured, checked before torch is loaded."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
+from glassformer.config.errors import Misuse, unknown
 
 MODELS = ("rnn", "lstm", "gru", "window", "cnn", "transformer")
 """Those whose cost is counted; each can be a language model and knows the order of its tokens."""
@@ -30,17 +29,17 @@ class ScalingRequest:
     lengths: Sequence[int] = LENGTHS
     parts: Sequence[str] = tuple(PARTS)
     width: int = WIDTH
-    """Of the Transformer; the others are as wide as gives them about as many weights."""
+    """The Transformer's width; the others are as wide as gives them about as many weights."""
     layers: int = LAYERS
-    """Of the Transformer; the others have their usual number."""
+    """The Transformer's layers; the others have their usual number."""
     minutes: float = MINUTES
     """About so long for all parts on two cores: updates, and the longest step that is waited for, go with it."""
     seed: int = 0
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        _known("model", "--models", self.models, MODELS)
-        _known("part", "--parts", self.parts, PARTS)
+        _check_names("model", "--models", self.models, MODELS)
+        _check_names("part", "--parts", self.parts, PARTS)
         if len(self.lengths) < 2:
             raise Misuse("--lengths wants two lengths at least: growth is what lies between them")
         if (short := self.lengths[0]) < 2:
@@ -66,28 +65,26 @@ class ScalingRequest:
         return usual * self.minutes / MINUTES
 
 
-def names_of(given: str | Iterable[str]) -> list[str]:
+def names_of(names: str | Iterable[str]) -> list[str]:
     """`rnn,lstm`, or the names one by one."""
-    names = given.split(",") if isinstance(given, str) else given
-    return [name.strip() for name in names]
+    return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
 
 
-def lengths_of(given: str | Iterable[int]) -> list[int]:
+def lengths_of(lengths: str | Iterable[int]) -> list[int]:
     """`64,128`, or the numbers themselves."""
-    if not isinstance(given, str):
-        return [int(one) for one in given]
-    for word in given.split(","):
+    if not isinstance(lengths, str):
+        return [int(length) for length in lengths]
+    for word in lengths.split(","):
         if not (word.strip().isascii() and word.strip().isdigit()):
             raise Misuse(f"--lengths wants whole numbers with commas between them, and '{word}' is none")
-    return [int(word) for word in given.split(",")]
+    return [int(word) for word in lengths.split(",")]
 
 
-def _known(what: str, flag: str, given: Sequence[str], right: Iterable[str]) -> None:
-    names = list(right)
-    if not given:
-        raise Misuse(f"{flag} names no {what} (one of: {', '.join(names)})")
-    for number, name in enumerate(given):
-        if name not in names:
-            raise Misuse(f"{flag}: {unknown(what, name, names)}")
-        if name in given[:number]:
+def _check_names(what: str, flag: str, names: Sequence[str], known: Collection[str]) -> None:
+    if not names:
+        raise Misuse(f"{flag} names no {what} (one of: {', '.join(known)})")
+    for number, name in enumerate(names):
+        if name not in known:
+            raise Misuse(f"{flag}: {unknown(what, name, known)}")
+        if name in names[:number]:
             raise Misuse(f"{flag} names {name} twice")

@@ -5,11 +5,13 @@ baselines, checks …) they add as generic functions of it (`functools.singledis
 family that is defined elsewhere has what its base class has, and may register its own.
 """
 
+import math
 import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,19 +19,16 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.config.errors import Misuse, NotThisRun, SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, unknown
 from glassformer.config.plugins import note_plugin
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.config.sections import DataSettings
 from glassformer.data.features.inputs import Features
-from glassformer.families.embed import Embedded
-from glassformer.families.model_input import Example, ModelInput
-from glassformer.families.requests import ConfigRequest, EvaluateOptions, Recognition
+from glassformer.families.predict import embed
+from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
 from glassformer.models.build import parameter_count
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Evaluation, Task
@@ -62,13 +61,14 @@ class Processor:
     the run.
     """
 
-    tokenizer: Tokenizer | None = None
+    # no default stands in the class itself, so that a subclass may say what is always given
+    tokenizer: Tokenizer | None = field(default_factory=lambda: None)
     """None where no words are read."""
-    target_tokenizer: Tokenizer | None = None
+    target_tokenizer: Tokenizer | None = field(default_factory=lambda: None)
     """The tokenizer of the targets, where a translation has one for each side."""
-    features: Features | None = None
+    features: Features | None = field(default_factory=lambda: None)
     """How an example becomes what is read, where something is said of it."""
-    answers: Answers | None = None
+    answers: Answers | None = field(default_factory=lambda: None)
     """What is said of an example; None where texts are written."""
 
     @property
@@ -77,6 +77,11 @@ class Processor:
         if self.features is not None:
             return self.features.shape
         return Shape(vocab=0 if self.tokenizer is None else self.tokenizer.vocab_size)
+
+
+def tokenizers_of(run: Run) -> Processor:
+    """The tokenizers of a run, which its data is to be prepared with again."""
+    return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,17 +110,13 @@ class EvaluatedPart:
 # --- a run's model ---
 
 
-@dataclass(frozen=True, repr=False)
-class Loaded:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Loaded(Processor):
     """A run's model, with everything that belongs to it."""
 
     model: nn.Module
-    tokenizer: Tokenizer | None
-    """None where no words are read."""
     run: Run
     config: Config
-    features: Features | None
-    """How an example becomes what is read, where something is said of it."""
 
     @property
     def family(self) -> "Family":
@@ -179,24 +180,18 @@ class Family(ABC):
     """It reads a corpus as one long row of tokens."""
     labels_examples: bool = False
     """It says something of a whole example: one row of scores for each, not one for each token."""
-    chooses_class: bool = False
-    """It says one class of each example, with a probability."""
+    label_kind: str | None = None
+    """What it says of an example, where that is a class, several labels or a number: one of `LABEL_KINDS`."""
     has_decoder: bool = False
     """A second model writes what the first has read."""
     reads_tables: bool = False
     """Its examples may be the rows of a table, which `predict --file` answers as a whole."""
-    hides_tokens: bool = False
-    """Some tokens are hidden, so that the tokenizer needs one that stands for them."""
     text_loss: bool = True
     """A text alone has a loss; where tokens are hidden, only a part of the data has."""
     predicts_next: bool = False
     """It predicts the next token of the text that it reads."""
-    has_one_answer: bool = True
-    """One output is right; where several can be, each is a question of its own."""
     is_trained: bool = True
     """It is learned here, by a loss; else its models come from elsewhere."""
-    squared_loss: bool = False
-    """Numbers are learned, by squared errors."""
     token_places: tuple[int, ...] = (0,)
     """Where in what a model is called with tokens stand, each followed by their mask, if words are read."""
     loaded_class: type[Loaded]
@@ -248,17 +243,19 @@ class Family(ABC):
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         """What the run keeps."""
-        return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
+        return tokenizers_of(run)
 
-    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> Loaded:
-        """The model with its weights, ready for use."""
-        return self.loaded_class(model, processor.tokenizer, run, config, processor.features)
+    def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
+        """The model with its weights, ready for use. `more`: what only runs of this family have."""
+        kept = {one.name: getattr(processor, one.name) for one in fields(Processor)}
+        return self.loaded_class(model=model, run=run, config=config, **kept, **more)
 
     # --- its use ---
 
-    @abstractmethod
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         """Refuse what a run of this family cannot be asked."""
+        options.refuse_search()
+        options.refuse_stride()
 
     @abstractmethod
     def evaluate_part(self, loaded: Any, part: Any, options: EvaluateOptions, say: Say) -> EvaluatedPart:
@@ -278,9 +275,9 @@ class Family(ABC):
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         """An example that nobody wrote: numbers of the right kind and shape."""
 
-    @abstractmethod
     def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
         """The vector of each example; and of a text's tokens, if asked for."""
+        return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
     def example_target(self, loaded: Any, example: ModelInput, answer: str | None) -> Tensor:
         """What should come out for an example: the token that follows each, or its answer."""
@@ -315,9 +312,10 @@ class Family(ABC):
         """A command that uses a run."""
         return f"glassformer {self.verb} {shlex.quote(str(run))} {self.example_argument(run, config)}"
 
-    @abstractmethod
     def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
-        """The loss of guessing evenly, and why; None: it is not known."""
+        """The loss of guessing evenly, and why; None: it is not known. By default that of tokens that are written."""
+        tokens = (card.get("target_tokenizer") or card["tokenizer"])["vocab_size"]
+        return math.log(tokens), f"ln of {tokens:,} tokens"
 
     def batch_size_in_words(self, config: Config) -> str:
         return str(config.training.batch_size)
@@ -335,14 +333,15 @@ class Families(Mapping[str, Family]):
     modules = ("language", "masked", "labelling", "translation", "embedding")
 
     def __init__(self) -> None:
-        self._by_task: dict[str, Family] = {}
         self._own: dict[str, Family] = {}
 
+    @cached_property
+    def _ours(self) -> dict[str, Family]:
+        families = [import_module(f"glassformer.families.{name}").FAMILIES for name in self.modules]
+        return {family.task: family for some in families for family in some}
+
     def _known(self) -> dict[str, Family]:
-        if not self._by_task:
-            ours = [import_module(f"glassformer.families.{name}").FAMILIES for name in self.modules]
-            self._by_task = {family.task: family for families in ours for family in families}
-        return {**self._by_task, **self._own}
+        return {**self._ours, **self._own}
 
     def __getitem__(self, task: str) -> Family:
         known = self._known()

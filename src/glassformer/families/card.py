@@ -6,9 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.config.presets import TEXT
+from glassformer.config.presets import TEXT, VERSION
 from glassformer.config.resolve import Config
-from glassformer.config.version import VERSION
 from glassformer.families.base import Prepared
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.runs.run import environment, tokenizer_card

@@ -1,25 +1,127 @@
-"""Models made elsewhere that give a vector for each text: `embed` is what they are for, and nothing of them is trained
-here.
+"""Families that read whole examples, and the simplest of them: models made elsewhere that give a vector for each text.
+
+`embed` is what these are for, and nothing of them is trained here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
 
-from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import VECTORS
+from glassformer.config.errors import Misuse, Say, SettingError
+from glassformer.config.presets import (
+    TEXT,
+    VECTORS,
+)
 from glassformer.config.resolve import Config
-from glassformer.data.features.build import text_features
-from glassformer.data.features.inputs import Features
-from glassformer.families.base import Loaded, Processor
-from glassformer.families.labelling import ExampleFamily
-from glassformer.families.requests import ConfigRequest, EvaluateOptions
+from glassformer.data.features.build import MixedFeatures, text_features
+from glassformer.data.features.inputs import Features, Inputs
+from glassformer.data.features.tables import TableFeatures
+from glassformer.data.split.labelled import Labelled
+from glassformer.families.base import Family, Loaded, ModelCall, Processor
+from glassformer.families.predict import (
+    embed,
+    embed_examples,
+    images_in,
+    inputs_of,
+    part_of,
+    texts_in,
+)
+from glassformer.families.requests import (
+    ConfigRequest,
+    Embedded,
+    EvaluateOptions,
+    Example,
+    ModelInput,
+    random_tokens,
+    say_unknown,
+)
 from glassformer.models.build import build_vectors
+from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.reader import TextPredictor
 from glassformer.runs.run import Run
+from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
+
+
+class ExampleFamily(Family):
+    """What the families share that read whole examples."""
+
+    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int, say: Say) -> ModelInput:
+        part = part_of(loaded.features, loaded.config, [example], say)
+        read = row_input(loaded, part, inputs_of(loaded.features, loaded.config, part, say))
+        if loaded.tokenizer is not None:
+            say_unknown(loaded.tokenizer, read.ids, say)
+        return read
+
+    def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
+        shape, made = loaded.features.shape, list[Tensor]()
+        if shape.vocab:
+            ids = random_tokens(shape.vocab, generator, max_tokens)
+            made += [ids, torch.ones_like(ids, dtype=torch.bool)]
+        if shape.columns:
+            made.append(torch.randn(1, shape.numbers, generator=generator))
+            of = [torch.randint(values, (1, 1), generator=generator) for values in shape.categories]
+            made.append(torch.cat([torch.empty(1, 0, dtype=torch.long), *of], 1))
+        if shape.image is not None:
+            made.append(torch.randn(1, *shape.image, generator=generator))
+        return tuple(made)
+
+    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
+        if loaded.config.data.kind == TEXT:
+            return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
+        if tokens:
+            raise Misuse(f"{loaded.run.path} reads more than texts: it has a vector for each example, not for tokens")
+        return embed_examples(loaded.model, loaded.features, loaded.config, examples)
+
+
+def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> ModelInput:
+    """One example of a part that a run's features have read."""
+    device = device_of(loaded.model)
+    tensors = tuple(tensor.to(device) for tensor in inputs.take(np.array([row])))
+    text, image = texts_in(inputs), images_in(inputs)
+    ids = [] if text is None else text.tokens.padded(np.array([row]))[0][0].tolist()
+    tokenizer = loaded.tokenizer
+    words = [] if tokenizer is None else [tokenizer.shown(id) for id in ids]
+    columns = _column_names(loaded.features)
+    embedding = getattr(loaded.model, "embed", None)
+    cut = (
+        embedding.image
+        if isinstance(embedding, MixedTokens)
+        else embedding
+        if isinstance(embedding, ImageTokens)
+        else None
+    )
+    grid = None if cut is None else cut.cut.grid
+    cells = [] if grid is None else [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
+    tokens = [*columns, *cells, *words]
+    if isinstance(embedding, FlatColumns | FlatPixels):
+        tokens = ["the row" if isinstance(embedding, FlatColumns) else "the image"]
+    before = len(tokens) - len(words)
+    return ModelInput(
+        inputs=tensors,
+        text=part.texts[row],
+        tokens=tokens,
+        ids=ids,
+        words=range(before, len(tokens)),
+        columns=columns,
+        pixels=None if image is None else image.pixels[row],
+        grid=grid,
+        patches=None if grid is None else range(len(columns), before),
+    )
+
+
+def _column_names(features: Features) -> tuple[str, ...]:
+    """The names of what is read of a table's columns."""
+    table = features.table if isinstance(features, MixedFeatures) else features
+    if not isinstance(table, TableFeatures):
+        return ()
+    numbers = [column.name for column in table.numbers]
+    flags = [f"{column.name} is empty" for column in table.numbers if column.flag]
+    return (*numbers, *flags, *(column.name for column in table.categories))
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.sampling import Sampling
-from glassformer.models.language_model import LanguageModel
+from glassformer.models.token_model import LanguageModel
 from glassformer.text.chat import Message, chat_ids, specials_of
 from glassformer.text.stream import Stops, Stream
 from glassformer.text.tokenizer import Tokenizer
@@ -25,7 +24,7 @@ class Likely:
     """The likeliest tokens and their probabilities."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Writer:
     """A language model with its tokenizer: raw text in, raw text out."""
 

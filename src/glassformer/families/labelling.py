@@ -1,6 +1,5 @@
 """Classifiers and regressors: something is said of a whole example, be it a text, an image, a row or a mixture."""
 
-import contextlib
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,49 +10,41 @@ from typing import Any, overload
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import DataError, Misuse, SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import Misuse, Say, SettingError, silent, unknown
 from glassformer.config.presets import (
-    ANY_LABEL,
     CLASS,
     CLASSIFICATION,
     IMAGE,
+    LABEL_SET,
     MIXED,
     MULTILABEL,
+    NUMBER,
     REGRESSION,
     TABLE,
-    TASK_OF_LABELS,
     TEXT,
-    label_kind_of,
-    reads_stream,
 )
-from glassformer.config.resolve import KINDS_IN_WORDS, Config, that_writes, with_epochs
-from glassformer.config.say import Say, silent
-from glassformer.config.sections import DataSettings, ModelSettings
-from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
-from glassformer.data.columns.label_sets import as_text, label_columns, labels_in
-from glassformer.data.features.build import MixedFeatures, learn_features, read_features
-from glassformer.data.features.images import ImageFeatures
+from glassformer.config.resolve import KINDS_IN_WORDS, Config
+from glassformer.data.columns.inference import choose_columns
+from glassformer.data.columns.labels import label_columns, labels_in
+from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
-from glassformer.data.features.tables import TableFeatures
-from glassformer.data.io.pictures import Pictures, holds_pictures, read_pictures
-from glassformer.data.io.table import Table, holds_table, read_table
-from glassformer.data.split.labelled import Labelled, LabelledCorpus, split_table, whole_table
-from glassformer.data.split.pictures import COLUMNS as PICTURE_COLUMNS
-from glassformer.data.split.pictures import split_pictures, whole_pictures
-from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, OwnModel, Prepared, Processor
-from glassformer.families.embed import Embedded, embed, embed_examples
-from glassformer.families.examples import evenly_chosen
-from glassformer.families.language import random_tokens, refuse_search, refuse_stride
-from glassformer.families.model_input import Example, ModelInput, say_unknown
+from glassformer.data.io.pictures import read_pictures
+from glassformer.data.io.table import read_table
+from glassformer.data.split.labelled import (
+    Labelled,
+    LabelledCorpus,
+    split_pictures,
+    split_table,
+    whole_pictures,
+    whole_table,
+)
+from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
+from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.predict import (
     Prediction,
     as_learned,
-    images_in,
-    inputs_of,
     needed,
     part_of,
     predict_part,
@@ -62,186 +53,26 @@ from glassformer.families.predict import (
     texts_in,
 )
 from glassformer.families.prepare import say_tokens, tokenizer_of_texts
-from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
+from glassformer.families.recognition import recognise_images, recognise_table
+from glassformer.families.requests import (
+    NO_DATA,
+    ConfigRequest,
+    EvaluateOptions,
+    Example,
+    ModelInput,
+    Recognition,
+    evenly_chosen,
+)
 from glassformer.models.build import build_predictor
-from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.reader import BagPredictor
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.frozen_features import FrozenFeaturesTask, head_learns_alone
-from glassformer.tasks.labelling import Labelling, device_of
-from glassformer.tasks.multilabel import Multilabel
-from glassformer.tasks.regression import Regression
+from glassformer.tasks.labelling import Labelling, head_learns_alone, on_frozen_features
+from glassformer.tasks.prediction import Classification, Multilabel, Regression
 
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
 """What to predict of, by the kind of examples."""
-
-
-# --- data that has labels ---
-
-
-def recognise_images(request: ConfigRequest) -> Recognition | None:
-    """Folders or arrays of images, each with a class."""
-    path = request.path
-    if path is None or not holds_pictures(path):
-        return None
-    if request.finetuning is not None:
-        raise SettingError(
-            f"{request.finetuning.sources.first} reads texts, and {path} holds pictures: leave --from away"
-        )
-    if label_kind_of(request.task) not in (ANY_LABEL, CLASS):
-        raise DataError(
-            f"{path} holds pictures with a class each, and {request.task} is asked for: numbers of pictures come from "
-            f"a table whose column --image names their files ({IMAGE} and mixed data: --task {CLASSIFICATION})"
-        )
-    pictures = read_pictures(path, request.data.size_of_images())
-    request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {CLASSIFICATION} (--task)")
-    config = request.resolve({"task": CLASSIFICATION, "data.kind": IMAGE})
-    _check_kind(request, PICTURE_COLUMNS, pictures.name)
-    return Recognition(config if request.has_budget else with_epochs(config, len(pictures)), pictures)
-
-
-def recognise_table(request: ConfigRequest) -> Recognition | None:
-    """A table with a column of labels or numbers; where it has none, its texts are for a language model."""
-    path, settings = request.path, request.data
-    if path is None or not holds_table(path):
-        if path is not None and request.task is not None:
-            raise DataError(
-                f"{path} is not a table: {request.task} needs a text and a label column (.csv, .tsv, .jsonl, .parquet)"
-            )
-        return None
-    table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
-    if request.task is not None or may_hold_labels(table, settings):
-        table = read_table(path, settings)
-    columns = _columns(table, request)
-    request.say(f"columns: {columns.why}")
-    _check_kind(request, columns, table.name)
-    found = {
-        "task": TASK_OF_LABELS[columns.label_kind],
-        "data.text": columns.text,
-        "data.label": columns.label,
-        "data.kind": columns.kind,
-        "data.extra_columns": ",".join(columns.also) or None,
-        "data.label_separator": columns.separator,
-    }
-    if request.finetuning is not None and columns.label_kind is None:
-        found["task"] = request.finetuning.task
-    config = request.resolve(found, rows=len(table))
-    if reads_stream(config.task):
-        return Recognition(that_writes(config))
-    if request.finetuning is None and not request.has_budget:
-        config = with_epochs(config, len(table))
-    return Recognition(config, table)
-
-
-def _columns(table: Table, request: ConfigRequest) -> Columns:
-    """What each column is for; a model that reads no texts takes a table for its other columns, if it has any."""
-    said, kind = request.settings, label_kind_of(request.task)
-    reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
-    if TABLE in reads and TEXT not in reads and "data.kind" not in said:
-        with contextlib.suppress(DataError):
-            return choose_columns(table, replace(request.data, kind=TABLE), kind)
-    return choose_columns(table, request.data, kind)
-
-
-def _check_kind(request: ConfigRequest, columns: Columns, name: str) -> None:
-    """Refuse a kind of examples that was asked for and is not there."""
-    kind = request.settings.get("data.kind")
-    if kind not in (None, columns.kind):
-        raise SettingError(
-            f"data.kind {kind}: {name} holds {KINDS_IN_WORDS[columns.kind]} as it is read here ({columns.why}): leave "
-            "--data.kind unset"
-        )
-
-
-def _pictures(data: DataSettings) -> Pictures:
-    assert data.path is not None
-    return read_pictures(data.path, data.size_of_images())
-
-
-# --- examples of any kind ---
-
-
-class ExampleFamily(Family):
-    """What the families share that read whole examples."""
-
-    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int, say: Say) -> ModelInput:
-        part = part_of(loaded.features, loaded.config, [example], say)
-        read = row_input(loaded, part, inputs_of(loaded.features, loaded.config, part, say))
-        if loaded.tokenizer is not None:
-            say_unknown(loaded.tokenizer, read.ids, say)
-        return read
-
-    def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
-        shape, made = loaded.features.shape, list[Tensor]()
-        if shape.vocab:
-            ids = random_tokens(shape.vocab, generator, max_tokens)
-            made += [ids, torch.ones_like(ids, dtype=torch.bool)]
-        if shape.columns:
-            made.append(torch.randn(1, shape.numbers, generator=generator))
-            of = [torch.randint(values, (1, 1), generator=generator) for values in shape.categories]
-            made.append(torch.cat([torch.empty(1, 0, dtype=torch.long), *of], 1))
-        if shape.image is not None:
-            made.append(torch.randn(1, *shape.image, generator=generator))
-        return tuple(made)
-
-    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
-        if loaded.config.data.kind == TEXT:
-            return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
-        if tokens:
-            raise Misuse(f"{loaded.run.path} reads more than texts: it has a vector for each example, not for tokens")
-        return embed_examples(loaded.model, loaded.features, loaded.config, examples)
-
-
-def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> ModelInput:
-    """One example of a part that a run's features have read."""
-    device = device_of(loaded.model)
-    tensors = tuple(tensor.to(device) for tensor in inputs.take(np.array([row])))
-    text, image = texts_in(inputs), images_in(inputs)
-    ids = [] if text is None else text.tokens.padded(np.array([row]))[0][0].tolist()
-    tokenizer = loaded.tokenizer
-    words = [] if tokenizer is None else [tokenizer.shown(id) for id in ids]
-    columns = _column_names(loaded.features)
-    embedding = getattr(loaded.model, "embed", None)
-    cut = (
-        embedding.image
-        if isinstance(embedding, MixedTokens)
-        else embedding
-        if isinstance(embedding, ImageTokens)
-        else None
-    )
-    grid = None if cut is None else cut.cut.grid
-    cells = [] if grid is None else [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
-    tokens = [*columns, *cells, *words]
-    if isinstance(embedding, FlatColumns | FlatPixels):
-        tokens = ["the row" if isinstance(embedding, FlatColumns) else "the image"]
-    before = len(tokens) - len(words)
-    return ModelInput(
-        inputs=tensors,
-        text=part.texts[row],
-        tokens=tokens,
-        ids=ids,
-        words=range(before, len(tokens)),
-        columns=columns,
-        pixels=None if image is None else image.pixels[row],
-        grid=grid,
-        patches=None if grid is None else range(len(columns), before),
-    )
-
-
-def _column_names(features: Features) -> tuple[str, ...]:
-    """The names of what is read of a table's columns."""
-    table = features.table if isinstance(features, MixedFeatures) else features
-    if not isinstance(table, TableFeatures):
-        return ()
-    numbers = [column.name for column in table.numbers]
-    flags = [f"{column.name} is empty" for column in table.numbers if column.flag]
-    return (*numbers, *flags, *(column.name for column in table.categories))
-
-
-# --- classes, several labels, numbers ---
 
 
 @dataclass(frozen=True, repr=False)
@@ -288,9 +119,9 @@ class LabellingFamily(ExampleFamily):
         if data.path is None:
             raise SettingError(NO_DATA)
         if data.kind == IMAGE:
-            return split_pictures(rows or _pictures(data), data)
+            return split_pictures(rows or read_pictures(data.path, data.size_of_images()), data)
         table = rows or read_table(data.path, data)
-        return split_table(table, choose_columns(table, data, label_kind_of(config.task)), data)
+        return split_table(table, choose_columns(table, data, self.label_kind), data)
 
     @abstractmethod
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Answers:
@@ -330,13 +161,11 @@ class LabellingFamily(ExampleFamily):
         """The training examples of each class; none where an example has no class of its own."""
         return {}
 
-    def build_model(self, config: Config, processor: Processor) -> nn.Module:
-        assert processor.answers is not None
+    def build_model(self, config: Config, processor: Any) -> nn.Module:
         outputs, seed = processor.answers.outputs, config.training.seed
         return build_predictor(config.model, shape=processor.shape, outputs=outputs, seed=seed)
 
-    def own_model(self, config: Config, processor: Processor, own: OwnModel) -> nn.Module:
-        assert processor.answers is not None
+    def own_model(self, config: Config, processor: Any, own: OwnModel) -> nn.Module:
         if isinstance(own, nn.Module):
             return own
         if not callable(own):
@@ -357,7 +186,7 @@ class LabellingFamily(ExampleFamily):
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
         """Where only the head learns, what the rest of a model makes of each example is computed once."""
-        return FrozenFeaturesTask(task, model) if config.is_finetuned and head_learns_alone(model) else task  # type: ignore[arg-type]
+        return on_frozen_features(task, model) if config.is_finetuned and head_learns_alone(model) else task  # type: ignore[arg-type]
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()
@@ -365,29 +194,17 @@ class LabellingFamily(ExampleFamily):
         features = read_features(card.get("features"), tokenizer, config, where)
         return Processor(tokenizer=tokenizer, features=features, answers=answers)
 
-    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> LoadedPredictor:
-        assert processor.features is not None
-        assert processor.answers is not None
-        return LoadedPredictor(model, processor.tokenizer, run, config, processor.features, processor.answers)
-
-    def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
-        refuse_search(options)
-        refuse_stride(options)
-
-    def whole_part(self, loaded: LoadedPredictor, options: EvaluateOptions) -> Labelled:
+    def whole_part(self, loaded: Any, options: EvaluateOptions) -> Labelled:
         settings, classes = options.settings(loaded.config), getattr(loaded.answers, "names", None)
-        assert options.data is not None
         if loaded.config.data.kind == IMAGE:
-            assert isinstance(loaded.features, ImageFeatures)
-            return whole_pictures(read_pictures(options.data, loaded.features.size), "given", classes or ())
-        table = read_table(options.data, settings)
+            return whole_pictures(read_pictures(str(options.data), loaded.features.size), "given", classes or ())
+        table = read_table(str(options.data), settings)
         if loaded.config.data.kind == TEXT:
-            columns = choose_columns(table, settings, label_kind_of(loaded.config.task))
+            columns = choose_columns(table, settings, self.label_kind)
         else:  # the columns that it learned from, however they look here
-            assert settings.label is not None
             columns = replace(
                 needed(loaded.features, loaded.config, table),
-                label=",".join(label_columns(table.name, settings.label, table.columns)),
+                label=",".join(label_columns(table.name, str(settings.label), table.columns)),
                 separator=settings.label_separator,
             )
             settings = as_learned(loaded.features, settings)
@@ -450,11 +267,10 @@ class ClassificationFamily(LabellingFamily):
     task = CLASSIFICATION
     title = "A classifier of"
     primary = "accuracy"
-    chooses_class = True
+    label_kind = CLASS
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Classes:
-        assert corpus.classes is not None
-        return Classes.of(corpus.classes, loss)
+        return Classes.of(corpus.classes or (), loss)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Classes) -> Classification:
         training = config.training
@@ -464,12 +280,11 @@ class ClassificationFamily(LabellingFamily):
         )
 
     def class_counts(self, task: Classification) -> dict[str, int]:
-        names = task.classes.names
+        names = task.answers.names
         counts = np.bincount(task.parts["train"].answers, minlength=len(names)).tolist()
         return dict(zip(names, counts, strict=True))
 
-    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
-        assert isinstance(loaded.answers, Classes)
+    def learned_answer(self, loaded: Any, answer: str | None) -> Tensor:
         names = loaded.answers.names
         if answer is None:
             raise Misuse(f"a training step needs what the example should be: --answer, one of {', '.join(names)}")
@@ -501,17 +316,15 @@ class MultilabelFamily(LabellingFamily):
     task = MULTILABEL
     title = "A classifier, with several labels, of"
     primary = "micro_f1"
-    has_one_answer = False
+    label_kind = LABEL_SET
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Labels:
-        assert corpus.classes is not None
-        return Labels.of(corpus.classes, loss)
+        return Labels.of(corpus.classes or (), loss)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Labels) -> Multilabel:
         return Multilabel(parts, answers, **self.batches(config))
 
-    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
-        assert isinstance(loaded.answers, Labels)
+    def learned_answer(self, loaded: Any, answer: str | None) -> Tensor:
         named = labels_in(answer or "", loaded.config.data.label_separator or ";")
         if odd := next((name for name in named if name not in loaded.answers.names), None):
             raise Misuse(unknown("label", odd, loaded.answers.names))
@@ -531,7 +344,7 @@ class RegressionFamily(LabellingFamily):
     task = REGRESSION
     title = "A regressor on"
     primary, lower_is_better = "rmse", True
-    squared_loss = True
+    label_kind = NUMBER
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Scale:
         return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), loss)

@@ -1,8 +1,7 @@
 """Language models: a corpus read as one long row of tokens, the next of which is predicted. They write."""
 
-import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,40 +10,39 @@ import numpy as np
 import torch
 from torch import Generator, nn
 
-from glassformer.config.errors import DataError, Misuse, RunError, SettingError
-from glassformer.config.presets import LANGUAGE_MODEL
-from glassformer.config.resolve import Config, that_writes
-from glassformer.config.say import Say
+from glassformer.config.errors import DataError, RunError, Say, SettingError
+from glassformer.config.presets import LANGUAGE_MODEL, predicts_hidden_tokens
+from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
-from glassformer.data.io.source import open_source
-from glassformer.data.io.survey import survey
+from glassformer.data.io.source import open_source, survey
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.documents import TextCorpus, refuse_joining, split_texts
-from glassformer.data.split.part import Part, whole
+from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.embed import Embedded, embed
-from glassformer.families.examples import evenly_chosen
 from glassformer.families.generate import Writer
-from glassformer.families.model_input import Example, ModelInput, say_unknown
-from glassformer.families.prepare import say_tokens, train_tokenizer
-from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
+from glassformer.families.prepare import say_tokens
+from glassformer.families.recognition import recognise_text
+from glassformer.families.requests import (
+    NO_DATA,
+    ConfigRequest,
+    EvaluateOptions,
+    Example,
+    ModelInput,
+    Recognition,
+    check_text,
+    evenly_chosen,
+    random_tokens,
+    say_unknown,
+)
 from glassformer.models.build import build_language_model
 from glassformer.models.token_model import TokenModel
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
-from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.windows import WindowTask
+from glassformer.tasks.language_model import LanguageModelling, WindowTask
 from glassformer.text.tokenizer import Tokenizer
 
 SEARCHED = 2**20
 """Tokens among which the beginnings of documents are looked for."""
-
-
-def recognise_text(request: ConfigRequest) -> Recognition:
-    """A text is what a language model learns, or what the run that it starts from has learned."""
-    task = request.task or (None if request.finetuning is None else request.finetuning.task)
-    return Recognition(that_writes(request.resolve({"task": task}, starts=request.starts)))
 
 
 class StreamFamily(Family):
@@ -63,7 +61,14 @@ class StreamFamily(Family):
         return split_texts(open_source(config.data.path, config.data), config.data)
 
     def prepare(self, config: Config, corpus: TextCorpus, known: Processor, say: Say) -> Prepared:
-        tokenizer = known.tokenizer or self._trained_tokenizer(corpus.parts["train"], config, say)
+        train = corpus.parts["train"]
+        tokenizer = known.tokenizer or Tokenizer.train(
+            (chunk.text for chunk in train.chunks()),
+            config.tokenizer,
+            say,
+            total_bytes=train.bytes,
+            mask=predicts_hidden_tokens(self.task),
+        )
         self.check_tokenizer(config, tokenizer)
         parts = {name: pack(part, tokenizer, say) for name, part in corpus.parts.items()}
         counts = {name: len(tokens.ids) for name, tokens in parts.items()}
@@ -72,9 +77,6 @@ class StreamFamily(Family):
             raise DataError("there is only one token to learn: the text repeats a single one")
         task = self.task_on(config, parts, tokenizer, config.model.context)
         return Prepared(corpus=corpus, tokenizer=tokenizer, tokens=counts, task=task)
-
-    def _trained_tokenizer(self, part: Part, config: Config, say: Say) -> Tokenizer:
-        return train_tokenizer((chunk.text for chunk in part.chunks()), part.bytes, config, say, mask=self.hides_tokens)
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
         """Refuse to read documents apart where nothing says where one begins."""
@@ -91,8 +93,7 @@ class StreamFamily(Family):
         """The task on these parts; without a training part, one to evaluate with."""
 
     def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Part:
-        assert options.data is not None
-        return whole(survey(open_source(options.data, options.settings(loaded.config))), "given")
+        return whole(survey(open_source(str(options.data), options.settings(loaded.config))), "given")
 
     def evaluate_part(self, loaded: Any, part: Part, options: EvaluateOptions, say: Say) -> EvaluatedPart:
         plural = "s" * (part.documents != 1)
@@ -132,30 +133,6 @@ class StreamFamily(Family):
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         return random_tokens(loaded.tokenizer.vocab_size, generator, max_tokens), None
 
-    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
-        return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
-
-    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
-        return chance_of_tokens(card)
-
-
-def random_tokens(vocab: int, generator: Generator, max_tokens: int) -> torch.Tensor:
-    """The ids of a text of half as many tokens or more, drawn evenly."""
-    length = int(torch.randint(1 + max_tokens // 2, max_tokens + 1, (), generator=generator))
-    return torch.randint(vocab, (1, length), generator=generator)
-
-
-def chance_of_tokens(card: Mapping[str, Any]) -> tuple[float, str]:
-    """The loss of a model that finds every token it may write as likely as any other."""
-    tokens = (card.get("target_tokenizer") or card["tokenizer"])["vocab_size"]
-    return math.log(tokens), f"ln of {tokens:,} tokens"
-
-
-def check_text(example: Example) -> str:
-    if not isinstance(example, str):
-        raise Misuse(f"this run reads texts, not a {type(example).__name__}")
-    return example
-
 
 @dataclass(frozen=True, repr=False)
 class LoadedLanguageModel(Writer, Loaded):
@@ -179,12 +156,9 @@ class LanguageFamily(StreamFamily):
     def build_model(self, config: Config, processor: Processor) -> TokenModel:
         return build_language_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
 
-    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> LoadedLanguageModel:
-        assert processor.tokenizer is not None
+    def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
         template, specials = _chat(run)
-        return LoadedLanguageModel(
-            model, processor.tokenizer, run, config, None, chat_template=template, specials=specials
-        )
+        return super().loaded(model, processor, run, config, chat_template=template, specials=specials)
 
     def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str | None:
         tokenizer = processor.tokenizer
@@ -193,7 +167,7 @@ class LanguageFamily(StreamFamily):
         return Writer(model, tokenizer).generate(tokens=60, temperature=0.8, seed=step)
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
-        refuse_search(options)
+        options.refuse_search()
 
     def evaluate_task(
         self, task: LanguageModelling, model: nn.Module, part: str, options: EvaluateOptions
@@ -239,19 +213,6 @@ def window_settings(config: Config, tokenizer: Tokenizer, context: int) -> dict[
         "seed": training.seed,
         "smoothing": training.label_smoothing,
     }
-
-
-def refuse_search(options: EvaluateOptions) -> None:
-    """Refuse what only runs that translate can be asked."""
-    if options.lowercase or options.beam is not None or options.length_penalty is not None:
-        raise Misuse("--beam, --length-penalty and --lowercase are for runs that translate")
-    if options.files:
-        raise Misuse("--source-file and --target-file are for runs that translate: name the DATA to evaluate on")
-
-
-def refuse_stride(options: EvaluateOptions) -> None:
-    if options.stride is not None:
-        raise Misuse("--stride is for language models that write: each token of theirs sees only what stands before it")
 
 
 def _chat(run: Run) -> tuple[str | None, dict[str, str]]:

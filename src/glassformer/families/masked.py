@@ -9,18 +9,16 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say, silent
-from glassformer.data.packing.masking import Masking
 from glassformer.data.packing.store import Tokens
+from glassformer.data.packing.windows import Masking
 from glassformer.families.base import Loaded, Processor
-from glassformer.families.language import StreamFamily, check_text, refuse_search, refuse_stride, window_settings
-from glassformer.families.model_input import Example, ModelInput, say_unknown
-from glassformer.families.requests import EvaluateOptions
+from glassformer.families.language import StreamFamily, window_settings
+from glassformer.families.requests import Example, ModelInput, check_text, say_unknown
 from glassformer.models.build import build_masked_model
-from glassformer.models.masked_model import MaskedLanguageModel
+from glassformer.models.token_model import MaskedLanguageModel
 from glassformer.tasks.labelling import device_of
 from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.text.display import cut
@@ -155,7 +153,6 @@ class LoadedMasked(Loaded):
 class MaskedFamily(StreamFamily):
     task = MASKED
     title = "A masked language model"
-    hides_tokens = True
     text_loss = False
     loaded_class = LoadedMasked
 
@@ -180,10 +177,6 @@ class MaskedFamily(StreamFamily):
 
     def build_model(self, config: Config, processor: Processor) -> MaskedLanguageModel:
         return build_masked_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
-
-    def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
-        refuse_search(options)
-        refuse_stride(options)
 
     def encode_example(
         self, loaded: LoadedMasked, example: Example, *, target: str | None, beam: int, say: Say

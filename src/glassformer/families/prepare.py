@@ -1,13 +1,11 @@
 """From a configuration to everything a training needs: data split, tokens counted, a task."""
 
-from collections.abc import Iterable
 from typing import Any
 
-from glassformer.config.errors import DataError, SettingError
+from glassformer.config.errors import DataError, Say, SettingError, silent
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say, silent
-from glassformer.families.base import FAMILIES, DataParts, Prepared, Processor
-from glassformer.finetuning.finetune import source_tokenizers
+from glassformer.families.base import FAMILIES, DataParts, Prepared, Processor, tokenizers_of
+from glassformer.finetuning.sources import source_tokenizers
 from glassformer.runs.run import Run
 from glassformer.text.tokenizer import Tokenizer
 
@@ -38,11 +36,6 @@ def check_validation(corpus: DataParts, config: Config) -> None:
         raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
 
 
-def tokenizers_of(run: Run) -> Processor:
-    """Those of a run, which its data is to be prepared with again."""
-    return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
-
-
 def prepare_again(run: Run, instead: str = "") -> Prepared:
     """The data that a run was trained on, as it was read then. `instead`: what to do where nobody knows it."""
     if "imported" in run.card():
@@ -63,16 +56,10 @@ def check_same_data(run: Run, prepared: Prepared) -> None:
 # --- tokens, as every family that reads texts makes them ---
 
 
-def train_tokenizer(
-    texts: Iterable[str], total_bytes: int, config: Config, say: Say, *, mask: bool = False, encoded_next: bool = False
-) -> Tokenizer:
-    """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
-    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=total_bytes, mask=mask, encoded_next=encoded_next)
-
-
 def tokenizer_of_texts(texts: list[str], config: Config, say: Say, *, encoded_next: bool = False) -> Tokenizer:
+    """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
     size = sum(len(text.encode()) for text in texts)
-    return train_tokenizer(texts, size, config, say, encoded_next=encoded_next)
+    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=encoded_next)
 
 
 def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int], say: Say) -> None:

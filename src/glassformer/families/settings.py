@@ -1,13 +1,14 @@
 """Settings as a person gives them, from a file and with paths from anywhere; and those of a run that goes on."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, Say, SettingError
 from glassformer.config.resolve import Config, flatten, resolve
-from glassformer.config.say import Say
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.hub import whole_name
 from glassformer.families.base import Prepared
@@ -45,6 +46,20 @@ def read_config(path: str | Path) -> dict[str, Any]:
             f"{path} must hold sections (data, tokenizer, model, training), not a {type(value).__name__}"
         )
     return value["config"] if isinstance(value.get("config"), dict) else value
+
+
+def file_settings(path: str | Path | None) -> dict[str, Any]:
+    """The settings of a file by dotted key, with paths that lead from anywhere; none, if there is no file."""
+    settings = flatten(read_config(path) if path else {})
+    return {key: whole_path(key, value) for key, value in settings.items()}
+
+
+def flag_settings(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a person gave by dotted key, `data` among them, with paths that lead from anywhere."""
+    if data is not None and not isinstance(data, str | os.PathLike):
+        raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
+    flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    return {key: whole_path(key, value) for key, value in flags.items()}
 
 
 def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +101,7 @@ def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
     return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
 
 
-def where_it_stands(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
+def snapshot_to_resume(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
     """Where the run stands, if there is something left to do."""
     finished = run.card().get("status") in ("finished", "stopped early")
     found = run.newest_checkpoint(say)

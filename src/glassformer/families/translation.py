@@ -1,115 +1,111 @@
 """Translators: one model reads a text, another writes it another way."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
 import torch
 from torch import Generator
 
-from glassformer.config.errors import DataError, Misuse, SettingError
+from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, that_writes
-from glassformer.config.say import Say, silent
-from glassformer.config.sections import DataSettings
-from glassformer.data.columns.inference import SAMPLE
-from glassformer.data.columns.pairs import pair_columns
-from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.features.pairs import PairExamples, encode_pairs, source_room, target_room_of
-from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
-from glassformer.data.io.place import find
-from glassformer.data.io.table import Table, holds_table, read_table
 from glassformer.data.split.pairs import PairCorpus, Pairs, split_pairs, whole_pairs
-from glassformer.decoding.translate import Search
+from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.embed import Embedded, embed
-from glassformer.families.examples import evenly_chosen
-from glassformer.families.labelling import recognise_images
-from glassformer.families.language import chance_of_tokens, check_text, random_tokens, refuse_stride
-from glassformer.families.model_input import Example, ModelInput, say_unknown
 from glassformer.families.prepare import say_tokens, tokenizer_of_texts
-from glassformer.families.requests import NO_DATA, ConfigRequest, EvaluateOptions, Recognition
-from glassformer.families.translate import Translation, source_ids, translate_texts
+from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
+from glassformer.families.requests import (
+    ConfigRequest,
+    EvaluateOptions,
+    Example,
+    ModelInput,
+    Recognition,
+    check_text,
+    evenly_chosen,
+    random_tokens,
+    say_unknown,
+)
 from glassformer.models.build import build_seq2seq
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
 from glassformer.tasks.translation import Translating
 from glassformer.text.tokenizer import Tokenizer
 
-# --- pairs of texts ---
+
+@dataclass(frozen=True)
+class Scored:
+    """A translation and its score: the sum of its tokens' log-probabilities."""
+
+    text: str
+    score: float
+    ids: list[int] = field(default_factory=list, repr=False, compare=False)
+    """Its tokens, as they were chosen: text cut again may differ."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"text": self.text, "score": self.score}
 
 
 @dataclass(frozen=True)
-class PairTable:
-    """Pairs to translate, with the names of their columns."""
+class Translation:
+    """A text, and its translations, the best first."""
 
-    table: Table
     source: str
-    target: str
+    best: list[Scored]
+
+    @property
+    def text(self) -> str:
+        return self.best[0].text if self.best else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A blank text has no translation."""
+        if not self.best:
+            return {"source": self.source, "translation": ""}
+        found = {"source": self.source, "translation": self.text, "score": self.best[0].score}
+        others = [one.to_dict() for one in self.best[1:]]
+        return {**found, "others": others} if others else found
 
 
-def recognise_pairs(request: ConfigRequest) -> Recognition | None:
-    """Two columns of texts, two files line by line, or a translation memory."""
-    pairs = find_pairs(request.data, asked=request.task is not None)
-    if pairs is None:
-        return None
-    request.say(
-        f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target); task: {TRANSLATION} (--task)"
-    )
-    named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
-    config = request.resolve({"task": TRANSLATION, **named}, starts=request.starts)
-    return Recognition(that_writes(config), pairs.table)
+def source_ids(tokenizer: Tokenizer, text: str, context: int) -> tuple[list[int], bool]:
+    """A source's tokens with END after them, and whether it had to be cut."""
+    ids, room = tokenizer.encode(text), source_room(tokenizer.roles, context)
+    return [*tokenizer.roles.source, *ids[:room], *tokenizer.roles.closing], len(ids) > room
 
 
-def is_read_apart(settings: DataSettings) -> bool:
-    """Whether pairs come from two files, or from a translation memory: then their columns need no names."""
-    return settings.source_file is not None or (settings.path is not None and is_tmx(settings.path))
-
-
-def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
-    """Pairs to translate, where that is asked for or plainly what is there."""
-    if settings.source_file is not None:
-        assert settings.target_file is not None
-        table = read_aligned(settings.source_file, settings.target_file, settings.encoding)
-        return PairTable(table, "source", "target")
-    if settings.path is None:
-        return None
-    if is_tmx(settings.path):
-        return PairTable(read_tmx(settings.path, settings.source, settings.target), "source", "target")
-    if not holds_table(settings.path):
-        if asked or settings.source or settings.target:
-            raise DataError(
-                f"{settings.path} holds no pairs: translation needs a source and a target column (.csv, .tsv, .jsonl, "
-                ".parquet), a .tmx file, or --source-file and --target-file"
-            )
-        return None
-    embedded = find(settings.path) is None
-    there = (
-        open_dataset(settings.path).columns if embedded else read_table(settings.path, settings, most=SAMPLE).columns
-    )
-    names = pair_columns(settings.path, there, settings)
-    if names is None:
-        if asked:
-            raise DataError(
-                f"{settings.path}: no columns to translate from and to (columns: {', '.join(there)}): "
-                "name them with --source and --target"
-            )
-        return None
-    return PairTable(read_table(settings.path, settings), *names)
-
-
-def pairs_of(data: DataSettings, table: Table | None = None) -> PairTable:
-    """Pairs to translate. `table`: where it has been read already."""
-    if table is not None:
-        named = ("source", "target") if is_read_apart(data) else (data.source, data.target)
-        return PairTable(table, str(named[0]), str(named[1]))
-    found = find_pairs(data, asked=True)
-    if found is None:
-        raise SettingError(NO_DATA)
-    return found
+def translate_texts(
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    texts: Sequence[str],
+    how: Search,
+    *,
+    context: int,
+    say: Say = silent,
+) -> list[Translation]:
+    """Translations in the order of the texts; blank ones stay blank."""
+    filled = [text for text in texts if text.strip()]
+    encoded = [source_ids(tokenizer, text, context) for text in filled]
+    if cut := sum(was_cut for _, was_cut in encoded):
+        say(f"{cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
+    if tokenizer.unk is not None and (unknown := sum(ids.count(tokenizer.unk) for ids, _ in encoded)):
+        say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
+    best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
+    if endless := sum(not some[0].ended for some in best):
+        say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
+    found = iter(best)
+    return [
+        Translation(
+            text,
+            [Scored(target_tokenizer.decode(one.ids), one.score, one.ids) for one in next(found)]
+            if text.strip()
+            else [],
+        )
+        for text in texts
+    ]
 
 
 # --- the family ---
@@ -228,10 +224,9 @@ class TranslationFamily(Family):
             seed=config.training.seed,
         )
 
-    def loaded(self, model: Any, processor: Processor, run: Run, config: Config) -> LoadedTranslator:
-        tokenizer = processor.tokenizer
-        assert tokenizer is not None
-        return LoadedTranslator(model, tokenizer, run, config, None, processor.target_tokenizer or tokenizer)
+    def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
+        target_tokenizer = processor.target_tokenizer or processor.tokenizer
+        return super().loaded(model, replace(processor, target_tokenizer=target_tokenizer), run, config)
 
     def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str:
         """How it translates one of the sources held out."""
@@ -240,7 +235,7 @@ class TranslationFamily(Family):
         return f"{record['source']} → {record['output']}{right}"
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
-        refuse_stride(options)
+        options.refuse_stride()
 
     def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Pairs:
         pairs = pairs_of(options.settings(loaded.config))
@@ -300,12 +295,6 @@ class TranslationFamily(Family):
         vocabs = (loaded.tokenizer.vocab_size, loaded.target_tokenizer.vocab_size)
         source, target = (random_tokens(vocab, generator, max_tokens) for vocab in vocabs)
         return source, None, target, None
-
-    def embed(self, loaded: LoadedTranslator, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
-        return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
-
-    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
-        return chance_of_tokens(card)
 
     def batch_size_in_words(self, config: Config) -> str:
         return f"{config.training.batch_tokens} tokens"

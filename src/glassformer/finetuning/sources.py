@@ -84,9 +84,7 @@ class FinetuneSources:
     """A language model that becomes the decoder of a translation."""
 
     @staticmethod
-    def of(from_run: str | None, decoder_from: str | None) -> "FinetuneSources | None":
-        if from_run is None and decoder_from is None:
-            return None
+    def of(from_run: str | None, decoder_from: str | None) -> "FinetuneSources":
         body = None if from_run is None else FinetuneSource.open(from_run, "--from")
         decoder = None if decoder_from is None else FinetuneSource.open(decoder_from, "--decoder-from")
         if decoder is not None and not predicts_next_token(decoder.task):
@@ -94,10 +92,13 @@ class FinetuneSources:
         return FinetuneSources(body, decoder)
 
     @property
+    def runs(self) -> list[FinetuneSource]:
+        """Those that there are."""
+        return [source for source in (self.body, self.decoder) if source is not None]
+
+    @property
     def first(self) -> FinetuneSource:
-        source = self.body or self.decoder
-        assert source is not None
-        return source
+        return self.runs[0]
 
     @property
     def whole(self) -> bool:
@@ -113,6 +114,11 @@ class FinetuneSources:
         return self.body.tokenizer, None if same else self.decoder.tokenizer
 
 
+def source_tokenizers(config: Config) -> tuple[Tokenizer, Tokenizer | None]:
+    """The tokenizers of the runs that a training begins from: of what is read, and of the targets."""
+    return FinetuneSources.of(config.model.from_run, config.model.decoder_from).tokenizers(config.task)
+
+
 def weights_digest(run: Path) -> str:
     """A digest of the weights that a run ended with: another digest, other weights."""
     return digest(Run(run).weights_path)
@@ -126,15 +132,17 @@ def refuse_same(from_run: str | None, decoder_from: str | None, out: Path) -> No
 
 
 def copy_extras(config: Config, run: Run) -> None:
-    """How it chats, and the files about tokens that it came with, into a new run's folder."""
-    sources = FinetuneSources.of(config.model.from_run, config.model.decoder_from)
-    if sources is None or sources.first.task != config.task:
+    """How a run that is begun from chats, and the files about tokens that it came with, into a new run's folder."""
+    if not config.is_finetuned:
         return
-    before = sources.first.run
+    source = FinetuneSources.of(config.model.from_run, config.model.decoder_from).first
+    if source.task != config.task:
+        return
+    before = source.run
     with writing(run.path):
         if (before.path / CHAT_TEMPLATE).is_file():
             shutil.copyfile(before.path / CHAT_TEMPLATE, run.path / CHAT_TEMPLATE)
         if (before.path / ORIGINAL).is_dir():
             shutil.copytree(before.path / ORIGINAL, run.path / ORIGINAL)
-    if specials := sources.first.card.get("specials"):
+    if specials := source.card.get("specials"):
         run.update_card(specials=specials)

@@ -1,15 +1,14 @@
 """What another run has learned, into a new model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import RunError
+from glassformer.config.errors import RunError, Say
 from glassformer.config.presets import has_decoder, labels_examples
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
 from glassformer.models.weights import current_name, take_weights
 from glassformer.runs.files import read_tensors
@@ -20,14 +19,11 @@ from glassformer.training.frozen import refuse_too_many, starred
 def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, say: Say) -> dict[str, Any]:
     """Weights of other runs into a new model; gives what its card says of them."""
     sources = FinetuneSources.of(config.model.from_run, config.model.decoder_from)
-    assert sources is not None
     refuse_too_many(model, config.training.last_blocks)
     names = _first_names(model)
     wanted = take_weights(model)
     taken: dict[str, Tensor] = {}
-    for source in (sources.body, sources.decoder):
-        if source is None:
-            continue
+    for source in sources.runs:
         held = read_tensors(source.run.weights_path)
         keeps_head = source is sources.body and _keeps_head(source, config, answers, held, wanted)
         for name, weight in held.items():
@@ -43,7 +39,12 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
         for name, weight in taken.items():
             wanted[name].copy_(weight)
     new = _summed_up(wanted, taken)
-    _say_taken(wanted, taken, new, sources, say)
+    runs = " and ".join(str(source.run.path) for source in sources.runs)
+    numbers, all_numbers = (sum(map(Tensor.numel, weights.values())) for weights in (taken, wanted))
+    say(
+        f"from {runs}: {len(taken)} of {len(wanted)} weights ({numbers:,} of {all_numbers:,} numbers); "
+        f"new: {', '.join(new) or 'nothing'}"
+    )
     card: dict[str, Any] = {**sources.first.about, "new": new}
     if sources.body is not None and sources.decoder is not None:
         card["decoder"] = sources.decoder.about
@@ -51,7 +52,7 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
 
 
 def _first_names(model: nn.Module) -> dict[str, str]:
-    """Of every weight, by each of its names, the one that stands for all."""
+    """Which of its names stands for every weight, by each of them."""
     first: dict[int, str] = {}
     held = model.state_dict(keep_vars=True)
     return {name: first.setdefault(id(value), name) for name, value in held.items()}
@@ -101,7 +102,7 @@ def _shapes_of_head(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 
 def _fitting(weight: Tensor, wanted: Tensor, name: str, source: FinetuneSource) -> Tensor:
-    """As it is; of learned positions as many as are read."""
+    """The weight as it is; of learned positions as many as are read."""
     if name.endswith("positions.table.weight") and len(weight) > len(wanted) and weight.shape[1:] == wanted.shape[1:]:
         weight = weight[: len(wanted)]
     if weight.shape != wanted.shape:
@@ -135,14 +136,3 @@ def _summed_up(wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor]) -> lis
         heads = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
         found[next(head for head in heads if not any(f"{one}.".startswith(f"{head}.") for one in kept))] = None
     return list(found)
-
-
-def _say_taken(
-    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], new: Sequence[str], sources: FinetuneSources, say: Say
-) -> None:
-    runs = " and ".join(str(source.run.path) for source in (sources.body, sources.decoder) if source is not None)
-    numbers = [sum(weights[name].numel() for name in weights) for weights in (taken, wanted)]
-    say(
-        f"from {runs}: {len(taken)} of {len(wanted)} weights ({numbers[0]:,} of {numbers[1]:,} numbers); "
-        f"new: {', '.join(new) or 'nothing'}"
-    )

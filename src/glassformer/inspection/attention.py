@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import AttentionHeads
 from glassformer.config.arrays import Array
 from glassformer.inspection.capture import capture
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import Seq2Seq
 
 Head = tuple[str, int, int]
 """Stack, layer, head."""

@@ -22,9 +22,8 @@ from glassformer.encoders.base import Encoder
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.occlusion import Inputs, parts_of, staying, without_each
 from glassformer.models.inputs import FlatColumns, FlatPixels
-from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import LanguageModel, Seq2Seq
 
 Which = int | Sequence[int] | None
 """What is explained: a class; the next token, or those after each of the last tokens; None: a regressor's number."""

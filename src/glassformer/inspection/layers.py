@@ -9,8 +9,7 @@ from torch import Tensor
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import capture, layers_of
 from glassformer.models.reader import Predictor
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import Seq2Seq, TokenModel
 
 INPUT, OUTPUT = "input", "output"
 

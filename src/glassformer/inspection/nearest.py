@@ -11,10 +11,9 @@ from glassformer.bricks.embedding import WordVectors
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.arrays import numbers_of
-from glassformer.models.build_input import words_of
+from glassformer.inspection.links import words_of
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import Seq2Seq, TokenModel
 from glassformer.text.tokenizer import Tokenizer
 
 NOTHING = 1e-9

@@ -19,7 +19,7 @@ from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of
 from glassformer.inspection.capture import capture, layers_of
 from glassformer.inspection.nearest import cosines
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import Seq2Seq
 
 Vector = Float[Array, "d"]
 

@@ -19,22 +19,29 @@ from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder, init_map
-from glassformer.encoders.identity import IdentityEncoder
+from glassformer.encoders.convolutional import IdentityEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.models.build_input import Input, build_input, embed_tokens, rows_of, words_of
+from glassformer.inspection.links import words_of
 from glassformer.models.initialise import (
     initialise_bag,
     initialise_head,
     initialise_input,
     initialise_scores,
 )
-from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.masked_model import MaskedLanguageModel, Transform
+from glassformer.models.inputs import (
+    ColumnTokens,
+    FlatColumns,
+    FlatPixels,
+    ImageTokens,
+    Input,
+    MixedTokens,
+    Shape,
+    build_input,
+    embed_tokens,
+    rows_of,
+)
 from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.shape import Shape
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import LanguageModel, MaskedLanguageModel, Seq2Seq, TokenModel, Transform
 
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:
@@ -68,14 +75,14 @@ def _parts(settings: ModelSettings, vocab: int, *, causal: bool) -> dict[str, An
         "encoder": build_encoder(settings, Place(input_width=embed.width, causal=causal)),
         "vocab": vocab,
         "context": settings.context,
-        "tied": bool(settings.tied),
+        "tied": settings.tied,
         "bias": bool(settings.head_bias),
     }
 
 
 def _initialise_tokens(model: TokenModel, settings: ModelSettings) -> None:
     _initialise(model.embed, model.encoder, settings)
-    initialise_scores(model.head, _how(settings), tied=bool(settings.tied))
+    initialise_scores(model.head, _how(settings), tied=settings.tied)
 
 
 def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextPredictor:
@@ -91,7 +98,6 @@ def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> Text
 def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: int, seed: int = 0) -> Seq2Seq:
     """An encoder of one text and a decoder that writes another."""
     assert settings.decoder is not None
-    assert settings.decoder_layers is not None
     if settings.encoder not in BUILDERS:
         raise SettingError(f"{settings.encoder} keeps no vector for each token: it cannot be read by a decoder")
     source_vocab, target_vocab = rows_of(settings, source_vocab), rows_of(settings, target_vocab)
@@ -121,12 +127,12 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
             embed_target=embed_target,
             decoder=decoder,
             vocab=target_vocab,
-            tied=bool(settings.tied),
+            tied=settings.tied,
             bias=bool(settings.head_bias),
         )
         _initialise(embed_source, encoder, settings)
         _initialise(embed_target, decoder, writing)
-        initialise_scores(model.head, _how(writing), tied=bool(settings.tied))
+        initialise_scores(model.head, _how(writing), tied=settings.tied)
     return model
 
 
@@ -146,7 +152,6 @@ def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor
     if settings.pool == "flatten" and tokens is None:
         raise SettingError("model.pool flatten needs as many vectors of every example, and texts are of any length")
     pooled = encoder.width * (tokens or 1) if settings.pool == "flatten" else encoder.width
-    assert settings.head_hidden is not None
     head = MultilayerPerceptron(
         width=pooled,
         out=outputs,
@@ -181,7 +186,6 @@ def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
 def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
     if settings.words and shape.space is None:
         raise SettingError("model.words counts words in a text of characters, and its tokenizer knows no space")
-    assert settings.head_hidden is not None
     linear = settings.head_layers == 0
     first = outputs if linear else settings.head_hidden
     bag = BagOfWords(

@@ -24,13 +24,10 @@ def multiplications(settings: ModelSettings, *, vocab: int, tokens: int) -> int:
         return tokens * (layers * GATES[settings.encoder] * 2 * d * d + head)
     if settings.encoder == "cnn":
         return tokens * (layers * settings.kernel * d * d + head)
-    assert settings.hidden is not None
     inner = settings.hidden
     if settings.encoder == "window":
         return tokens * (settings.window * d * inner + (layers - 1) * inner * inner + inner * d + head)
     assert settings.encoder == "transformer", settings.encoder
-    assert settings.head_width is not None
-    assert settings.kv_heads is not None
     e = settings.head_width
     maps = d * e * (2 * settings.heads + 2 * settings.kv_heads)  # W^Q and W^O, W^K and W^V
     feed = d * inner * (3 if settings.activation == "swiglu" else 2)
@@ -89,8 +86,6 @@ def state_numbers(settings: ModelSettings, tokens: int) -> int:
         return (settings.window - 1) * d
     if settings.encoder == "cnn":
         return sum(_reaches(settings)) * d
-    assert settings.head_width is not None
-    assert settings.kv_heads is not None
     return 2 * layers * tokens * settings.kv_heads * settings.head_width
 
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
 from glassformer.encoders.base import Encoder
-from glassformer.models.inputs import Vectors
+from glassformer.inspection.numbers.terms import Vectors
 
 
 class Predictor(nn.Module):

@@ -1,10 +1,14 @@
-"""What models that score every token of a vocabulary share: word vectors, an encoder, a head."""
+"""Models that score every token of a vocabulary: the language model, the masked one, and the translator."""
+
+from typing import Any
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks.attention import Memory
 from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.encoders.base import Encoder
+from glassformer.bricks.feed_forward import ACTIVATIONS
+from glassformer.encoders.base import Encoder, State
 
 
 class TokenModel(nn.Module):
@@ -63,3 +67,106 @@ class TokenModel(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T V"]:
         return self.head(self.features(tokens, mask))
+
+
+class LanguageModel(TokenModel):
+    """Scores for the next token after each token."""
+
+    def init_state(self, batch: int, max_tokens: int) -> State:
+        """The state before the first token, with room for this many."""
+        return self.encoder.init_state(batch, max_tokens)
+
+    def extend(
+        self, tokens: Int[Tensor, "B T"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        """Features of more tokens; `head` scores those that matter."""
+        return self.encoder.extend(self.embed(tokens), state, mask)
+
+
+class Transform(nn.Module):
+    """What BERT does between the last block and the scores: norm(g(Wx + b))."""
+
+    def __init__(self, *, width: int, activation: str, norm: nn.Module) -> None:
+        super().__init__()
+        self.map = nn.Linear(width, width)
+        self.activation = ACTIVATIONS[activation]
+        self.norm = norm
+
+    def forward(self, x: Float[Tensor, "*rest d"]) -> Float[Tensor, "*rest d"]:
+        return self.norm(self.activation(self.map(x)))
+
+
+class MaskedLanguageModel(TokenModel):
+    """Scores for the token at each place, which may be hidden; the encoder reads both ways."""
+
+    def __init__(self, *, transform: Transform | None = None, **parts: Any) -> None:
+        """`parts`: as of any model of tokens."""
+        super().__init__(**parts)
+        self.transform = transform
+
+    def ready(self, states: Float[Tensor, "*places d"]) -> Float[Tensor, "*places d"]:
+        return states if self.transform is None else self.transform(states)
+
+
+class Seq2Seq(nn.Module):
+    """Scores for the next token of the target after each of its tokens, given the source.
+
+    `encode` reads the source, and `init_state` and `extend` write piece by piece; `forward` does all of it at once.
+    """
+
+    opaque = True
+
+    def __init__(
+        self,
+        *,
+        embed_source: WordVectors | OneHot,
+        encoder: Encoder,
+        embed_target: WordVectors | OneHot,
+        decoder: Encoder,
+        vocab: int,
+        tied: bool = False,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embed_source = embed_source
+        self.encoder = encoder
+        self.embed_target = embed_target
+        """With the same table as `embed_source` where both sides share their word vectors."""
+        self.decoder = decoder
+        self.head = nn.Linear(decoder.width, vocab, bias=bias)
+        if tied:
+            assert isinstance(embed_target, WordVectors)
+            self.head.weight = embed_target.table.weight
+
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None) -> Memory:
+        """What the decoder will look at: a vector for each token of the source."""
+        return Memory(self.encoder(self.embed_source(source), mask), mask)
+
+    def features(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"] | None,
+        target: Int[Tensor, "B T"],
+        target_mask: Bool[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        memory = self.encode(source, source_mask)
+        return self.decoder(self.embed_target(target), target_mask, memory=memory)
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"] | None,
+        target: Int[Tensor, "B T"],
+        target_mask: Bool[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        return self.head(self.features(source, source_mask, target, target_mask))
+
+    def init_state(self, memory: Memory, max_tokens: int) -> State:
+        """The state before the first token of the target, with room for this many."""
+        return self.decoder.init_state(memory.states.shape[0], max_tokens, memory)
+
+    def extend(
+        self, tokens: Int[Tensor, "B T"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T d"]:
+        """Features of more tokens of the target; `head` scores those that matter."""
+        return self.decoder.extend(self.embed_target(tokens), state, mask)

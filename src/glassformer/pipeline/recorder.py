@@ -1,28 +1,37 @@
-"""The log of a training: metrics.jsonl, samples on the way, and what is found in it."""
+"""The log of a training: metrics.jsonl, samples on the way, and what a doctor finds in it."""
 
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 from torch import nn
 
 from glassformer.config.resolve import Config
+from glassformer.diagnosis.advice import training_facts
+from glassformer.diagnosis.doctor import Doctor
+from glassformer.diagnosis.findings import UNSEEN, error_line, is_strict
 from glassformer.families.base import FAMILIES, Prepared
+from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
-from glassformer.training.events import Diverged, Ended, Event, FindingReported, Listener, Sampled, Stepped, Validated
+from glassformer.tasks.base import Evaluation
+from glassformer.training.events import (
+    Diverged,
+    Ended,
+    Event,
+    FindingReported,
+    Listener,
+    Noted,
+    Sampled,
+    Stepped,
+    Validated,
+)
 from glassformer.training.finding import Finding
 
 
-class Observer(Protocol):
-    """Who reads the log as it is written, and finds something in it."""
-
-    def hear(self, line: dict[str, Any]) -> list[Finding]: ...
-    def diverged(self, event: Diverged) -> list[Finding]: ...
-
-
 class Recorder:
-    """Writes metrics.jsonl and samples, tells an observer of each line, if there is one, and passes every event on."""
+    """Writes metrics.jsonl and samples, tells a doctor of each line, if there is one, and passes every event on."""
 
     def __init__(self, run: Run, model: nn.Module, prepared: Prepared, config: Config, listen: Listener) -> None:
         self.run = run
@@ -30,7 +39,7 @@ class Recorder:
         self.prepared = prepared
         self.config = config
         self.listen = listen
-        self.observer: Observer | None = None
+        self.doctor: Doctor | None = None
         self.lines: list[dict[str, Any]] = []
         self.flushed = time.monotonic()
 
@@ -41,18 +50,20 @@ class Recorder:
             self._log({"event": "step", **measured})
         elif isinstance(event, Validated):
             self._log({"event": "validation", "step": event.step, "best": event.best, **event.evaluation.metrics})
-            if (text := self._sample(event)) is not None:
+            family, samples = FAMILIES[self.config.task], self.config.training.samples
+            text = family.training_sample(self.model, self.prepared, event.evaluation, event.step) if samples else None
+            if text is not None:
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(Sampled(event.step, text))
-        elif isinstance(event, Diverged) and self.observer is not None:
-            self._note(self.observer.diverged(event))  # the error that ends the training says it aloud
+        elif isinstance(event, Diverged) and self.doctor is not None:
+            self._note(self.doctor.diverged(event))  # the error that ends the training says it aloud
         if isinstance(event, Ended | Diverged) or time.monotonic() - self.flushed > 1:
             self.flush()
 
     def _log(self, line: dict[str, Any]) -> None:
         self.lines.append(line)
-        if self.observer is not None:
-            self.tell(self.observer.hear(line))
+        if self.doctor is not None:
+            self.tell(self.doctor.hear(line))
 
     def tell(self, findings: Iterable[Finding], *, end: bool = False) -> None:
         """`end`: of a training that is over; if it goes on, they are forgotten."""
@@ -64,12 +75,49 @@ class Recorder:
         self.lines += [{"event": "finding", **one.to_dict(), **({"end": True} if end else {})} for one in noted]
         return noted
 
-    def _sample(self, event: Validated) -> str | None:
-        if not self.config.training.samples:
-            return None
-        family = FAMILIES[self.config.task]
-        return family.training_sample(self.model, self.prepared, event.evaluation, event.step)
-
     def flush(self) -> None:
         self.run.add_metrics(*self.lines)
         self.lines, self.flushed = [], time.monotonic()
+
+
+class TrainingDoctor:
+    """A doctor who knows the log so far, and hears from now on all that is logged."""
+
+    def __init__(self, recorder: Recorder, config: Config, prepared: Prepared) -> None:
+        self.recorder, self.prepared = recorder, prepared
+        self.doctor = Doctor(training_facts(config, recorder.run.card()))
+
+    def begin(self, parameters: int) -> None:
+        """The log so far is read, and what the data shows is told."""
+        run = self.recorder.run
+        lines = run.read_metrics()
+        kept = [line for line in lines if not line.get("end")]
+        if len(kept) < len(lines):  # a training that goes on has not ended: what was found at its end may be so no more
+            write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+        self.recorder.doctor = self.doctor
+        self.doctor.take_up(kept)
+        if not self.doctor.log.step:
+            self.recorder.tell(self.doctor.look_at_data(self.prepared, parameters))
+
+    def conclude(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:
+        """What shows at the end. `model`: with the weights that are kept; None: it is not looked at. `evaluation`:
+        theirs on the validation part, if there is one.
+
+        A training that is done does not fail for its sake: what is wrong is said.
+        """
+        recorder, doctor, prepared = self.recorder, self.doctor, self.prepared
+        recorder.tell(doctor.end(), end=True)
+        if evaluation is not None:
+            recorder.tell(doctor.look_at_evaluation(prepared, evaluation), end=True)
+        if model is not None:
+            try:
+                findings = doctor.look_at_model(model, prepared, evaluation)
+            except Exception as error:
+                if is_strict():
+                    raise
+                why = error_line(error)
+                recorder.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
+                recorder.listen(Noted(f"the doctor could not look at the model: {why}"))
+            else:
+                recorder.tell(findings, end=True)
+        recorder.flush()

@@ -19,13 +19,9 @@ HELD_OUT = "held-out"
 DONE = ("finished", "stopped early")
 
 
-def waits_for_refit(out: "str | Path | None", resume: bool) -> bool:
-    """Whether a training is to go on that was stopped between its two halves."""
-    return resume and out is not None and _waits(Path(out))
-
-
-def _waits(out: Path) -> bool:
-    return not (out / CARD).exists() and (out / HELD_OUT / CARD).exists()
+def waits_for_refit(out: "str | Path | None") -> bool:
+    """Whether a training was stopped between its two halves."""
+    return out is not None and not Path(out, CARD).exists() and Path(out, HELD_OUT, CARD).exists()
 
 
 def train_and_refit(request: TrainRequest) -> Trained:
@@ -33,10 +29,10 @@ def train_and_refit(request: TrainRequest) -> Trained:
     if Processes.from_environment().world > 1:
         raise SettingError("a refit runs in one process: train without --refit in several")
     out, resume = request.out, request.resume
-    if out is not None and _waits(Path(out)):
+    if waits_for_refit(out):
         if not resume:
             raise Misuse(f"{out} holds a training that waits for its refit: go on with --resume, or name another --out")
-        run = Run.open(Path(out) / HELD_OUT)
+        run = Run.open(Path(str(out), HELD_OUT))
     else:
         known = Run.open(out or "last") if resume else None
         if known is not None and known.config().data.refit:

@@ -1,7 +1,6 @@
 """One training, from what a person asked for to a finished run: resolve, prepare, build, fit, report."""
 
 import contextlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,20 +10,24 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, SettingError
-from glassformer.config.resolve import Config, flatten
-from glassformer.config.say import silent
+from glassformer.config.errors import GlassformerError, SettingError, silent
+from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import usual_rate
-from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared
-from glassformer.families.build import build_model, learn_from_data, say_size, try_out
+from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
 from glassformer.families.card import run_card
-from glassformer.families.infer import infer_config
-from glassformer.families.prepare import check_same_data, prepare, tokenizers_of
-from glassformer.families.settings import read_config, resumed_config, where_it_stands, whole_path, with_vectors
+from glassformer.families.load import build_model, learn_from_data, say_size, try_out
+from glassformer.families.prepare import check_same_data, prepare
+from glassformer.families.recognition import infer_config
+from glassformer.families.settings import (
+    file_settings,
+    flag_settings,
+    resumed_config,
+    snapshot_to_resume,
+    with_vectors,
+)
 from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
-from glassformer.pipeline.doctor import TrainingDoctor
-from glassformer.pipeline.recorder import Recorder
+from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.pipeline.result import Trained
 from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
@@ -69,19 +72,10 @@ class TrainRequest:
 
     def flags(self) -> dict[str, Any]:
         """The settings by dotted key, with paths that lead from anywhere."""
-        if self.data is not None and not isinstance(self.data, str | os.PathLike):
-            raise SettingError(
-                f"data is a path or the name of a data set, not a {type(self.data).__name__}: write it to a file"
-            )
         settings = dict(self.settings)
         if self.model is not None:
             settings["model"] = self.model if self.own_model is None else OWN
-        flags = {**flatten(settings), **({} if self.data is None else {"data.path": str(self.data)})}
-        return {key: whole_path(key, value) for key, value in flags.items()}
-
-    def file_settings(self) -> dict[str, Any]:
-        told = flatten(read_config(self.config) if self.config else {})
-        return {key: whole_path(key, value) for key, value in told.items()}
+        return flag_settings(self.data, settings)
 
 
 class Training:
@@ -134,7 +128,9 @@ class Training:
     def resolve(self) -> None:
         """The whole configuration, and the device."""
         request = self.request
-        flags, file = request.flags(), request.file_settings()
+        flags, file = request.flags(), file_settings(request.config)
+        for line in renamed_lines(request.settings):
+            self.say(line)
         if request.resume:
             self.run = Run.open(request.out or "last")
             self.config = resumed_config(self.run, {**file, **flags})
@@ -153,7 +149,7 @@ class Training:
         if self.request.resume:
             self.prepared = prepare(self.config, self.say, tokenizers_of(self.run))
             check_same_data(self.run, self.prepared)
-            self.snapshot = where_it_stands(self.run, self.config, self.prepared, self.say)
+            self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say)
             return
         data, model = self.config.data, self.config.model
         name = str(self.request.out or Run.next_name(data.path or data.source_file or "data", model.encoder))

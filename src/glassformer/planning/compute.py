@@ -1,24 +1,134 @@
-"""What a training computes (products, tokens, updates), how long that takes, and how far minutes get."""
+"""What a training computes (products, tokens, updates), how fast a few seconds of it are, how long all of it takes, and
+how far minutes get.
+"""
 
-from dataclasses import dataclass
+import contextlib
+import statistics
+import time
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
-from glassformer.planning.probe import Speed
+import torch
+from torch import nn
+
+from glassformer.config.sections import TrainingSettings
+from glassformer.families.base import Family
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import count_products
+from glassformer.tasks.base import Task
+from glassformer.training.checkpointer import NoCheckpoints
+from glassformer.training.events import Event, Stepped
+from glassformer.training.loop import Trainer
 
 ENOUGH_TOKENS = 20
 """Tokens per parameter at which a language model makes most of what is computed (Hoffmann et al. 2022)."""
 VALIDATIONS = 10
-"""In a training, unless said."""
+"""How many a training has, unless said."""
+WARM = 2
+"""Updates that are not counted."""
+SECONDS, FEWEST = 3.0, 3
+"""So long, and so many updates at least; where each takes longer, one has to do."""
+SAMPLE = 256
+"""Tokens that are translated to see how long a validation takes; of a language model, 16 times as many are read."""
+HELD_OUT = ("validation", "test")
+"""What is judged on the way, or, where all but the test is learned from, at the end alone."""
+
+
+# --- how fast ---
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Medians over some updates."""
+
+    update: float
+    """Seconds of an update."""
+    tokens: float
+    """Tokens a second."""
+    updates: int
+    """How many were measured."""
+    validation: float
+    """Seconds of a validation for each token."""
+    notes: tuple[str, ...]
+    """What it was measured on, and how precisely."""
+
+
+class _Enough(Exception):
+    """Enough was seen of a training."""
+
+
+def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> Speed:
+    """Real updates of the real loop; the caller's random numbers are left as they were."""
+    steps = [(0.0, 0)]
+    """Seconds in steps, and tokens, after each."""
+
+    def stop_after_some(event: Event) -> None:
+        if isinstance(event, Stepped):
+            steps.append((event.seconds, event.tokens))
+            made = len(steps) - 1
+            spent = event.seconds - steps[min(WARM, made)][0]
+            if spent >= SECONDS and made - WARM >= (FEWEST if spent < 5 * SECONDS else 1):
+                raise _Enough
+
+    trainer = Trainer(
+        model,
+        task,
+        replace(
+            settings,
+            validate_every=10**9,
+            checkpoint_every=None,
+            keep_checkpoints=False,
+            compile="on" if settings.compile == "tuned" else settings.compile,
+        ),
+        device=device,
+        checkpointer=NoCheckpoints(),
+        listen=stop_after_some,
+    )
+    with contextlib.suppress(_Enough):
+        if trainer.run().reason == "interrupted":
+            raise KeyboardInterrupt
+    taken = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(steps)]
+    counted = taken[WARM:] or taken[-1:]
+    each = statistics.median(seconds / max(1, tokens) for seconds, tokens in counted)
+    update = each * statistics.mean(tokens for _, tokens in counted)
+    threads = trainer.progress.threads
+    notes = {
+        f"on {device}, matrix products in {trainer.precision.name}": True,
+        f"{threads} thread{'s' * (threads != 1)}": device.type == "cpu",
+        "compiled": trainer.loss.how != "off",
+    }
+    validation = _validation_seconds(family, trainer, each)
+    return Speed(update, 1 / each, len(counted), validation, tuple(note for note, so in notes.items() if so))
+
+
+def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
+    """Seconds that a validation takes for each token: tried out where it is more than a forward pass, which is a third
+    of a step. `each`: seconds of a step.
+    """
+    if not (family.reads_stream or family.has_decoder):
+        return each / 3
+    task = trainer.task
+    part = next((name for name in HELD_OUT if name in task.parts), None)
+    if part is None:
+        return 0.0
+    most = SAMPLE if not task.steady else 16 * SAMPLE
+    trainer.model.eval()
+    began = time.perf_counter()
+    with trainer.precision.autocast(), torch.no_grad():
+        metrics = task.evaluate(trainer.model, part, most=most).metrics
+    return (time.perf_counter() - began) / metrics.get("tokens", metrics.get("target_tokens", most))
+
+
+# --- how much, and how long ---
 
 
 @dataclass(frozen=True)
 class TrainingCompute:
-    """Of a whole training; None: the clock decides, and was not read."""
+    """What a whole training computes; None: the clock decides, and was not read."""
 
     tokens: int
-    """Of the training part."""
+    """How many the training part has."""
     per_update: float
     """Tokens that an update reads, on average."""
     updates: int | None
@@ -38,7 +148,7 @@ class TrainingCompute:
 
     @property
     def flops(self) -> float | None:
-        """Of an update: each product comes with a sum, and the backward pass takes twice the forward pass."""
+        """What an update takes: each product comes with a sum, and the backward pass takes twice the forward pass."""
         return None if self.products is None else 6 * self.products * self.per_update
 
     @property
@@ -57,13 +167,13 @@ def training_compute(planned: PlannedTraining, speed: Speed | None) -> TrainingC
         seconds = 60 * minutes
         # the loop gives validations a tenth of the time at most
         validating = min(0.1 * seconds, VALIDATIONS * _validation(planned, speed))
-        updates = max(1, round((seconds - validating) / _update(planned, speed)))
+        updates = max(1, round((seconds - validating) / (planned.per_update / speed.tokens)))
     each = None if counted is None else counted / max(1, planned.batch_tokens)
-    return TrainingCompute(planned.tokens["train"], planned.per_update, updates, planned.per_epoch, each)
+    return TrainingCompute(planned.tokens["train"], planned.per_update, updates, planned.task.steps_per_epoch, each)
 
 
 def _products(planned: PlannedTraining) -> int | None:
-    """Of the largest batch. Blocks of a Transformer are alike: two of them say what the others do."""
+    """The products of the largest batch. Blocks of a Transformer are alike: two of them say what the others do."""
     blocks = planned.blocks
     if blocks is None or blocks <= 2:
         return count_products(partial(planned.build, planned.config), planned.task, planned.piece)
@@ -84,16 +194,12 @@ def seconds_to_end(planned: PlannedTraining, work: TrainingCompute, speed: Speed
         return 60 * training.minutes + last
     every = training.validate_every
     validations = work.updates // every if every else min(VALIDATIONS, work.updates)
-    return work.updates * _update(planned, speed) + validations * _validation(planned, speed) + last
-
-
-def _update(planned: PlannedTraining, speed: Speed) -> float:
-    """Seconds of an average one."""
-    return planned.per_update / speed.tokens
+    update = planned.per_update / speed.tokens
+    return work.updates * update + validations * _validation(planned, speed) + last
 
 
 def _validation(planned: PlannedTraining, speed: Speed) -> float:
-    """Seconds of one on the way."""
+    """Seconds of a validation on the way."""
     tokens = _judged(planned, "validation")
     if not planned.family.labels_examples:
         tokens = min(tokens, planned.config.training.validation_tokens)

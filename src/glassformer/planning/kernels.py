@@ -4,6 +4,7 @@ Each gives tensors of the right shape, keeps for the backward pass what the real
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,33 +53,27 @@ class Kernels(TorchFunctionMode):
 
     def __init__(self, *, gpu: bool = False, precision: torch.dtype | None = None) -> None:
         super().__init__()
-        self.gpu = gpu
         self.precision = precision
-        """Of matrix products under autocast; None: as the tensors are."""
+        """The precision of matrix products under autocast; None: as the tensors are."""
         self.products = 0
         """Multiplications of the stand-ins."""
+        self._stand_ins: dict[Any, Callable[..., Any]] = {
+            **{kernel: partial(self._recurrent, kernel) for kernel in KEPT},
+            torch._pack_padded_sequence: _packed,
+            torch._pad_packed_sequence: _padded,
+            Tensor.numpy: lambda x: np.zeros(x.shape, np.int64),
+        }
+        if gpu:
+            self._stand_ins |= {F.scaled_dot_product_attention: self._attend, F.rms_norm: self._rms_norm}
+        if gpu and precision is not None:
+            self._stand_ins[F.layer_norm] = lambda x, *args, **more: F.layer_norm(x.float(), *args, **more)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        if func in KEPT:
-            return self._recurrent(func, *args)
-        if func is torch._pack_padded_sequence:
-            return _packed(*args)
-        if func is torch._pad_packed_sequence:
-            return _padded(*args)
-        if func is Tensor.numpy:
-            return np.zeros(args[0].shape, np.int64)
         if func in (Tensor.__getitem__, Tensor.__setitem__) and _is_mask(args[1]):
             return _by_mask(*args)
-        if self.gpu and func is F.scaled_dot_product_attention:
-            return self._attend(*args, **kwargs)
-        if self.gpu and func is F.rms_norm:
-            return self._rms_norm(*args, **kwargs)
-        if self.gpu and func is F.layer_norm and self.precision is not None:
-            return func(args[0].float(), *args[1:], **kwargs)
-        return func(*args, **kwargs)
+        return self._stand_ins.get(func, func)(*args, **(kwargs or {}))
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, **more: Any) -> Tensor:
         """In one pass that never holds T×T weights: it keeps a number for each query, to make them again."""

@@ -1,7 +1,6 @@
 """How much memory tensors hold while they come and go: of ones that only have a shape, or of real ones."""
 
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
@@ -12,24 +11,27 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class Meter(ABC):
+class Meter:
     """Bytes that are held, and the most of them in each phase."""
 
-    peaks: dict[str, int]
-    phase: str
+    def __init__(self) -> None:
+        self.peaks: dict[str, int] = {}
+        self.phase = "start"
+        self._bytes = 0
 
     @property
-    @abstractmethod
-    def now(self) -> int: ...
-
-    @abstractmethod
-    def add(self, tensors: Iterable[Tensor]) -> None:
-        """They were there before, and count from now on."""
+    def now(self) -> int:
+        return self._bytes
 
     def begin(self, phase: str) -> None:
         now = self.now
         self.phase = phase
         self.peaks[phase] = max(now, self.peaks.get(phase, 0))
+
+    def _change(self, more: int) -> None:
+        """So many bytes more; below 0, fewer."""
+        self._bytes += more
+        self.peaks[self.phase] = max(self._bytes, self.peaks.get(self.phase, 0))
 
 
 class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
@@ -39,33 +41,27 @@ class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, already: Iterable[Tensor] = ()) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.peaks = {}
-        self.phase = "start"
-        self._bytes = 0
+        TorchDispatchMode.__init__(self)  # type: ignore[no-untyped-call]
+        Meter.__init__(self)
         self._there: dict[int, int] = {}
         self.add(already)
-
-    @property
-    def now(self) -> int:
-        return self._bytes
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        self.add(one for one in tree_leaves(out) if isinstance(one, Tensor))
+        self.add(leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
         return out
 
     def add(self, tensors: Iterable[Tensor]) -> None:
+        """They were there before, and count from now on."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             key = storage._cdata  # of the memory itself, however many tensors look at it
             if key not in self._there:
                 self._there[key] = storage.nbytes()
-                self._bytes += self._there[key]
+                self._change(storage.nbytes())
                 weakref.finalize(storage, self._gone, key)
-        self.peaks[self.phase] = max(self._bytes, self.peaks.get(self.phase, 0))
 
     def _gone(self, key: int) -> None:
         self._bytes -= self._there.pop(key)
@@ -78,9 +74,7 @@ class AllocationMeter(Meter):
     """
 
     def __init__(self, already: Iterable[Tensor] = ()) -> None:
-        self.peaks = {}
-        self.phase = "start"
-        self._bytes = 0
+        super().__init__()
         self.add(already)
 
     def __enter__(self) -> "AllocationMeter":
@@ -99,7 +93,8 @@ class AllocationMeter(Meter):
         return self._bytes
 
     def add(self, tensors: Iterable[Tensor]) -> None:
-        sizes = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
+        """They were there before, and count from now on."""
+        sizes = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in tensors}
         self._bytes += sum(sizes.values())
 
     def _start(self) -> None:
@@ -114,5 +109,4 @@ class AllocationMeter(Meter):
         for events in kinds._disable_profiler_legacy():
             for event in events:
                 if event.kind() == "memory_alloc":
-                    self._bytes += event.cpu_memory_usage()
-                    self.peaks[self.phase] = max(self._bytes, self.peaks.get(self.phase, 0))
+                    self._change(event.cpu_memory_usage())

@@ -1,6 +1,6 @@
 """The parameters of a model by what they are for, found by walking its modules."""
 
-from collections.abc import Iterator
+from collections import Counter
 
 from torch import nn
 
@@ -15,9 +15,9 @@ from glassformer.bricks.pooling import AttentionPool
 from glassformer.bricks.positions import LearnedPositions, OneHotPositions
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.models.inputs import ColumnTokens, MixedTokens
-from glassformer.models.masked_model import Transform
+from glassformer.models.token_model import Transform
 
 PARTS: dict[type[nn.Module], str] = {
     WordVectors: "word vectors",
@@ -47,22 +47,15 @@ OF_ATTENTION = {"query": "queries W^Q", "key": "keys W^K", "value": "values W^V"
 
 def parameters_by_part(model: nn.Module) -> dict[str, int]:
     """All numbers by part; shared ones count once, at their first part."""
-    found: dict[str, int] = {}
-    for weight, part in _weights(model, "", "other"):
-        found[part] = found.get(part, 0) + weight.numel()
-    return found
-
-
-def _weights(
-    model: nn.Module, path: str, part: str, seen: set[int] | None = None
-) -> Iterator[tuple[nn.Parameter, str]]:
-    seen = set() if seen is None else seen
-    for weight in model.parameters(recurse=False):
-        if id(weight) not in seen:
-            seen.add(id(weight))
-            yield weight, part
-    for name, child in model.named_children():
-        yield from _weights(child, name, _part(model, name, child, part), seen)
+    parts: Counter[str] = Counter()
+    for path, weight in model.named_parameters():
+        module, part = model, "other"
+        for name in path.split(".")[:-1]:
+            child = module.get_submodule(name)
+            part = _part(module, name, child, part)
+            module = child
+        parts[part] += weight.numel()
+    return dict(parts)
 
 
 def _part(parent: nn.Module, name: str, child: nn.Module, part: str) -> str:

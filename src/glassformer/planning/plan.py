@@ -1,17 +1,14 @@
 """A plan: what was found out before a training; as a view, and in sentences."""
 
 from dataclasses import asdict, dataclass
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.resolve import Config
 from glassformer.config.units import count, duration, size
-from glassformer.families.base import FAMILIES, Family
-from glassformer.families.language import LanguageFamily
+from glassformer.families.base import FAMILIES
 from glassformer.planning.available_memory import AvailableMemory, BatchFit
-from glassformer.planning.compute import ENOUGH_TOKENS, TrainingCompute
-from glassformer.planning.probe import Speed
+from glassformer.planning.compute import ENOUGH_TOKENS, Speed, TrainingCompute
 from glassformer.planning.sharding import WAYS, Cluster
 from glassformer.planning.training_step import StepMemory
 from glassformer.rendering.panels import Panel, Table, Words
@@ -31,7 +28,7 @@ class Plan:
     """Which model on which data."""
     parameters: int
     learned: int
-    """Of these, what is trained."""
+    """How many of these are trained."""
     parts: dict[str, int]
     """The parameters by part; they sum up to them."""
     tied: bool
@@ -39,21 +36,42 @@ class Plan:
     work: TrainingCompute
     notes: tuple[str, ...]
     seconds: float | None
-    """To the end, validations included."""
+    """The time to the end, validations included."""
     needs: StepMemory | None = None
-    """Of a step, the batch in as many pieces as was asked for; None on paper."""
+    """What a step needs, the batch in as many pieces as was asked for; None on paper."""
     room: AvailableMemory | None = None
     fit: BatchFit | None = None
     speed: Speed | None = None
     paper: Cluster | None = None
 
     def view(self) -> View:
-        return _view(self)
+        panels: list[Panel] = [_parts(self)]
+        if self.needs is not None:
+            panels.append(_memory(self, self.needs))
+        if self.paper is not None:
+            panels.append(_shared(self.paper))
+        panels.append(_numbers(self))
+        if self.needs is None:
+            panels += [Words(text=note) for note in self.notes]
+        if self.advice is not None:
+            panels.append(Words(title="Add to the command", text=self.advice, code=True))
+        return View(title=f"A plan: {self.about}", panels=panels, note=" ".join(self.words), about=self.about)
 
     @property
     def words(self) -> list[str]:
         """What it comes to, in sentences."""
-        return _sentences(self)
+        part = f", {count(self.learned)} of them learned" if self.learned < self.parameters else ""
+        fits = _memory_words(self) if self.paper is None else _paper_words(self.paper)
+        sentences = [f"{count(self.parameters)} parameters{part}.", fits, _work_words(self)]
+        if self.seconds is not None and self.paper is not None:
+            sentences.append(f"About {duration(self.seconds)} to the end.")
+        elif self.seconds is not None and self.speed is not None:
+            speed = self.speed
+            sentences.append(
+                f"{duration(speed.update)} an update, {speed.tokens:,.0f} tokens a second ({', '.join(speed.notes)}): "
+                f"about {duration(self.seconds)} to the end, validations included."
+            )
+        return sentences
 
     @property
     def advice(self) -> str | None:
@@ -97,39 +115,6 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
-
-
-def _view(plan: Plan) -> View:
-    panels: list[Panel] = [_parts(plan)]
-    if plan.needs is not None:
-        panels.append(_memory(plan, plan.needs))
-    if plan.paper is not None:
-        panels.append(_shared(plan.paper))
-    panels.append(_numbers(plan))
-    if plan.needs is None:
-        panels += [Words(text=note) for note in plan.notes]
-    if plan.advice is not None:
-        panels.append(Words(title="Add to the command", text=plan.advice, code=True))
-    return View(title=f"A plan: {plan.about}", panels=panels, note=" ".join(_sentences(plan)), about=plan.about)
-
-
-def _sentences(plan: Plan) -> list[str]:
-    part = f", {count(plan.learned)} of them learned" if plan.learned < plan.parameters else ""
-    said = [f"{count(plan.parameters)} parameters{part}."]
-    if plan.paper is not None:
-        said.append(_paper_words(plan.paper))
-    else:
-        said.append(_memory_words(plan))
-    said += _work_words(plan)
-    if plan.seconds is not None and plan.paper is not None:
-        said.append(f"About {duration(plan.seconds)} to the end.")
-    elif plan.seconds is not None and plan.speed is not None:
-        speed = plan.speed
-        said.append(
-            f"{duration(speed.update)} an update, {speed.tokens:,.0f} tokens a second ({', '.join(speed.notes)}): "
-            f"about {duration(plan.seconds)} to the end, validations included."
-        )
-    return said
 
 
 def _memory_words(plan: Plan) -> str:
@@ -176,64 +161,49 @@ def _paper_words(paper: Cluster) -> str:
     return f"{here} it does not fit: {size(most)} each at least. It would take {needed:,} of them, all shared."
 
 
-def _work_words(plan: Plan) -> list[str]:
+def _work_words(plan: Plan) -> str:
     work = plan.work
     if work.updates is None or work.epochs is None or work.seen is None:
-        return [f"How many updates {plan.config.training.minutes:g} minutes are, only trying them out can say."]
-    each = work.per_parameter(plan.parameters) or 0.0
+        return f"How many updates {plan.config.training.minutes:g} minutes are, only trying them out can say."
+    each = work.seen / max(1, plan.parameters)
     times = f"{work.epochs:.3g} times" if abs(work.epochs - 1) > 0.005 else "once"
-    words = (
-        f"{work.updates:,} update{'s' * (work.updates != 1)} of {work.per_update:,.0f} tokens go {times} "
-        f"over {count(work.tokens)} tokens"
+    rule = (
+        f": {each:.3g} for each parameter (about {ENOUGH_TOKENS}, all of them new, make most of what is computed: "
+        "Hoffmann et al. 2022)"
     )
-    return [f"{words}{tokens_rule(FAMILIES[plan.config.task], each)}."]
-
-
-@singledispatch
-def tokens_rule(family: Family, per_parameter: float) -> str:
-    """What is known of how many tokens a parameter is worth, where these are read."""
-    return ""
-
-
-@tokens_rule.register
-def _(family: LanguageFamily, per_parameter: float) -> str:
     return (
-        f": {per_parameter:.3g} for each parameter (about {ENOUGH_TOKENS}, all of them new, make most of what is "
-        "computed: Hoffmann et al. 2022)"
+        f"{work.updates:,} update{'s' * (work.updates != 1)} of {work.per_update:,.0f} tokens go {times} "
+        f"over {count(work.tokens)} tokens{rule if FAMILIES[plan.config.task].predicts_next else ''}."
     )
 
 
 def _parts(plan: Plan) -> Table:
-    total = max(1, plan.parameters)
-    rows: list[list[str | float | int | None]] = [
-        [name, many, many / total] for name, many in sorted(plan.parts.items(), key=lambda one: -one[1])
-    ]
-    note = "The head shares the word vectors' weights." if plan.tied else ""
+    parts = {**dict(sorted(plan.parts.items(), key=lambda part: -part[1])), "all": plan.parameters}
     return Table(
         title="Parameters",
         columns=["part", "parameters", "share"],
-        rows=[*rows, ["all", plan.parameters, 1.0]],
+        rows=[[name, many, many / max(1, plan.parameters)] for name, many in parts.items()],
         bars=["share"],
-        note=note,
+        note="The head shares the word vectors' weights." if plan.tied else "",
     )
 
 
 def _memory(plan: Plan, needs: StepMemory) -> Table:
     pieces = plan.config.training.accumulation_steps
     of = "the batch" if pieces == 1 else f"a piece of {pieces}"
-    rows: list[list[str | float | int | None]] = [
-        ["weights", size(needs.weights), needs.weights],
-        ["gradients", size(needs.gradients), needs.gradients],
-        [f"optimiser ({plan.config.training.optimizer})", size(needs.optimiser), needs.optimiser],
-        ["running average", size(needs.average), needs.average],
-        [f"activations kept for the backward pass, of {of}", size(needs.kept), needs.kept],
-        [of, size(needs.batch), needs.batch],
-    ]
-    rows += [[f"most at once, in the {phase}", size(peak), peak] for phase, peak in needs.peaks.items()]
+    held = {
+        "weights": needs.weights,
+        "gradients": needs.gradients,
+        f"optimiser ({plan.config.training.optimizer})": needs.optimiser,
+        "running average": needs.average,
+        f"activations kept for the backward pass, of {of}": needs.kept,
+        of: needs.batch,
+        **{f"most at once, in the {phase}": peak for phase, peak in needs.peaks.items()},
+    }
     return Table(
         title="Memory of a step",
         columns=["what", "size", "bytes"],
-        rows=[row for row in rows if row[2]],
+        rows=[[what, size(many), many] for what, many in held.items() if many],
         note=" ".join(plan.notes),
     )
 
@@ -255,7 +225,7 @@ def _shared(paper: Cluster) -> Table:
 
 
 def _numbers(plan: Plan) -> Table:
-    work, speed = plan.work, plan.speed
+    work, speed, each = plan.work, plan.speed, plan.work.per_parameter(plan.parameters)
     rows: list[list[str | float | int | None]] = [
         ["multiplications for a token, forward", f"{work.products:,.0f}" if work.products else None],
         ["FLOPs of an update", f"{work.flops:.3g}" if work.flops else None],
@@ -263,13 +233,9 @@ def _numbers(plan: Plan) -> Table:
         ["tokens to train on", f"{work.tokens:,}"],
         ["updates", None if work.updates is None else f"{work.updates:,}"],
         ["epochs", None if work.epochs is None else f"{work.epochs:.4g}"],
-        ["tokens for each parameter", _four(work.per_parameter(plan.parameters))],
+        ["tokens for each parameter", None if each is None else f"{each:.4g}"],
         ["seconds of an update", None if speed is None else f"{speed.update:.4g}"],
         ["tokens a second", None if speed is None else f"{speed.tokens:,.0f}"],
         ["time to the end", None if plan.seconds is None else duration(plan.seconds)],
     ]
     return Table(title="Numbers", columns=["what", "number"], rows=[row for row in rows if row[1] is not None])
-
-
-def _four(value: float | None) -> str | None:
-    return None if value is None else f"{value:.4g}"

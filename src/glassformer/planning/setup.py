@@ -1,26 +1,23 @@
 """What is planned: settings, the task, how its model is built, and the batch that needs most."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.presets import DEFAULT_TASK
-from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
-from glassformer.config.say import Say, silent
+from glassformer.config.resolve import BUDGETS, Config, resolve
 from glassformer.config.sections import TrainingSettings
 from glassformer.families.base import FAMILIES, Family, Prepared
-from glassformer.families.build import build_model, learn_from_data
-from glassformer.families.infer import infer_config
-from glassformer.families.language import LanguageFamily
+from glassformer.families.load import build_model, learn_from_data
 from glassformer.families.prepare import prepare
-from glassformer.families.settings import read_config, whole_path, with_vectors
+from glassformer.families.recognition import infer_config
+from glassformer.families.settings import file_settings, flag_settings, with_vectors
 from glassformer.models.build import build_language_model
 from glassformer.planning.training_step import Piece
 from glassformer.tasks.base import Batch, Task
@@ -48,8 +45,9 @@ class PlannedTraining:
     piece: Piece
     """All of that batch."""
     tokens: dict[str, int]
-    """Of each part."""
+    """How many each part has."""
     per_update: float
+    """Tokens that an update reads, on average."""
     prepared: Prepared | None = None
 
     @property
@@ -59,10 +57,6 @@ class PlannedTraining:
     @property
     def updates(self) -> int | None:
         return total_steps(self.config.training, self.task)
-
-    @property
-    def per_epoch(self) -> float:
-        return self.task.steps_per_epoch
 
     def model(self, say: Say) -> nn.Module:
         """A real one, as a training starts from."""
@@ -98,16 +92,16 @@ class PlannedTraining:
         return f"{config.model.encoder} on {Path(where).name if where else 'tokens on paper'} ({config.task})"
 
 
-def flags_of(data: str | Path | None, settings: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(settings.get("model"), nn.Module) or callable(settings.get("model")):
+def flags_of(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a plan by dotted key."""
+    if callable(settings.get("model")):
         raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
-    flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
-    return {key: whole_path(key, value) for key, value in flags.items()}
+    return flag_settings(data, settings)
 
 
 def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpus: int | None) -> PlannedTraining:
-    """As a training would read it."""
-    file = {key: whole_path(key, value) for key, value in flatten(read_config(config) if config else {}).items()}
+    """A training on data, as it would be read."""
+    file = file_settings(config)
     resolved, table = infer_config(file, with_vectors({**file, **flags}, flags), say)
     if resolved.model.encoder == OWN:
         raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
@@ -120,24 +114,19 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
     task = prepared.task
     count = min(BATCHES, max(1, int(task.steps_per_epoch)))
     batch = max((task.batch(step) for step in range(count)), key=_numbers)
-
-    def whole(config: Config) -> nn.Module:
-        return build_model(config, prepared)
-
     new: Sequence[str] = ()
     if family.has_decoder and resolved.training.last_blocks is not None:  # what is new is trained as well
-        taken = learn_from_data(whole(resolved), prepared, resolved, silent)
+        taken = learn_from_data(build_model(resolved, prepared), prepared, resolved, silent)
         new = () if taken is None else taken["new"]
 
     def build(config: Config) -> nn.Module:
-        made = whole(config)
+        made = build_model(config, prepared)
         freeze(made, config.training.last_blocks, new)
         return made
 
     per_update = float(batch.tokens) if task.steady else prepared.tokens["train"] / task.steps_per_epoch
-    piece = batch.tensors(CPU)
     return PlannedTraining(
-        resolved, task, build, batch.size, batch.tokens, piece, prepared.tokens, per_update, prepared
+        resolved, task, build, batch.size, batch.tokens, batch.tensors(CPU), prepared.tokens, per_update, prepared
     )
 
 
@@ -153,9 +142,11 @@ def _numbers(batch: Batch) -> int:
 
 def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *, gpus: int) -> PlannedTraining:
     """A training on so many tokens that nobody has read."""
-    file = flatten(read_config(config) if config else {})
+    file = file_settings(config)
     said = {**file, **flags}
-    plan_on_tokens = tokens_planner(FAMILIES[said.get("task") or DEFAULT_TASK])
+    family = FAMILIES[said.get("task") or DEFAULT_TASK]
+    if not family.predicts_next:
+        raise SettingError(f"--tokens is for language models: a plan for {family.task} needs DATA")
     if said.get("model.from_run") is not None:
         raise SettingError("--tokens is for models that begin anew: a plan with --from needs DATA")
     if all(said.get(budget) is None for budget in BUDGETS):
@@ -163,21 +154,6 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
     resolved = resolve(file, flags)
     if "training.batch_size" not in said:
         resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
-    return plan_on_tokens(resolved, tokens)
-
-
-@singledispatch
-def tokens_planner(family: Family) -> Callable[[Config, int], PlannedTraining]:
-    """What plans a training on so many tokens, where it needs to know no more of the data."""
-    raise SettingError(f"--tokens is for language models: a plan for {family.task} needs DATA")
-
-
-@tokens_planner.register
-def _(family: LanguageFamily) -> Callable[[Config, int], PlannedTraining]:
-    return _language_model_on_tokens
-
-
-def _language_model_on_tokens(resolved: Config, tokens: int) -> PlannedTraining:
     vocab = resolved.tokenizer.vocab_size or (4096 if resolved.tokenizer.kind == "bpe" else None)
     if vocab is None:
         raise SettingError(
@@ -191,7 +167,5 @@ def _language_model_on_tokens(resolved: Config, tokens: int) -> PlannedTraining:
     def build(config: Config) -> nn.Module:
         return build_language_model(config.model, vocab=vocab, seed=config.training.seed)
 
-    piece: tuple[Tensor, ...] = (ids, ids)
-    return PlannedTraining(
-        resolved, task, build, batch, batch * context, piece, {"train": tokens}, float(batch * context)
-    )
+    each = batch * context
+    return PlannedTraining(resolved, task, build, batch, each, (ids, ids), {"train": tokens}, float(each))

@@ -4,6 +4,7 @@ Glassformer itself copies it. What is shared, from less to more: what the optimi
 weights too (Rajbhandari et al. 2020).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -165,17 +166,12 @@ class Cluster:
     @property
     def gpus_needed(self) -> int | None:
         """The fewest on which it fits with everything shared; None: no number of them is enough."""
-        alone = Cluster(MOST, self.memory, self.rows, self.found, self.flops)
-        if not alone.fits(alone.ways[-1], True):
-            return None
-        below, above = 0, MOST
-        while above - below > 1:
-            middle = (below + above) // 2
-            if any(way.total(again=True) <= self.room for way in ways(self.found, middle)):
-                above = middle
-            else:
-                below = middle
-        return above
+
+        def enough(gpus: int) -> bool:
+            return any(self.fits(way, True) for way in ways(self.found, gpus))
+
+        fewer = bisect_left(range(1, MOST), True, key=enough)
+        return fewer + 1 if enough(fewer + 1) else None
 
     def seconds(self, flops: float) -> float:
         """With a second forward pass, a third of the work, where activations must be computed again."""

@@ -1,23 +1,35 @@
-"""What a training puts into its run's folder beside weights and log: the first files, and papers for a person."""
+"""What a training puts into its run's folder beside weights and log: the first files, and papers for a person; and the
+README.md of a run that was imported.
+"""
 
+import os
+import shlex
 from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import jinja2
 from torch import nn
 
+from glassformer.config.errors import Say
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
-from glassformer.families.base import Prepared
+from glassformer.families.base import FAMILIES, Prepared
+from glassformer.families.card import BEFORE, label_names, nothing_held_out, size_in_words
 from glassformer.rendering.confusion import draw_confusion
 from glassformer.rendering.curves import draw_curves
-from glassformer.reporting.readme import model_card
-from glassformer.reporting.report import leave_report
+from glassformer.reporting.report import report_of
 from glassformer.runs import history
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.snapshot import Snapshot
+
+REPORT = "report.html"
+STRICT = "GLASSFORMER_STRICT"
+"""If this is set in the environment, a report that cannot be made is an error."""
+TOKEN_KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
 def first_files(
@@ -47,24 +59,75 @@ def leave_papers(
     machine: dict[str, str],
     say: Say,
 ) -> None:
-    """At the end: curves, the card to read, the report. `evaluations`: of the parts that were looked at, by name."""
+    """At the end: curves, of a classifier what it takes for what, the card to read, the report. `evaluations`: of the
+    parts that were looked at, by name.
+    """
     validation, test = evaluations.get("validation"), evaluations.get("test")
-    words = "" if validation is None else validation.summary
+    score = "" if validation is None else validation.summary
     reads = "" if prepared.features is None or config.data.kind == TEXT else prepared.features.words
-    _draw(run, prepared, test or validation)
-    write_text(run.path / "README.md", model_card(run.path, config, run.card(), words, reads))
+    curves, task = run.path / "curves.png", prepared.task
+    draw_curves(run.read_metrics(), curves, title=run.path.name, unit=task.unit, smoothing=task.smoothing)
+    last = test or validation
+    if last is not None and "confusion" in last.details:
+        draw_confusion(**last.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
+    write_text(run.path / "README.md", model_card(run.path, config, run.card(), score, reads))
     leave_report(run, config, prepared, model, evaluations, machine=machine, say=say)
 
 
-def _draw(run: Run, prepared: Prepared, evaluation: Evaluation | None) -> None:
-    """How the training went, and of a classifier, what it takes for what."""
-    task = prepared.task
-    draw_curves(
-        run.read_metrics(),
-        run.path / "curves.png",
-        title=run.path.name,
-        unit=task.unit,
-        smoothing=task.smoothing,
+def leave_report(
+    run: Run,
+    config: Config,
+    prepared: Prepared,
+    model: nn.Module,
+    evaluations: Mapping[str, Evaluation],
+    *,
+    machine: Mapping[str, str],
+    say: Say,
+) -> None:
+    """`report.html` in the run's folder. A training that is done does not fail for its sake: what is wrong is said."""
+    try:
+        view = report_of(run, config, prepared, model, evaluations, machine=machine)
+        write_text(run.path / REPORT, view.page())
+    except Exception as error:
+        if os.environ.get(STRICT):
+            raise
+        why = next(iter(str(error).strip().splitlines()), "")
+        say(f"no {REPORT}, though the run itself is whole: {type(error).__name__}: {why}")
+
+
+# --- the README.md of a run ---
+
+
+def model_card(run: Path, config: Config, card: dict[str, Any], score: str, reads: str) -> str:
+    """What a run is, for a person. `score`: how good it is, in words; `reads`: what it reads, where that is not just
+    texts.
+    """
+    facts = {"parts": _parts(config), "size": size_in_words(card), "before": BEFORE, "token_kinds": TOKEN_KINDS}
+    held_out = {"nothing_held_out": nothing_held_out(card)}
+    return _render("README.md.jinja", run, config, card, score=score, reads=reads, **facts, **held_out)
+
+
+def imported_card(run: Path, config: Config, card: dict[str, Any]) -> str:
+    """What is known of a model that was made elsewhere."""
+    return _render("IMPORTED.md.jinja", run, config, card)
+
+
+def _render(template: str, run: Path, config: Config, card: dict[str, Any], **more: Any) -> str:
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
-    if evaluation is not None and "confusion" in evaluation.details:
-        draw_confusion(**evaluation.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
+    environment.filters |= {"basename": os.path.basename, "quote": lambda path: shlex.quote(str(path))}
+    text = files("glassformer.reporting").joinpath(template).read_text("utf-8")
+    title, names = label_names(card) or ("", None)
+    labels = {"label_title": title, "label_names": names}
+    return environment.from_string(text).render(
+        run=run, config=config, card=card, family=FAMILIES[config.task], **labels, **more
+    )
+
+
+def _parts(config: Config) -> str:
+    """The encoder with those of its settings that say how large it is and what it is made of."""
+    shown = ("style", "layers", "heads", "width", "decoder", "attention", "weighting", "ngrams", "pool", "context")
+    used = [name for name in shown if not config.idle(f"model.{name}")]
+    named = [f"{name} {value}" for name in used if (value := getattr(config.model, name)) is not None]
+    return f"{config.model.encoder}: {', '.join(named)}" if named else config.model.encoder

@@ -2,7 +2,7 @@
 
 import datetime
 import math
-import os
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from pathlib import Path
@@ -12,39 +12,37 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.resolve import Config
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
+from glassformer.config.presets import TEXT, labels_examples
+from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
 from glassformer.families.card import BEFORE, label_names, learned_of, size_in_words
-from glassformer.families.examples import held_out_examples
+from glassformer.families.evaluate import held_out_examples
 from glassformer.families.language import StreamFamily
-from glassformer.families.load import load
+from glassformer.families.load import load, opened_run
 from glassformer.families.prepare import prepare_again
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.attention import attention_panels
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.confusion import confusion
-from glassformer.rendering.curves import curves
+from glassformer.rendering.curves import Records, curves, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.view import View
-from glassformer.reporting.sections import by_class, command_of, samples, scores
-from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
-REPORT = "report.html"
 EXAMPLES = 3
-"""Whose attention is shown."""
+"""Examples whose attention is shown."""
 SHOWN_TOKENS = 48
-"""Of such an example, if they have names to read; an image's patches may be more."""
+"""Tokens of such an example, if they have names to read; an image's patches may be more."""
 MOST_WEIGHTS = 2**19
-"""Of all these examples together: what goes into a page of 2 MB beside the rest."""
-STRICT = "GLASSFORMER_STRICT"
-"""If this is set in the environment, a report that cannot be made is an error."""
+"""Weights of all these examples together: what goes into a page of 2 MB beside the rest."""
+MOST_ROWS = 500
+"""Rows of a table of classes."""
 
 MODEL = ("style", "layers", "heads", "width", "decoder", "attention", "positions", "norm", "weighting", "ngrams",
          "pool", "context", "dropout")  # fmt: skip
@@ -54,55 +52,23 @@ NAMES = {"lr": "learning rate", "optimizer": "optimiser"}
 ENDED = {"interrupted": "was interrupted", "failed": "failed"}
 
 
-def report(
-    run: AnyRun,
-    *,
-    model: OwnModel | None = None,
-    device: str = "auto",
-    say: Say = silent,
-) -> View:
+def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = silent) -> View:
     """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
-    known = None
-    if isinstance(run, Loaded):
-        known, run = run, run.run
-    elif not isinstance(run, Run):
-        run = Run.open(run)
-    card, config = run.card(), run.config()
-    prepared = prepare_again(run)
+    folder = opened_run(run)
+    card, config, prepared = folder.card(), folder.config(), prepare_again(folder)
     parts: list[str] = [name for name in ("validation", "test") if name in card]
     if not parts:
-        return report_of(run, config, prepared, None, {})
-    loaded = known or load(run, device, model=model)
+        return report_of(folder, config, prepared, None, {})
+    loaded = run if isinstance(run, Loaded) else load(folder, device, model=model)
     say(f"evaluating {' and '.join(parts)} again")
     with torch.inference_mode():
         evaluations = {name: prepared.task.evaluate(loaded.model, name) for name in parts}
-    return report_of(run, config, prepared, loaded.model, evaluations)
+    return report_of(folder, config, prepared, loaded.model, evaluations)
 
 
 @register_view("report", texts="none", needs=lambda loaded: "imported" not in loaded.run.card())
 def report_view(request: LookRequest) -> View:
     return report(request.loaded, say=request.say)
-
-
-def leave_report(
-    run: Run,
-    config: Config,
-    prepared: Prepared,
-    model: nn.Module,
-    evaluations: Mapping[str, Evaluation],
-    *,
-    machine: Mapping[str, str],
-    say: Say,
-) -> None:
-    """`report.html` in the run's folder. A training that is done does not fail for its sake: what is wrong is said."""
-    try:
-        view = report_of(run, config, prepared, model, evaluations, machine=machine)
-        write_text(run.path / REPORT, view.page())
-    except Exception as error:
-        if os.environ.get(STRICT):
-            raise
-        why = next(iter(str(error).strip().splitlines()), "")
-        say(f"no {REPORT}, though the run itself is whole: {type(error).__name__}: {why}")
 
 
 def report_of(
@@ -149,25 +115,23 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
         for section, name in chosen
         if config.idle(f"{section}.{name}") is None and (value := config.get(f"{section}.{name}")) is not None
     ]
+    tokens, source, learned = card["tokenizer"], card.get("from"), learned_of(card)
+    labels, names = label_names(card) or ("labels", [])
     rows: Rows = [
         ["task", config.task],
         ["model", config.model.encoder],
         ["parameters", f"{card['parameters']:,}"],
+        ["learned", f"{learned:,} of these" if learned < card["parameters"] else None],
+        [labels, cut(", ".join(names)) if names else None],
+        ["began from", f"{Path(source['run']).name} ({source['task']})" if source else None],
+        ["tokens", f"{tokens['kind']}, vocabulary of {tokens['vocab_size']:,}" if tokens else None],
         *settings,
         ["updates", f"{card.get('steps', 0):,}"],
         ["seconds in updates", f"{card.get('seconds', 0.0):.1f}"],
         ["status", card["status"]],
     ]
-    if card["tokenizer"] is not None:
-        tokens = card["tokenizer"]
-        rows.insert(3, ["tokens", f"{tokens['kind']}, vocabulary of {tokens['vocab_size']:,}"])
-    if (source := card.get("from")) is not None:
-        rows.insert(3, ["began from", f"{Path(source['run']).name} ({source['task']})"])
-    if (labels := label_names(card)) is not None:
-        rows.insert(3, [labels[0], cut(", ".join(labels[1]))])
-    if (learned := learned_of(card)) < card["parameters"]:
-        rows.insert(3, ["learned", f"{learned:,} of these"])
-    return Table(title="What was trained", columns=["setting", "value"], rows=rows)
+    known = [row for row in rows if row[1] is not None]
+    return Table(title="What was trained", columns=["setting", "value"], rows=known)
 
 
 def _said(value: Any) -> str:
@@ -203,7 +167,34 @@ def _(family: StreamFamily, prepared: Prepared) -> tuple[str, dict[str, int]]:
     return "documents", {name: part.documents for name, part in prepared.corpus.parts.items()}
 
 
-# --- how good it is ---
+# --- how it went, and how good it is ---
+
+
+def samples(metrics: Records) -> list[Panel]:
+    """What was written on the way: the first, the middle and the last."""
+    lines = [line for line in metrics if line.get("event") == "sample"]
+    some = sorted({0, len(lines) // 2, len(lines) - 1}) if lines else []
+    return [
+        Words(title=f"Sample after {lines[place]['step']:,} updates", text=cut(lines[place]["text"].strip("\n")))
+        for place in some
+    ]
+
+
+def scores(parts: Mapping[str, Mapping[str, float]], note: str = "") -> Table:
+    """The metrics of each part that was evaluated."""
+    names = list(dict.fromkeys(name for metrics in parts.values() for name in metrics))
+    rows: Rows = [[named(name), *(metrics.get(name) for metrics in parts.values())] for name in names]
+    return Table(title="How good it is", columns=["metric", *parts], rows=rows, note=note)
+
+
+def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") -> Table:
+    """Precision, recall and F1 of each class, or label."""
+    columns = list(next(iter(classes.values())))
+    rows: Rows = [[cut(name, 60), *(values[column] for column in columns)] for name, values in classes.items()]
+    shares = ("precision", "recall", "f1")
+    note = f"The first {MOST_ROWS:,} of {len(rows):,}." if len(rows) > MOST_ROWS else ""
+    title = f"{what.capitalize()} by {what}"
+    return Table(title=title, columns=[what, *columns], rows=rows[:MOST_ROWS], bars=shares, note=note)
 
 
 def _status(card: Mapping[str, Any]) -> str:
@@ -274,3 +265,28 @@ def _again(card: Mapping[str, Any], config: Config) -> list[Panel]:
     if config.model.encoder == OWN:
         note = f"A model of one's own is given from Python. {note}"
     return [Words(title="Train it again", text=command_of(config), code=True, note=note)]
+
+
+def command_of(config: Config) -> str:
+    """The command that would train a run again, for one that was trained from Python: every setting that is not what
+    the task and the model would start from. Of a person's own model, in Python.
+    """
+    kind = {"data.kind": config.data.kind} if labels_examples(config.task) and config.data.kind != TEXT else {}
+    said = {"task": config.task, "model.encoder": config.model.encoder, **kind}
+    start = flatten(resolve({}, said, strict=False).to_dict())
+    whole = flatten(config.to_dict())
+    changed = {key: value for key, value in whole.items() if key not in said and start.get(key) != value}
+    changed = {key: value for key, value in changed.items() if key not in BUDGETS or value is not None}
+    path = changed.pop("data.path", None)
+    if config.model.encoder == OWN:
+        settings = {"task": config.task, **changed}
+        return f"gf.train({path!r}, model=…, **{settings!r})"
+    flags = {"task": config.task, "model": config.model.encoder, **kind}
+    words = [f"--{key} {_word(value)}" for key, value in {**flags, **changed}.items()]
+    return " ".join(["glassformer train", *([] if path is None else [shlex.quote(path)]), *words])
+
+
+def _word(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return shlex.quote(str(value))

@@ -1,4 +1,4 @@
-"""Two models judged on the same examples: whether one is better, or the other had luck."""
+"""Two models judged on the same examples: whether one is better, or the other had luck; and two groups of examples."""
 
 import math
 from dataclasses import dataclass
@@ -87,3 +87,28 @@ def mcnemar(first: Bool[Array, " N"], second: Bool[Array, " N"]) -> McNemar:
     fewer, apart = min(only_first, only_second), only_first + only_second
     p = min(1.0, 2 * incomplete_beta(0.5, apart - fewer, fewer + 1)) if apart else 1.0
     return McNemar(only_first, only_second, int((first & second).sum()), int((~first & ~second).sum()), p)
+
+
+def difference_p(first: Float[Array, " N"], second: Float[Array, " M"]) -> float:
+    """How often chance alone would set the means of two groups so far apart: what Welch's test says, or Student's if
+    that is more.
+
+    Welch's takes two values that happen to be equal for a mean that is known exactly; Student's does not.
+    """
+    counts = len(first), len(second)
+    if min(counts) < 2:
+        return 1.0
+    variances = float(first.var(ddof=1)), float(second.var(ddof=1))
+    pooled = sum(variance * (count - 1) for variance, count in zip(variances, counts, strict=True)) / (sum(counts) - 2)
+    distance = float(first.mean() - second.mean())
+    if pooled <= (ROUNDING * max(np.abs(first).max(), np.abs(second).max())) ** 2:
+        if distance == 0:
+            return 1.0
+        # Each group has one value alone: what remains to ask is how often a draw would part them so, or the other way.
+        log = math.lgamma(counts[0] + 1) + math.lgamma(counts[1] + 1) - math.lgamma(sum(counts) + 1)
+        return (1 + (counts[0] == counts[1])) * math.exp(log)
+    parts = [variance / count for variance, count in zip(variances, counts, strict=True)]
+    free = sum(parts) ** 2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    welch = t_tail(distance / math.sqrt(sum(parts)), free)
+    student = t_tail(distance / math.sqrt(pooled * (1 / counts[0] + 1 / counts[1])), sum(counts) - 2)
+    return max(welch, student)

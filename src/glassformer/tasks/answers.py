@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import RunError, SettingError
-from glassformer.data.columns.label_sets import set_of
+from glassformer.data.columns.labels import set_of
 
 
 @dataclass(frozen=True)

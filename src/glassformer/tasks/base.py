@@ -89,7 +89,6 @@ class Evaluation:
 class Task(ABC):
     """The only place that knows what a batch means."""
 
-    name: str
     parts: Mapping[str, Any]
     """The parts of the data that it is on, by name."""
     steps_per_epoch: float

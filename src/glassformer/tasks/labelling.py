@@ -1,8 +1,10 @@
 """Say something of a whole example: what classification and regression share."""
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from torch import Tensor, nn
 from glassformer.config.errors import DataError, SettingError
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import LengthOrder
+from glassformer.models.reader import Predictor
+from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
 
@@ -58,28 +62,35 @@ class Labelling(Task):
     """A score, or several, for each example."""
 
     steady = False
+    loss_unit: str
+    """The unit of the loss, with the noun of an example left open."""
+    on_features = False
+    """Its inputs are features, which only a model's head has still to read."""
+    _order: LengthOrder
 
-    def __init__(self, parts: Mapping[str, Inputs], *, outputs: int, batch_size: int = 1, seed: int = 0) -> None:
+    def __init__(self, parts: Mapping[str, Inputs], answers: Answers, *, batch_size: int = 1, seed: int = 0) -> None:
         self.parts = parts
-        self.outputs = outputs
+        self.answers = answers
+        self.outputs = answers.outputs
         self.noun = next(iter(parts.values())).noun
-        self.unit = f"per {self.noun}"
-        self._order = None
+        self.unit = self.loss_unit.format(noun=self.noun)
         if "train" in parts:
             self._order = LengthOrder(parts["train"].lengths, batch_size, seed)
             self.steps_per_epoch = self._order.steps_per_epoch
 
     def batch(self, step: int) -> LabelledBatch:
-        assert self._order is not None
         rows = self._order.rows(step)
         train = self.parts["train"]
         inputs = train.augment(train.take(rows), step)
         known = [train.texts[row] for row in rows.tolist()]
         return LabelledBatch(train, inputs, torch.from_numpy(train.answers[rows]), train.lengths[rows], known)
 
+    def _reader(self, model: nn.Module) -> nn.Module:
+        return model.get_submodule("head") if self.on_features else model
+
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         *inputs, answers = tensors
-        return self.losses(scores_of(model, tuple(inputs), self.outputs, self.noun), answers).sum()
+        return self.losses(scores_of(self._reader(model), tuple(inputs), self.outputs, self.noun), answers).sum()
 
     @abstractmethod
     def losses(self, scores: Float[Tensor, "B outputs"], answers: Tensor) -> Float[Tensor, "B"]:
@@ -90,7 +101,7 @@ class Labelling(Task):
         examples = self.parts[part]
         if not len(examples):
             raise DataError(f"the {part} part holds no {self.noun}")
-        return self.judge(examples, score(model, examples, self.outputs))
+        return self.judge(examples, score(self._reader(model), examples, self.outputs))
 
     @abstractmethod
     def judge(self, examples: Inputs, scores: Float[Tensor, "N outputs"]) -> Evaluation:
@@ -138,3 +149,53 @@ def precision_recall_f1(
         {"precision": float(p), "recall": float(r), "f1": float(f), noun: int(n)}
         for p, r, f, n in zip(*columns, true, strict=True)
     ]
+
+
+# --- labels that a head learns alone: what the rest of the model makes of each example is computed once ---
+
+
+def head_learns_alone(model: nn.Module) -> bool:
+    """Whether nothing before the head changes in training."""
+    if not isinstance(model, Predictor):
+        return False
+    head = {id(weight) for weight in model.head.parameters()}
+    return not any(weight.requires_grad and id(weight) not in head for weight in model.parameters())
+
+
+def on_frozen_features(task: Labelling, model: Predictor) -> Labelling:
+    """The task on the features that the model makes of each example."""
+    frozen = copy.copy(task)
+    frozen.parts = {name: FrozenFeatures(part, model) for name, part in task.parts.items()}
+    frozen.on_features = True
+    return frozen
+
+
+class FrozenFeatures(Inputs):
+    """Examples whose features are computed when they are first asked for."""
+
+    def __init__(self, examples: Inputs, model: Predictor) -> None:
+        self.answers, self.texts, self.noun = examples.answers, examples.texts, examples.noun
+        self._examples, self._model = examples, model
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return self._examples.lengths
+
+    def take(self, rows: NDArray[np.int64]) -> Tensors:
+        return (self.features[torch.from_numpy(rows)],)
+
+    @cached_property
+    @torch.no_grad()
+    def features(self) -> Float[Tensor, "N pooled"]:
+        """The features that the model has in use: without dropout, and in full precision."""
+        model, examples = self._model, self._examples
+        device, training = device_of(model), model.training
+        out: Tensor | None = None
+        model.eval()
+        with torch.autocast(device.type, enabled=False):
+            for rows, tensors in examples.batches():
+                batch_features = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu()
+                out = batch_features.new_empty(len(examples), *batch_features.shape[1:]) if out is None else out
+                out[torch.from_numpy(rows)] = batch_features
+        model.train(training)
+        return torch.empty(0, 0) if out is None else out

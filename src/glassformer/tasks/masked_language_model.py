@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from glassformer.bricks.losses import SCORES_AT_ONCE
 from glassformer.config.errors import DataError
 from glassformer.data.mixing import mix, number
-from glassformer.data.packing.masking import NOTHING, Masking
 from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.store import Tokens
-from glassformer.models.masked_model import MaskedLanguageModel
+from glassformer.data.packing.windows import NOTHING, Masking
+from glassformer.models.token_model import MaskedLanguageModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
-from glassformer.tasks.windows import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
+from glassformer.tasks.language_model import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
 from glassformer.text.tokenizer import Tokenizer
 
 _MASKED = number(4)
@@ -76,7 +76,6 @@ def masked_places(answers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 class MaskedModelling(WindowTask):
     """Guessing hidden tokens of packed windows."""
 
-    name = "masked-language-model"
     unit = "nats per guessed token"
 
     def __init__(

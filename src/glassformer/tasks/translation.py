@@ -12,13 +12,12 @@ from torch import Tensor, nn
 
 from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
-from glassformer.config.presets import TRANSLATION
 from glassformer.data.features.pairs import PairExamples
-from glassformer.data.features.sequences import Sequences
+from glassformer.data.features.texts import Sequences
 from glassformer.data.order import TokenOrder
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import GREEDY, Search, marks_of, translate
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import Seq2Seq
 from glassformer.tasks.base import Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 
@@ -66,8 +65,8 @@ class PairBatch(Batch):
 class Translating(Task):
     """All positions of a target at once, each after its true beginning (teacher forcing)."""
 
-    name = TRANSLATION
     steady = False
+    _order: TokenOrder
 
     def __init__(
         self,
@@ -84,14 +83,12 @@ class Translating(Task):
         self.tokenizer = tokenizer
         self.context = context
         self.smoothing = smoothing
-        self._order = None
         if "train" in parts:
             train = parts["train"]
             self._order = TokenOrder(train.source.lengths, train.target.lengths, batch_tokens, seed)
             self.steps_per_epoch = self._order.steps_per_epoch
 
     def batch(self, step: int) -> PairBatch:
-        assert self._order is not None
         rows = self._order.rows(step)
         train = self.parts["train"]
         return self._side_by_side(*train.source.padded(rows), *train.target.padded(rows))

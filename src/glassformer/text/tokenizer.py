@@ -13,8 +13,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import DataError, Say, silent
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import external_pipeline, pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, batches, few_distinct, pieces, sampled, utf8

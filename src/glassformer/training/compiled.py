@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.say import Say
+from glassformer.config.errors import Say
 from glassformer.tasks.base import Task
 
 

@@ -5,24 +5,24 @@ import os
 import shlex
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from glassformer.config.errors import Misuse, SettingError, TrainingFailed
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.sources import refuse_same
+from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
+from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
 from glassformer.trials.running.engine import CellEvent, CellListener, Engine
 from glassformer.trials.running.folder import Folder, id_of
-from glassformer.trials.running.ladder import parse_models
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
-from glassformer.trials.running.variations import Varied, parse_list, parse_varied
-from glassformer.trials.settings import count_of, read_settings, refuse_reserved
+from glassformer.trials.settings import count_of, read_settings, refuse_reserved, seeds_or_folds, split_words
 
 FROM = ("from", "from_run", "model.from_run")
 """What names runs to begin from: here there may be several."""
@@ -62,19 +62,18 @@ def compare(
     are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and adds rows
     that begin from these. What is in `out` already is not trained again.
     """
-    requested, named, from_runs = _read_flags(data, config, settings, models)
+    requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)
     if requested.get("model.decoder_from") is not None:
         raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
     refuse_reserved(requested, "compare")
     jobs = count_of("jobs", jobs)
-    if folds is not None and seeds is not None:
-        raise Misuse("--seeds and --folds: each fold is trained once, give one of them")
+    seeds, folds = seeds_or_folds(seeds, folds, SEEDS)
     options = CompareOptions(
         models=() if named is None else parse_models(named),
-        varied=_parse_varied(vary, fractions, sizes),
+        varied=_parse_varied(vary, fractions, sizes, say),
         ablate=ablate,
-        seeds=SEEDS if seeds is None else count_of("seeds", seeds),
-        folds=None if folds is None else count_of("folds", folds, least=2),
+        seeds=seeds,
+        folds=folds,
         parameters=None if parameters is None else count_of("parameters", parameters),
         floors=floors,
         references=references,
@@ -90,7 +89,7 @@ def compare(
     with folder.locked(say) as lock:
         folder.open(question.identity, ids, overwrite=overwrite)
         threads = max(1, torch.get_num_threads() // jobs)
-        engine = Engine(folder, question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=listen)
+        engine = Engine(folder=folder, part=question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=listen)
         table = _Table(folder, question, Path(where).name)
         waiting = _waiting(folder, question.cells, listen)
         say(_plan(question, folder, len(waiting), jobs, threads))
@@ -115,34 +114,31 @@ def compare(
 
 
 def _read_flags(
-    data: str | Path | None,
-    config: str | Path | None,
-    settings: dict[str, Any],
-    models: str | Sequence[str] | None,
+    request: TrainRequest, models: str | Sequence[str] | None
 ) -> tuple[dict[str, Any], str | Sequence[str] | None, Any]:
     """Settings by dotted key; the models by the names that were typed, or else that of the file; and the runs to begin
     from.
     """
-    flags = dict(settings)
+    flags = dict(request.settings)
     several = [flags.pop(key) for key in FROM if isinstance(flags.get(key), list | tuple)]
     typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)]
     if typed and models is not None:
         raise Misuse("--model and --models: give one of them")
-    requested = read_settings(data, config, flags)
+    requested = read_settings(replace(request, settings=flags))
     of_file = requested.pop("model.encoder", None)
     from_runs = next(iter(several), requested.pop("model.from_run", None)) or ()
     return requested, models if models is not None else next(iter(typed), of_file), from_runs
 
 
-def _parse_varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
-    varied = parse_varied(vary)
+def _parse_varied(vary: Any, fractions: Any, sizes: Any, say: Say) -> dict[str, list[Any]]:
+    varied = parse_varied(vary, say)
     for key, flag, values in ((FRACTION, "fractions", fractions), (SIZE, "sizes", sizes)):
         if values is None:
             continue
         if key in varied:
             raise Misuse(f"--{flag} and --vary {key} are the same: give one of them")
         try:
-            varied |= parse_varied({key: parse_list(flag, values)})
+            varied |= parse_varied({key: _words(flag, values)}, silent)
         except SettingError as error:
             raise SettingError(f"--{flag}: {error}") from None
     return varied
@@ -150,11 +146,16 @@ def _parse_varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]
 
 def _open_runs(runs: Any) -> tuple[str, ...]:
     """The paths of runs as they were named, the newest by its folder. One that is named twice is judged once."""
-    several = (
-        parse_list("runs", runs) if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
-    )
+    several = _words("runs", runs) if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
     paths = [Run.open(run).path for run in several]
     return tuple(str(path) for path in {path.resolve(): path for path in reversed(paths)}.values())[::-1]
+
+
+def _words(flag: str, values: Any) -> list[str]:
+    words = split_words(values)
+    if not words:
+        raise Misuse(f"--{flag}: give at least one value")
+    return words
 
 
 def _waiting(folder: Folder, cells: list[Cell], listen: CellListener) -> list[Cell]:
@@ -182,15 +183,15 @@ def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: 
     )
 
 
+@dataclass
 class _Table:
     """What is known so far, written as cells are done, so that a comparison that is killed has a table too."""
 
-    def __init__(self, folder: Folder, question: Question, data: str) -> None:
-        self.folder = folder
-        self.question = question
-        self.data = data
-        self.written = -1e9
-        self.took = 0.0
+    folder: Folder
+    question: Question
+    data: str
+    written: float = -1e9
+    took: float = 0.0
 
     def grow(self) -> None:
         if time.monotonic() - self.written > SPARE * self.took:

@@ -1,24 +1,29 @@
-"""Settings of many runs, as a person gives them: from a file and from flags, which win; and the data that they name."""
+"""What many runs have in common before the first of them: settings from a file and from flags, which win; the data that
+they name; and a folder.
+"""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse
-from glassformer.config.resolve import BUDGETS, Config, flatten
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.resolve import BUDGETS, RENAMED_SETTINGS, Config
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
 from glassformer.families.prepare import check_validation, split_data
-from glassformer.families.settings import read_config, whole_path
+from glassformer.families.recognition import infer_config
+from glassformer.families.settings import file_settings, with_vectors
+from glassformer.pipeline.training import TrainRequest
+from glassformer.runs.run import RUNS, Run
 
 
-def read_settings(data: str | Path | None, config: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
+def read_settings(request: TrainRequest) -> dict[str, Any]:
     """Settings by dotted key, with paths that lead from anywhere; how long to train is the flag's, if it says so."""
-    from_file = flatten(read_config(config) if config else {})
-    from_flags = flatten({**flags, **({} if data is None else {"data.path": str(data)})})
+    from_file, from_flags = file_settings(request.config), request.flags()
     if any(from_flags.get(budget) is not None for budget in BUDGETS):
         from_file = {key: value for key, value in from_file.items() if key not in BUDGETS}
-    return {key: whole_path(key, value) for key, value in {**from_file, **from_flags}.items()}
+    return {**from_file, **from_flags}
 
 
 def refuse_reserved(settings: Mapping[str, Any], verb: str) -> None:
@@ -28,6 +33,13 @@ def refuse_reserved(settings: Mapping[str, Any], verb: str) -> None:
     for key in ("data.folds", "data.fold"):
         if settings.get(key) is not None:
             raise Misuse(f"{key} is set by {verb} itself: give --folds K instead")
+
+
+def say_renamed(names: Iterable[str], say: Say) -> None:
+    """Once for each old name of a setting, what it is called now."""
+    for name in dict.fromkeys(names):
+        if name in RENAMED_SETTINGS:
+            say(f"{name} is now called {RENAMED_SETTINGS[name]}; the old name still works")
 
 
 def count_of(flag: str, value: Any, *, least: int = 1) -> int:
@@ -41,6 +53,28 @@ def count_of(flag: str, value: Any, *, least: int = 1) -> int:
     return number
 
 
+def seeds_or_folds(seeds: Any, folds: Any, usual: int) -> tuple[int, int | None]:
+    """How many seeds (`usual`, where nobody says), and how many folds instead, if any."""
+    if folds is not None and seeds is not None:
+        raise Misuse("--seeds and --folds: each fold is trained once, give one of them")
+    return (
+        usual if seeds is None else count_of("seeds", seeds),
+        None if folds is None else count_of("folds", folds, least=2),
+    )
+
+
+def split_words(values: Any) -> list[str]:
+    """The words of a flag with commas between them, or of a list; a single value is one."""
+    several = values.split(",") if isinstance(values, str) else values if isinstance(values, Iterable) else [values]
+    return [word for value in several if (word := str(value).strip())]
+
+
+def check_data(settings: Mapping[str, Any]) -> None:
+    """What every run with these settings would refuse of the data is refused before the first."""
+    flags = dict(settings)
+    check_split(*infer_config({}, with_vectors(flags, flags), silent))
+
+
 def check_split(config: Config, rows: Any) -> DataParts:
     """The data, divided once before many runs divide it: what a training would refuse is refused before a folder is
     made.
@@ -49,3 +83,14 @@ def check_split(config: Config, rows: Any) -> DataParts:
     check_validation(corpus, config)
     FAMILIES[config.task].check_corpus(config, corpus)
     return corpus
+
+
+def data_stem(data: str) -> str:
+    """The name of the data, as names of folders begin."""
+    return Run.next_name(data, "x").name.rsplit("-x-", 1)[0]
+
+
+def free_folder(stem: str, is_same: Callable[[Path], bool]) -> Path:
+    """runs/<stem>-N: that of the same question, to go on with it, or the first that is free."""
+    paths = (RUNS / f"{stem}-{number}" for number in itertools.count(1))
+    return next(path for path in paths if not path.exists() or is_same(path))

@@ -1,7 +1,5 @@
 """Search for the best settings of a model, on development data: many short trainings, and one whole run at the end."""
 
-import itertools
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,16 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.config.encoders import model_name
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import flatten
-from glassformer.config.say import Say, silent
-from glassformer.data.datasets.dataset import HUB
-from glassformer.families.infer import infer_config
-from glassformer.families.settings import with_vectors
 from glassformer.runs.files import read_json, write_json
-from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
-from glassformer.trials.settings import check_split, count_of
+from glassformer.trials.settings import check_data, count_of, data_stem, free_folder, seeds_or_folds, split_words
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.space import plain
 
@@ -60,26 +53,22 @@ def tune(
     with another part of the data held out each, which tells more where there is little. At the end the best is trained
     once more as a whole run, whose test part is looked at, unless not `final`.
     """
-    from glassformer.trials.tuning.finish import finish
-    from glassformer.trials.tuning.heartbeat import counted, retry_lost
-    from glassformer.trials.tuning.storage import open_study, storage_of
+    from glassformer.trials.tuning.result import finish
+    from glassformer.trials.tuning.storage import counted, open_study, retry_lost, storage_of
     from glassformer.trials.tuning.worker import Worker, work_in_processes
 
     _check_times(minutes=minutes, trial_minutes=trial_minutes)
     trials = None if trials is None else count_of("trials", trials)
     jobs = count_of("jobs", jobs)
-    if folds is not None and seeds is not None:
-        raise Misuse("--seeds and --folds: each fold is trained once, give one of them")
-    seeds = 1 if seeds is None else count_of("seeds", seeds)
-    folds = None if folds is None else count_of("folds", folds, least=2)
+    seeds, folds = seeds_or_folds(seeds, folds, 1)
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
     search = plan_search(data, _models(model), settings, config=config, space=space, say=say)
     search = replace(search, seeds=seeds, folds=folds, prune=prune)
-    folder = Path(out) if out is not None else _free_folder(search)
+    folder = Path(out) if out is not None else free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search))
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
-    _check_data(search)
+    check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
     with open_study(where, study or _stem(search), search) as opened:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SEARCH, search.identity())
@@ -120,15 +109,8 @@ def _check_times(**times: Any) -> None:
             raise SettingError(f"{flag} is {value:g}, but must be above 0")
 
 
-def _check_data(search: Search) -> None:
-    """What every trial would refuse of the data is refused before the first."""
-    settings = {**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]}
-    check_split(*infer_config({}, with_vectors(settings, settings), silent))
-
-
 def _models(model: str | Sequence[str] | None) -> list[str]:
-    names = model.split(",") if isinstance(model, str) else list(model or ())
-    names = [name.strip() for name in names if name.strip()]
+    names = split_words(model or ())
     for name in names:
         model_name(name)  # says what is wrong with it
     if len(set(names)) < len(names):
@@ -141,20 +123,12 @@ def _models(model: str | Sequence[str] | None) -> list[str]:
 
 def _stem(search: Search) -> str:
     """The name of the data and the models."""
-    where = search.settings.get("data.path") or search.settings.get("data.source_file") or "data"
-    name = Path(where.removeprefix(HUB).split(":")[0]).name
-    data = re.sub(r"[^A-Za-z0-9_.]+", "-", name.split(".")[0]).strip("-") or "data"
+    data = data_stem(search.settings.get("data.path") or search.settings.get("data.source_file") or "data")
     return "-".join([data, *(name.replace(":", "-") for name in search.models)])
 
 
-def _free_folder(search: Search) -> Path:
-    """runs/tune-<data>-<model>-N: that of the same search, to go on with it, or the first that is free."""
-
-    def is_free(path: Path) -> bool:
-        same = (path / SEARCH).is_file() and search.difference(read_json(path / SEARCH)) is None
-        return same or not path.exists()
-
-    return next(filter(is_free, (RUNS / f"tune-{_stem(search)}-{number}" for number in itertools.count(1))))
+def _holds(folder: Path, search: Search) -> bool:
+    return (folder / SEARCH).is_file() and search.difference(read_json(folder / SEARCH)) is None
 
 
 def _check_folder(folder: Path, search: Search) -> None:

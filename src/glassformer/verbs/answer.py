@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-from glassformer.config.errors import Misuse
-from glassformer.config.say import Say
+from glassformer.config.errors import Misuse, Say
 from glassformer.families.base import Family
 from glassformer.families.embedding import EmbeddingFamily, LoadedEmbedder
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel

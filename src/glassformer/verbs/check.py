@@ -1,4 +1,4 @@
-"""`glassformer check`: whether a run computes the same whichever way it is asked."""
+"""Whether a run is right, and what is wrong with its training: `gf.check` and `gf.doctor`."""
 
 import os
 from collections.abc import Iterable
@@ -6,9 +6,13 @@ from collections.abc import Iterable
 from glassformer.checks.result import Checks
 from glassformer.checks.run import choose_checks, run_checks
 from glassformer.checks.subject import load_subject
-from glassformer.config.say import Say, silent
-from glassformer.families.base import OwnModel
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.diagnosis.doctor import diagnose
+from glassformer.diagnosis.findings import Findings
+from glassformer.families.base import AnyRun, Loaded, OwnModel
+from glassformer.families.load import load, opened_run
 from glassformer.runs.run import Run
+from glassformer.training.device import choose_device
 
 
 def check(
@@ -28,3 +32,17 @@ def check(
     """
     names = choose_checks(only)
     return run_checks(load_subject(run, data=data, device=device, model=model, say=say), names, say)
+
+
+def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = silent) -> Findings:
+    """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them.
+
+    `model`: a person's own, which a run does not hold.
+    """
+    choose_device(device)  # what is no device is refused, not taken for a model that cannot be looked at
+    opened = opened_run(run)
+    if "imported" in opened.card():
+        raise Misuse(
+            f"{opened.path} was imported: there is no training to look at; glassformer check {opened.path} looks at it"
+        )
+    return diagnose(opened, lambda: run if isinstance(run, Loaded) else load(opened, device, model=model), say)

@@ -6,47 +6,31 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Say, SettingError
 from glassformer.config.presets import label_kind_of
 from glassformer.config.resolve import Config
-from glassformer.config.say import Say
 from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
 from glassformer.data.check.tables import TableCheck, check_table
 from glassformer.data.columns.inference import choose_columns
-from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.features.build import TextFeatures
-from glassformer.data.io.pictures import Pictures
-from glassformer.data.io.table import Table, read_table
-from glassformer.data.packing.masking import NOTHING
-from glassformer.data.packing.windows import training_pairs
-from glassformer.data.split.labelled import Labelled
+from glassformer.data.io.table import Pictures, Table, read_table
+from glassformer.data.packing.windows import NOTHING, training_pairs
+from glassformer.data.split.documents import Part
+from glassformer.data.split.labelled import Labelled, as_table
 from glassformer.data.split.pairs import Pairs
-from glassformer.data.split.part import Part
-from glassformer.data.split.pictures import as_table
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import LanguageFamily, StreamFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.prepare import prepare, split_data
-from glassformer.families.translation import TranslationFamily, pairs_of
-from glassformer.finetuning.finetune import source_tokenizers
+from glassformer.families.recognition import pairs_of
+from glassformer.families.translation import TranslationFamily
+from glassformer.finetuning.sources import source_tokenizers
 from glassformer.tasks.labelling import LabelledBatch
 from glassformer.tasks.language_model import WindowBatch
 from glassformer.tasks.masked_language_model import MaskedBatch
 from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True)
-class DataSet:
-    name: str
-    summary: str
-    parameters: dict[str, int]
-
-
-def list_data() -> list[DataSet]:
-    """The data sets that come along."""
-    return [DataSet(name, info.summary, dict(info.parameters)) for name, info in DATASETS.items()]
 
 
 @dataclass(frozen=True)
@@ -127,11 +111,7 @@ def check_data(family: Family, config: Config, table: Table | Pictures | None, s
     else:
         tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
     frame = len([*tokenizer.roles.opening, *tokenizer.roles.closing]) if config.framed else 0
-
-    def lengths(texts: list[str]) -> list[int]:
-        return [len(ids) + frame for ids in tokenizer.encode_batch(texts)]
-
-    return check_table(table, columns, lengths, config.model.context)
+    return check_table(table, columns, _lengths(tokenizer, frame), config.model.context)
 
 
 @check_data.register
@@ -141,16 +121,17 @@ def _(family: TranslationFamily, config: Config, read: Table | None, say: Say) -
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
     if config.is_finetuned:
         of_source, of_target = source_tokenizers(config)
-        counts = [_lengths(of_source), _lengths(of_target or of_source)]
     elif config.tokenizer.shared:
-        counts = [_lengths(Tokenizer.train([*sources, *targets], config.tokenizer, say))] * 2
+        of_source, of_target = Tokenizer.train([*sources, *targets], config.tokenizer, say), None
     else:
-        counts = [_lengths(Tokenizer.train(texts, config.tokenizer, say)) for texts in (sources, targets)]
-    return check_pairs(table, source, target, counts[0], config.model.context, target_lengths=counts[1])
+        of_source, of_target = (Tokenizer.train(texts, config.tokenizer, say) for texts in (sources, targets))
+    lengths, target_lengths = (_lengths(tokenizer, 1) for tokenizer in (of_source, of_target or of_source))  # END
+    return check_pairs(table, source, target, lengths, config.model.context, target_lengths=target_lengths)
 
 
-def _lengths(tokenizer: Tokenizer) -> Lengths:
-    return lambda texts: [len(ids) + 1 for ids in tokenizer.encode_batch(texts)]  # END
+def _lengths(tokenizer: Tokenizer, frame: int) -> Lengths:
+    """`frame`: tokens that stand around a text."""
+    return lambda texts: [len(ids) + frame for ids in tokenizer.encode_batch(texts)]
 
 
 @dataclass(frozen=True)
@@ -172,18 +153,18 @@ class ShownBatch:
 
 FEW_NUMBERS = 20
 """So many are shown one by one."""
+MOST_PAIRS = 12
+"""Training pairs that are made of a row."""
 
 
-def show_batch(
-    config: Config, step: int, say: Say, table: Table | Pictures | None = None, *, most_pairs: int = 12
-) -> ShownBatch:
+def show_batch(config: Config, step: int, say: Say, table: Table | Pictures | None = None) -> ShownBatch:
     """Batch `step` of a training with these settings; of a language model, one sentence of it as training pairs."""
     prepared = prepare(config, say, rows=table)
-    shown = batch_rows(FAMILIES[config.task], prepared.task.batch(step), prepared, step)
-    if shown.answers is not None:
-        return shown
+    rows = batch_rows(FAMILIES[config.task], prepared.task.batch(step), prepared, step)
+    if rows.answers is not None:
+        return rows
     between = " " if prepared.tokenizer is not None and prepared.tokenizer.kind == "word" else ""
-    return replace(shown, pairs=training_pairs(shown.rows[0][: most_pairs + 1], between))
+    return replace(rows, pairs=training_pairs(rows.rows[0][: MOST_PAIRS + 1], between))
 
 
 @singledispatch
@@ -208,8 +189,8 @@ def _(family: MaskedFamily, batch: MaskedBatch, prepared: Prepared, step: int) -
     tokenizer = prepared.tokenizer
     assert tokenizer is not None
     answers = [
-        "|".join(f"{place}: {tokenizer.shown(id)}" for place, id in zip(places, asked, strict=True) if id != NOTHING)
-        for places, asked in zip(batch.places.tolist(), batch.answers.tolist(), strict=True)
+        "|".join(f"{place}: {tokenizer.shown(id)}" for place, id in zip(places, hidden, strict=True) if id != NOTHING)
+        for places, hidden in zip(batch.places.tolist(), batch.answers.tolist(), strict=True)
     ]
     rows = _names(tokenizer, batch.inputs)
     return ShownBatch(step, rows, batch.inputs.tolist(), answers, [], hidden=True)
@@ -224,7 +205,7 @@ def _(family: LabellingFamily, batch: LabelledBatch, prepared: Prepared, step: i
         return ShownBatch(step, _names(prepared.tokenizer, batch.inputs[0]), batch.inputs[0].tolist(), answers, [])
     tensors = [tensor for tensor in batch.inputs if tensor.numel()]
     rows = [
-        [batch.known[row], *(f"{' × '.join(map(str, one.shape[1:]))}: {_span(one[row])}" for one in tensors)]
+        [batch.known[row], *(f"{' × '.join(map(str, tensor.shape[1:]))}: {_span(tensor[row])}" for tensor in tensors)]
         for row in range(batch.size)
     ]
     return ShownBatch(step, rows, [], answers, [])

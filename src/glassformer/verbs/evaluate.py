@@ -1,12 +1,14 @@
-"""How good a run is: `gf.evaluate`."""
+"""How good a run is, and where it is wrong: `gf.evaluate` and `gf.errors`."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Say, silent
+from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
 from glassformer.families.base import AnyRun
 from glassformer.families.evaluate import evaluate_run
 from glassformer.families.requests import EvaluateOptions
+from glassformer.rendering.view import View
 from glassformer.tasks.base import Evaluation
 
 
@@ -38,3 +40,46 @@ def evaluate(
         reading=dict(reading or {}),
     )
     return evaluate_run(run, options, device, say).evaluation
+
+
+def errors(
+    run: AnyRun,
+    data: str | None = None,
+    *,
+    part: str | None = None,
+    versus: AnyRun | None = None,
+    accuracy: float | None = None,
+    stride: int | None = None,
+    beam: int | None = None,
+    length_penalty: float | None = None,
+    device: str = "auto",
+    reading: Mapping[str, Any] | None = None,
+    say: Say = silent,
+) -> View:
+    """Where a run is wrong on `data`, or without it on a part of its own: test if it has one, else validation.
+
+    `versus`: a second run of the same task, judged on the same examples. `accuracy`: which share of a classifier's
+    answers should be right (0.95); the view tells below which probability a person should look instead. The rest is
+    as in `evaluate`.
+    """
+    options = EvaluateOptions(
+        data=data, part=part, stride=stride, beam=beam, length_penalty=length_penalty, reading=dict(reading or {})
+    )
+    return evaluate_errors(run, options, versus=versus, accuracy=accuracy, device=device, say=say)[1]
+
+
+def evaluate_errors(
+    run: AnyRun,
+    options: EvaluateOptions,
+    *,
+    versus: AnyRun | None,
+    accuracy: float | None,
+    device: str,
+    say: Say,
+) -> tuple[Evaluation, View]:
+    """How good a run is, with a view of where it is wrong, or of what only one of two runs gets."""
+    check_request(run, versus, accuracy)
+    evaluated = evaluate_run(run, options, device, say)
+    if versus is None:
+        return evaluated.evaluation, error_view(evaluated, accuracy, say)
+    return evaluated.evaluation, comparison_view(evaluated, versus, options, device, say)

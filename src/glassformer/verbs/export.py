@@ -3,11 +3,9 @@
 import os
 from pathlib import Path
 
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
+from glassformer.config.errors import Misuse, Say, silent, unknown
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import KINDS_IN_WORDS
-from glassformer.config.say import Say, silent
 from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.onnx.export import export_onnx

@@ -6,15 +6,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse
-from glassformer.config.say import Say, silent
-from glassformer.config.version import VERSION
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.presets import VERSION
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.exchange.source import find
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
-from glassformer.reporting.readme import imported_card
+from glassformer.reporting.papers import imported_card
 from glassformer.runs.files import write_text, writing
 from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, RUNS, Run, environment, tokenizer_card
 

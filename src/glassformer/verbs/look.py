@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, silent, unknown
 from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
-from glassformer.families.model_input import Example
+from glassformer.families.requests import Example
 from glassformer.inspection.views.registry import all_views, views_of
 from glassformer.inspection.views.request import LookRequest
 from glassformer.rendering.view import View, Views
@@ -32,6 +30,8 @@ def look(
     `answer`); else it is the first that this run has.
     """
     options = _by_new_names(options, say)
+    if "second_run" in options and "versus" not in options:
+        raise Misuse('--second-run sees the same two texts as RUN: look RUN "A" --versus "B" --second-run RUN2')
     loaded = loaded_run(run, device)
     chosen = _view_called(view, say) if view else _implied(options) or views_of(loaded)[0]
     _check(chosen, loaded, options, texts)
@@ -44,24 +44,24 @@ def look(
     if chosen == ALL:
         quick = [views[name] for name in views_of(loaded) if views[name].quick]
         return Views(cut(str(request.text), LONGEST), [kind.make(request) for kind in quick], about)
-    made = views[chosen].make(request)
-    if not isinstance(made, View):  # a person's own may give anything
-        raise Misuse(f"the view {chosen} gave a {type(made).__name__}, not a View")
-    return replace(made, about=about)
+    result = views[chosen].make(request)
+    if not isinstance(result, View):  # a person's own may give anything
+        raise Misuse(f"the view {chosen} gave a {type(result).__name__}, not a View")
+    return replace(result, about=about)
 
 
 def _by_new_names(options: Mapping[str, Any], say: Say) -> dict[str, Any]:
     """The options that were given, those with an old name by the one that they have now."""
-    given = {name: value for name, value in options.items() if value is not None}
-    for old in [name for name in given if name in OLD_OPTIONS]:
+    by_name = {name: value for name, value in options.items() if value is not None}
+    for old in [name for name in by_name if name in OLD_OPTIONS]:
         name = OLD_OPTIONS[old]
-        if name in given:
+        if name in by_name:
             raise Misuse(f"{flag_of(old)} and {flag_of(name)} are the same option: give one of them")
-        given[name] = given.pop(old)
+        by_name[name] = by_name.pop(old)
         say(f"{flag_of(old)} is now called {flag_of(name)}; the old name still works")
     if odd := next((name for name in options if name not in OPTIONS and name not in OLD_OPTIONS), None):
         raise TypeError(f"look: {unknown('option', odd, OPTIONS)}")
-    return given
+    return by_name
 
 
 def _view_called(name: str, say: Say) -> str:

@@ -1,14 +1,11 @@
 """`glassformer plan`: before a training, what it will take. `gf.plan` in Python."""
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.say import Say, silent
-from glassformer.planning.cluster import cluster_plan
-from glassformer.planning.local import local_plan
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.planning.build import cluster_plan, local_plan
 from glassformer.planning.plan import Plan
 from glassformer.planning.setup import flags_of, from_data, from_tokens
 
@@ -50,8 +47,6 @@ def plan(
 def _check(
     data: str | Path | None, gpus: int | None, memory: float | None, tokens: float | None, flops: float | None
 ) -> None:
-    if data is not None and not isinstance(data, str | os.PathLike):
-        raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
     if data is not None and tokens is not None:
         raise Misuse("DATA is read and its tokens counted, --tokens stands for data that nobody has read: give one")
     for flag, value in (("--gpus", gpus), ("--memory", memory), ("--tokens", tokens), ("--flops", flops)):

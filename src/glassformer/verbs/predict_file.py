@@ -6,9 +6,8 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any, TextIO
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.presets import MIXED, TABLE
-from glassformer.config.say import Say, silent
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE, text_column
 from glassformer.data.columns.labels import filled_rows
@@ -41,7 +40,7 @@ def predict_file(
     A row without text gets neither. A file that is no table is a text a line. `kind`: csv, tsv or jsonl; unset, what
     the name of `out` ends with, else the file's own. A .csv is written with commas. Gives the number of rows.
     """
-    kind = kind or (_kind_to_write(out) if isinstance(out, str) else _kind_like(Path(file)))
+    kind = kind or _kind_to_write(file, out)
     if isinstance(out, str) and Path(out).exists() and Path(out).samefile(file):
         raise Misuse(f"--out {out} is the file that is read: write to another")
     encoding = encoding or loaded.config.data.encoding
@@ -49,7 +48,7 @@ def predict_file(
         table, predictions = _of_rows(loaded, file, encoding, text, say)
     else:
         table, texts = read_texts(loaded, file, text=text, encoding=encoding)
-        filled = [row for row, words in enumerate(texts) if words.strip()]
+        filled = [row for row, content in enumerate(texts) if content.strip()]
         predictions = dict(zip(filled, loaded.predict([texts[row] for row in filled], say=say), strict=True))
     new = _free_names(loaded, table, probabilities)
     between = None if kind == "jsonl" else loaded.config.data.label_separator or ";"
@@ -69,48 +68,40 @@ def _of_rows(
     table = read_table(file, DataSettings(encoding=encoding))
     rows = filled_rows(table, needed(loaded.features, config, table).text)
     part = rows_of(loaded.features, config, table, rows)
-    found = loaded.predict_part(part, say)
-    return table, dict(zip(rows, found, strict=True))
+    return table, dict(zip(rows, loaded.predict_part(part, say), strict=True))
 
 
 def read_texts(
     loaded: Loaded, file: str, *, text: str | None = None, encoding: str | None = None
 ) -> tuple[Table, list[str]]:
-    """A file as a table, and its texts: a column, or each line of a file that is no table."""
+    """A file as a table, and its texts: each line of a file that is no table; of a table the column that was named, the
+    one that the run learned from, or the one that looks like text.
+    """
     encoding = encoding or loaded.config.data.encoding
     check_encoding(encoding)
     path = find(file)
     if path is None or path.is_dir():
         raise Misuse(f"{file} is no file: --file wants a table, or a text a line")
-    table = _table(path, file, encoding)
-    return table, table.columns[_text_column(table, text, loaded.config.data.text)]
-
-
-def _kind_to_write(out: str) -> str:
-    kind = kind_of(Path(out))
-    if kind not in (*DELIMITERS, "jsonl") or out.endswith(".gz"):
-        raise Misuse(f"--out {out}: its name should end in .csv, .tsv or .jsonl")
-    return kind
-
-
-def _kind_like(path: Path) -> str:
-    kind = kind_of(path)
-    return kind if kind in (*DELIMITERS, "jsonl") else "csv"
-
-
-def _table(path: Path, name: str, encoding: str) -> Table:
     if is_table(path):
-        return read_table(name, DataSettings(encoding=encoding))
-    lines = [text for _, text in numbered_lines(text_blocks(path, encoding))]
-    lines = lines[:-1] if lines and not lines[-1] else lines  # the last line ends too
-    return Table(name, {"text": lines}, list(range(1, len(lines) + 1)))
+        table = read_table(file, DataSettings(encoding=encoding))
+    else:
+        lines = [line for _, line in numbered_lines(text_blocks(path, encoding))]
+        lines = lines[:-1] if lines and not lines[-1] else lines  # the last line ends too
+        table = Table(file, {"text": lines}, list(range(1, len(lines) + 1)))
+    learned = loaded.config.data.text
+    if text is None and learned in table.columns:
+        return table, table.columns[learned]
+    sample = {name: values[:SAMPLE] for name, values in table.columns.items()}
+    return table, table.columns[text_column(table.name, sample, text)]
 
 
-def _text_column(table: Table, named: str | None, learned: str | None) -> str:
-    """The one that was named, the one that the run learned from, or the one that looks like text."""
-    if named is None and learned in table.columns:
-        return learned
-    return text_column(table.name, {name: values[:SAMPLE] for name, values in table.columns.items()}, named)
+def _kind_to_write(file: str, out: str | TextIO) -> str:
+    """csv, tsv or jsonl: as the name of `out` says, or else as the file is."""
+    kind = kind_of(Path(out if isinstance(out, str) else file))
+    writable = kind in (*DELIMITERS, "jsonl")
+    if isinstance(out, str) and (not writable or out.endswith(".gz")):
+        raise Misuse(f"--out {out}: its name should end in .csv, .tsv or .jsonl")
+    return kind if writable else "csv"
 
 
 def _rows(path: Path, table: Table, encoding: str | None) -> list[dict[str, Any]]:
@@ -125,10 +116,10 @@ def _free_names(loaded: LoadedPredictor, table: Table, probabilities: bool) -> d
     labels = [f"p_{label}" for label in getattr(loaded.answers, "names", ()) if probabilities]
     free: dict[str, str] = {}
     for name in ("predicted", *certainty_columns(loaded.family), *labels):
-        found = name
-        while found in table.columns or found in free.values():
-            found += "_by_model"
-        free[name] = found
+        free_name = name
+        while free_name in table.columns or free_name in free.values():
+            free_name += "_by_model"
+        free[name] = free_name
     return free
 
 
@@ -145,12 +136,12 @@ def _(family: ClassificationFamily) -> tuple[str, ...]:
 
 def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> dict[str, Any]:
     """`between`: what parts several labels in one cell; None: they are a list."""
-    said: dict[str, Any] = {"predicted": prediction.label if prediction.value is None else prediction.value}
+    cells: dict[str, Any] = {"predicted": prediction.label if prediction.value is None else prediction.value}
     if prediction.labels is not None:
-        said["predicted"] = prediction.labels if between is None else between.join(prediction.labels)
-    said["probability"] = prediction.probability
-    said |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
-    return {free: said[name] for name, free in new.items()}
+        cells["predicted"] = prediction.labels if between is None else between.join(prediction.labels)
+    cells["probability"] = prediction.probability
+    cells |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
+    return {free: cells[name] for name, free in new.items()}
 
 
 def _write(

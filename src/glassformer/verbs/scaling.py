@@ -8,17 +8,10 @@ from typing import Any
 
 import torch
 
-from glassformer.config.say import Say, silent
-from glassformer.experiments.cost import REPEATS
-from glassformer.experiments.growth import growth_view
-from glassformer.experiments.measurements import (
-    Measurement,
-    attention_part,
-    beyond_part,
-    gradient_part,
-    recall_part,
-    time_part,
-)
+from glassformer.config.errors import Say, silent
+from glassformer.experiments.associative_recall import recall_part
+from glassformer.experiments.cost import REPEATS, gradient_part, time_part
+from glassformer.experiments.growth import Section, growth_view
 from glassformer.experiments.request import (
     CHOSEN,
     LAYERS,
@@ -30,10 +23,12 @@ from glassformer.experiments.request import (
     lengths_of,
     names_of,
 )
+from glassformer.experiments.variants import attention_part, beyond_part
 from glassformer.rendering.view import View
+from glassformer.runs.files import write_json
 from glassformer.training.device import choose_device
 
-MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Measurement]] = {
+MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Section]] = {
     "time": time_part,
     "gradient": gradient_part,
     "recall": recall_part,
@@ -49,31 +44,29 @@ class Growth:
     plan: ScalingRequest
     device: str
     threads: int
-    parts: dict[str, Measurement]
+    parts: dict[str, Section]
 
     @property
     def findings(self) -> list[str]:
         """A sentence or two of each part."""
-        return [found.section.finding for found in self.parts.values()]
+        return [section.finding for section in self.parts.values()]
 
     @property
     def how(self) -> str:
-        """On what it was measured, and how often."""
+        """What it was measured on, and how often."""
         machine = f"{platform.machine()}, {self.threads} thread{'s' * (self.threads != 1)}, torch {torch.__version__}"
-        held = " Memory is the most that a step held at once." if self.device.startswith("cuda") else ""
+        memory = " Memory is the most that a step held at once." if self.device.startswith("cuda") else ""
         return (
             f"Measured on {self.device} ({machine}), one text at a time; times are medians of {REPEATS} repeats or "
-            f"more; one seed ({self.plan.seed}): another gives other numbers.{held}"
+            f"more; one seed ({self.plan.seed}): another gives other numbers.{memory}"
         )
 
     def view(self) -> View:
-        return growth_view([found.section for found in self.parts.values()], self.how)
+        return growth_view(list(self.parts.values()), self.how)
 
     def save(self, path: str | Path) -> None:
         """To .html, .png, .svg, .pdf, or all numbers to .json."""
         if Path(path).suffix.lower() == ".json":
-            from glassformer.runs.files import write_json
-
             write_json(Path(path), self.to_dict())
         else:
             self.view().save(path)
@@ -87,16 +80,11 @@ class Growth:
             "threads": self.threads,
             "repeats": REPEATS,
             "findings": self.findings,
-            **{name: found.numbers for name, found in self.parts.items()},
+            **{name: section.numbers for name, section in self.parts.items()},
         }
 
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
-
-
-def _name(device: torch.device) -> str:
-    """With what a GPU calls itself."""
-    return f"{device}, {torch.cuda.get_device_name(device)}" if device.type == "cuda" else str(device)
 
 
 def scaling(
@@ -127,8 +115,9 @@ def scaling(
         device=device,
     )
     where = choose_device(device)
-    found = {}
+    gpu = f", {torch.cuda.get_device_name(where)}" if where.type == "cuda" else ""
+    measurements = {}
     for name in (part for part in PARTS if part in plan.parts):
         say(f"{name}: {PARTS[name]}")
-        found[name] = MEASURES[name](plan, where, say)
-    return Growth(plan, _name(where), torch.get_num_threads(), found)
+        measurements[name] = MEASURES[name](plan, where, say)
+    return Growth(plan, f"{where}{gpu}", torch.get_num_threads(), measurements)

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import SettingError
-from glassformer.config.say import silent
+from glassformer.config.errors import SettingError, silent
 from glassformer.families.base import OwnModel
 from glassformer.pipeline.refit import train_and_refit, waits_for_refit
 from glassformer.pipeline.result import Trained as Trained
@@ -48,7 +47,7 @@ def train(
         command=command,
         settings=settings,
     )
-    if not refit and not waits_for_refit(out, resume):
+    if not refit and not (resume and waits_for_refit(out)):
         return Training(request)()
     if draft:
         raise SettingError("a draft is one of many: it has no refit")

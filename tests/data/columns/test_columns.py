@@ -4,7 +4,8 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in
-from glassformer.data.columns.inference import check_labels, choose_columns, text_column
+from glassformer.data.columns.inference import choose_columns, labels_to_learn, text_column
+from glassformer.data.columns.labels import filled_rows
 from glassformer.data.io.table import Table
 
 PROSE = [f"the film number {number} was seen by many" for number in range(60)]
@@ -23,10 +24,15 @@ def chosen(
     return found.text, found.label or "", found.label_kind
 
 
+def read_labels(rows: Table, settings: DataSettings, label_kind: str | None) -> list[str]:
+    found = choose_columns(rows, settings, label_kind)
+    return labels_to_learn(rows, found, filled_rows(rows, found.text))
+
+
 def refused(label_kind: str | None = ANY_LABEL, settings: DataSettings | None = None, **columns: list[str]) -> str:
     rows = table(**columns)
     with pytest.raises(DataError) as caught:
-        check_labels(rows, choose_columns(rows, settings or DataSettings(), label_kind))
+        read_labels(rows, settings or DataSettings(), label_kind)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

@@ -1,6 +1,5 @@
 """Several labels a row: how they are read, found and divided."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.tables import check_table
 from glassformer.data.columns.inference import choose_columns
-from glassformer.data.columns.label_sets import kinds_of_sets, look_like_sets, set_of
+from glassformer.data.columns.labels import kinds_of, look_like_sets, set_of
 from glassformer.data.io.table import Table, read_table
 from glassformer.data.split.labelled import LabelledCorpus, split_table
 from helpers.tagged import tagged, write_cells, write_columns, write_lists, write_numbers
@@ -79,8 +78,8 @@ def test_when_cells_plainly_hold_several(cells: list[str], plain: bool) -> None:
 
 
 def test_the_rarest_label_is_spread_over_the_parts() -> None:
-    labels = [json.dumps(one) for one in (["a"], ["a", "b"], ["b", "c"], [], ["a"], ["a", "c"])]
-    assert kinds_of_sets(labels, ("a", "b", "c")).tolist() == [0, 1, 1, 3, 0, 2]
+    sets = [["a"], ["a", "b"], ["b", "c"], [], ["a"], ["a", "c"]]
+    assert kinds_of(sets, ("a", "b", "c")).tolist() == [0, 1, 1, 3, 0, 2]
     rows = 300
     held = [["often"] + ["rare"] * (number % 30 == 0) for number in range(rows)]
     texts = [f"text {number}" for number in range(rows)]

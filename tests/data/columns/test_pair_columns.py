@@ -4,7 +4,7 @@ import pytest
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.pairs import pair_columns
+from glassformer.data.split.pairs import pair_columns
 
 
 def found(*names: str, source: str | None = None, target: str | None = None) -> tuple[str, str] | None:

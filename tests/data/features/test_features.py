@@ -12,7 +12,7 @@ from glassformer.config.sections import TokenizerSettings
 from glassformer.data.features.build import MixedFeatures, MixedInputs, TextFeatures, learn_features, read_features
 from glassformer.data.features.texts import Examples
 from glassformer.data.split.labelled import Labelled
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from glassformer.text.tokenizer import Tokenizer
 from helpers.kinds import config_of, pictures_part
 

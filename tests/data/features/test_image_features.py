@@ -9,7 +9,7 @@ import torch
 from glassformer.config.errors import RunError
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.images import ImageFeatures, ImageInputs
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from helpers.kinds import config_of, pictures_part
 
 ALL = np.arange(24)

@@ -13,7 +13,7 @@ from glassformer.config.errors import SettingError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.data.features import pairs as pair_examples
 from glassformer.data.features.pairs import PairExamples, encode_pairs
-from glassformer.data.features.sequences import Sequences
+from glassformer.data.features.texts import Sequences
 from glassformer.data.split.pairs import Pairs
 from glassformer.text.tokenizer import Tokenizer
 

@@ -8,7 +8,7 @@ import pytest
 from glassformer.config.errors import DataError, RunError
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.tables import TableFeatures
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from helpers.kinds import config_of, part_of, rows_of
 
 ROWS = rows_of(60)

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from glassformer.config.errors import DataError
-from glassformer.data.io.picture_arrays import Arrays, read_arrays
+from glassformer.data.io.picture_arrays import read_arrays
+from glassformer.data.io.table import Pictures
 
 N, H, W = 4, 5, 7
 LABELS = [3, 1, 3, 2]
@@ -22,7 +23,7 @@ def write(folder: Path, **arrays: Any) -> Path:
     return folder / "a.npz"
 
 
-def read(folder: Path, images: np.ndarray) -> Arrays:
+def read(folder: Path, images: np.ndarray) -> Pictures:
     return read_arrays(write(folder, images=images, labels=LABELS))
 
 

@@ -12,13 +12,13 @@ from PIL import Image
 from glassformer.config.errors import DataError
 from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.io.pictures import (
-    Pictures,
     fit_picture,
     holds_pictures,
     read_picture,
     read_pictures,
     resize_picture,
 )
+from glassformer.data.io.table import Pictures
 
 H, W = 5, 7
 

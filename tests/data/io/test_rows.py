@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
-from glassformer.data.io import delimited
+from glassformer.data.io import rows as rows_module
 from glassformer.data.io.reading import BLOCK
 from glassformer.data.io.rows import Row, is_table, read_rows
 
@@ -143,7 +143,7 @@ def test_csv_that_cannot_be(tmp_path: Path, content: str, message: str) -> None:
 
 def test_a_quote_does_not_swallow_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = csv.field_size_limit(100)
-    monkeypatch.setattr(delimited, "FIELD", 1000)
+    monkeypatch.setattr(rows_module, "FIELD", 1000)
     try:
         message = refused(write(tmp_path / "a.csv", 'text\n\n"x\n' + "y\n" * 10_000 + '"'))
     finally:

@@ -199,7 +199,7 @@ def test_a_json_null_is_a_text_without_words(tmp_path: Path) -> None:
 
 
 def test_a_column_of_a_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Dataset("add", ("label", "text"), lambda: [("good", "one"), ("bad", "two")], test=None)
+    made = Dataset("add", lambda: [("good", "one"), ("bad", "two")], columns=("label", "text"))
     monkeypatch.setattr(source_module, "open_dataset", lambda spec: made)
     assert documents("add") == documents("add") == ["one", "two"]
     assert documents("add", DataSettings(text="label")) == ["good", "bad"]

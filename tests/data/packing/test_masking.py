@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.config.sections import TokenizerSettings
 from glassformer.data.mixing import number
-from glassformer.data.packing.masking import JUDGED, NOTHING, Masking
+from glassformer.data.packing.windows import JUDGED, NOTHING, Masking
 from glassformer.text.tokenizer import Tokenizer
 
 TEXT = "the cat sat on the mat\nand the dog, under it, sang of unhappiness\n"

@@ -14,18 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.say import silent
+from glassformer.config.errors import silent
 from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source as source_module
-from glassformer.data.io.source import Source
-from glassformer.data.io.survey import survey
-from glassformer.data.packing import manifest as entries
+from glassformer.data.io.source import Source, survey
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing import store
 from glassformer.data.packing.shards import Shards
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.documents import split_texts
-from glassformer.data.split.part import Part, whole
+from glassformer.data.split.documents import Part, split_texts, whole
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
@@ -157,8 +154,8 @@ def test_checksums_are_compared_when_a_file_has_changed(cache: Path, monkeypatch
     """Of many files; that of one alone is compared each time."""
     packed(part_of())
     compared: list[int] = []
-    real = entries._checksum
-    monkeypatch.setattr(entries, "_checksum", lambda ids: compared.append(len(ids)) or real(ids))
+    real = packing._checksum
+    monkeypatch.setattr(packing, "_checksum", lambda ids: compared.append(len(ids)) or real(ids))
     packed(part_of())
     assert compared == []
     os.utime(next(cache.glob("*.3.ids")))

@@ -12,11 +12,10 @@ import pytest
 from glassformer.config.errors import GlassformerError
 from glassformer.config.sections import TOKENIZER_KINDS, TokenizerSettings
 from glassformer.data.io import source as source_module
-from glassformer.data.io.source import Source
-from glassformer.data.io.survey import survey
+from glassformer.data.io.source import Source, survey
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Tokens, cache_folder, pack
-from glassformer.data.split.part import Part, whole
+from glassformer.data.split.documents import Part, whole
 from glassformer.text.tokenizer import Tokenizer
 
 TEXTS = ["the cat sat\n\non  the mat, \n  and so\nit goes" * 7, "a", "été €\n" * 11]

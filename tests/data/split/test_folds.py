@@ -14,13 +14,11 @@ from glassformer.config.errors import DataError, SettingError
 from glassformer.config.resolve import resolve, with_epochs
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
-from glassformer.data.io.pictures import Pictures
 from glassformer.data.io.source import open_source
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import Pictures, Table
 from glassformer.data.split.documents import split_texts
-from glassformer.data.split.labelled import split_table
+from glassformer.data.split.labelled import split_pictures, split_table
 from glassformer.data.split.pairs import split_pairs
-from glassformer.data.split.pictures import split_pictures
 from helpers.kinds import bars
 
 CLASSES = Columns("text", "label", "class", "")

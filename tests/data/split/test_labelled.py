@@ -13,7 +13,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASS
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
-from glassformer.data.columns.labels import kinds_in_words
+from glassformer.data.columns.labels import label_values
 from glassformer.data.io.table import Table
 from glassformer.data.split.groups import time_of
 from glassformer.data.split.labelled import LabelledCorpus, split_table, whole_table
@@ -174,7 +174,9 @@ def test_the_report() -> None:
 
 
 def test_one_class_is_no_classes() -> None:
-    assert [kinds_in_words(numbered(9, labels), "text", "label", CLASS, None) for labels in ("a", "ab")] == [
+    assert [
+        label_values(numbered(9, labels), "text", "label", CLASS, DataSettings()).words for labels in ("a", "ab")
+    ] == [
         "1 class",
         "2 classes",
     ]

@@ -8,10 +8,15 @@ import pytest
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import choose_columns
-from glassformer.data.io.pictures import Pictures
-from glassformer.data.io.table import Table, read_table
-from glassformer.data.split.labelled import LabelledCorpus, split_table, whole_table
-from glassformer.data.split.pictures import as_table, split_pictures, whole_pictures
+from glassformer.data.io.table import Pictures, Table, read_table
+from glassformer.data.split.labelled import (
+    LabelledCorpus,
+    as_table,
+    split_pictures,
+    split_table,
+    whole_pictures,
+    whole_table,
+)
 from helpers.kinds import bars, rows_of, write_bars, write_rows
 
 FIFTH = DataSettings(validation_fraction=0.2, test_fraction=0.1)

@@ -56,35 +56,25 @@ def _blocks_of_stdin() -> Iterator[list[str]]:
     if sys.stdin.isatty():
         print("a text a line; Ctrl-D ends", file=sys.stderr)
     try:
+        for lines in _lines_of_stdin():
+            yield from _blocks(lines)
+    except UnicodeDecodeError:
+        raise Misuse("what comes from stdin is not UTF-8") from None
+
+
+def _lines_of_stdin() -> Iterator[list[str]]:
+    """All lines that are there, each time."""
+    try:
         stdin = sys.stdin.fileno()
     except io.UnsupportedOperation:  # not a real one, as in a notebook
-        yield from _lines_of_text()
+        yield from ([line.rstrip("\r\n")] for line in sys.stdin)
         return
     rest = b""
     while piece := os.read(stdin, 2**16):
-        *lines_there, rest = (rest + piece).split(b"\n")
-        yield from _decoded(lines_there)
+        *lines, rest = (rest + piece).split(b"\n")
+        yield [line.decode().rstrip("\r") for line in lines]
     if rest:
-        yield from _decoded([rest])
-
-
-def _lines_of_text() -> Iterator[list[str]]:
-    try:
-        for line in sys.stdin:
-            yield [line.rstrip("\r\n")]
-    except UnicodeDecodeError:
-        raise Misuse(NOT_UTF8) from None
-
-
-NOT_UTF8 = "what comes from stdin is not UTF-8"
-
-
-def _decoded(lines: list[bytes]) -> Iterator[list[str]]:
-    try:
-        texts = [line.decode().rstrip("\r") for line in lines]
-    except UnicodeDecodeError:
-        raise Misuse(NOT_UTF8) from None
-    yield from _blocks(texts)
+        yield [rest.decode().rstrip("\r")]
 
 
 def texts_of(arguments: list[str]) -> Iterator[str]:

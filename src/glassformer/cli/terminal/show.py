@@ -2,36 +2,31 @@
 
 import json
 import sys
-import time
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
-from glassformer.training.events import (
-    Checkpointed,
-    Diverged,
-    Ended,
-    Event,
-    FindingReported,
-    Noted,
-    Sampled,
-    Started,
-    Stepped,
-    Validated,
-)
-from glassformer.training.finding import NOTE
+WIDE = 160
+"""Characters of a line where there is no terminal to fit into."""
+CONTROL = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
-WIDE = 160  # where there is no terminal to fit into
 
-errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-results = Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+@cache
+def console(*, stderr: bool = False) -> "Console":
+    """Texts are printed as they are. rich is imported with the first of them: a verb's --help needs none of it."""
+    from rich.console import Console
+
+    width = None if stderr or sys.stdout.isatty() else WIDE
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
 
 def say(text: str) -> None:
-    errors.print(Text(text))
+    """What happens on the way, on stderr."""
+    console(stderr=True).print(text)
 
 
 def say_next(where: str) -> None:
@@ -41,9 +36,6 @@ def say_next(where: str) -> None:
 
     run = Run.open(where)
     say(f"next: {FAMILIES[run.config().task].command(run.path, run.config())}")
-
-
-CONTROL = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 def printable(text: str) -> str:
@@ -61,83 +53,42 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 
-def table(*columns: str) -> Table:
-    made = Table(box=None, pad_edge=False, header_style="bold")
+def show_text(text: str = "", style: str | None = None) -> None:
+    """A part of the result, on stdout."""
+    console().print(text, style=style)
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[int] = (0,)) -> None:
+    console().print(make_table(columns, rows, left=left))
+
+
+def make_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[int] = (0,), no_wrap: bool = False
+) -> "Table":
+    """`left`: the columns that hold words; numbers are aligned on the right."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(column, justify="left" if number == 0 else "right")
-    return made
+        table.add_column(column, justify="left" if number in left else "right", no_wrap=no_wrap)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
-class Watcher:
-    """Shows a training as it goes: a bar on a terminal, a line now and then elsewhere."""
+def show_result(
+    result: Any, *, as_json: bool, out: str | None = None, show: Callable[[], object] | None = None
+) -> None:
+    """A result that can be saved, to `out` if that is set; on stdout as one JSON object, or in the words of `show`
+    (default: as its view).
+    """
+    if out is not None:
+        result.save(out)
+    if as_json:
+        print_json(result.to_dict())
+    elif show is not None:
+        show()
+    else:
+        from glassformer.cli.terminal.view import show_view
 
-    def __init__(self) -> None:
-        self.bar: Progress | None = None
-        self.task: TaskID
-        self.smooth: float | None = None
-        self.validation = ""
-        self.said = time.monotonic()
-        self.began: tuple[int, float] | None = None
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Noted):
-            say(event.text)
-        elif isinstance(event, Started):
-            self._start(event)
-        elif isinstance(event, Stepped):
-            self._step(event)
-        elif isinstance(event, Validated):
-            evaluation = event.evaluation
-            self.validation = f"validation {evaluation.metrics[evaluation.primary]:.4f}"
-            self._line(f"step {event.step:,}: validation {evaluation.summary}{'  best so far' if event.best else ''}")
-        elif isinstance(event, Sampled):
-            self._line("  │ " + printable(event.text).strip("\n").replace("\n", "\n  │ "))
-        elif isinstance(event, FindingReported):
-            if event.finding.severity != NOTE:  # those are for the report, and for glassformer doctor
-                self._line(f"doctor: {printable(event.finding.line)}")
-        elif isinstance(event, Ended):
-            self.close()
-        else:
-            assert isinstance(event, Checkpointed | Diverged)
-
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
-
-    def _start(self, event: Started) -> None:
-        budget = f"{event.steps:,} updates" if event.steps is not None else f"{event.minutes:g} minutes"
-        gone = f", going on after {event.step:,}" if event.step else ""
-        say(f"training: {budget}{gone}; {'; '.join(event.notes)}")
-        if errors.is_terminal:
-            self.bar = Progress(
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TextColumn("{task.fields[text]}"),
-                TimeRemainingColumn(compact=True),
-                console=errors,
-                transient=True,
-            )
-            self.task = self.bar.add_task("", total=1.0, text="")
-            self.bar.start()
-
-    def _step(self, event: Stepped) -> None:
-        self.smooth = event.loss if self.smooth is None else 0.95 * self.smooth + 0.05 * event.loss
-        if self.began is None:
-            self.began = (event.tokens, event.seconds)
-        tokens, seconds = event.tokens - self.began[0], event.seconds - self.began[1]
-        speed = f"{tokens / seconds:,.0f} tokens/s" if seconds > 0 else ""
-        text = "  ".join(
-            part for part in (f"step {event.step:,}", f"loss {self.smooth:.4f}", self.validation, speed) if part
-        )
-        if self.bar is not None:
-            self.bar.update(self.task, completed=event.done, text=text)
-        elif time.monotonic() - self.said > 10:
-            self._line(f"{event.done:4.0%}  {text}")
-
-    def _line(self, text: str) -> None:
-        self.said = time.monotonic()
-        if self.bar is not None:
-            self.bar.console.print(Text(text))
-        else:
-            say(text)
+        show_view(result.view())

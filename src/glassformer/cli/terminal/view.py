@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from glassformer.cli.terminal.show import printable, results, table, visible
+from glassformer.cli.terminal.show import console, make_table, printable, show_text, visible
 from glassformer.rendering.panels import Cell, Guesses, Panel, Table, Tokens
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import visible as signs
@@ -15,40 +15,37 @@ STRONG = 0.35
 """The share of the largest value from which on a token is bold."""
 
 
-def show_view(seen: View | Views) -> None:
+def show_view(page: View | Views) -> None:
     """Titles, notes and tables; of a page with several views each."""
-    for view in seen.views if isinstance(seen, Views) else [seen]:
-        results.print(Text(visible(printable(view.title)), style="bold"))
+    for view in page.views if isinstance(page, Views) else [page]:
+        show_text(visible(printable(view.title)), "bold")
         if view.note:
-            results.print(Text(view.note))
+            show_text(view.note)
         for panel in view.panels:
             _show(panel)
-        results.print()
+        show_text()
 
 
 def _show(panel: Panel) -> None:
     if panel.kind not in PRINTERS:
         return
     if panel.title:
-        results.print(Text(f"\n{panel.title}", style="italic"))
-    results.print(PRINTERS[panel.kind](panel))
+        show_text(f"\n{panel.title}", "italic")
+    console().print(PRINTERS[panel.kind](panel))
     if panel.note:
-        results.print(Text(printable(panel.note), style="dim"))
+        show_text(printable(panel.note), "dim")
 
 
 def _table(panel: Table) -> object:
-    made = table(*panel.columns)
-    for row in panel.rows[:MOST_ROWS]:
-        made.add_row(*(_cell(value) for value in row))
-    if len(panel.rows) > MOST_ROWS:
-        made.add_row(f"… {len(panel.rows) - MOST_ROWS:,} more")
-    return made
+    rows = [[_cell(value) for value in row] for row in panel.rows[:MOST_ROWS]]
+    more = [[f"… {len(panel.rows) - MOST_ROWS:,} more"]] if len(panel.rows) > MOST_ROWS else []
+    return make_table(panel.columns, rows + more)
 
 
-def _cell(value: Cell) -> Text:
+def _cell(value: Cell) -> str:
     if isinstance(value, float):
-        return Text(f"{value:.4g}")
-    return Text("" if value is None else f"{value:,}" if isinstance(value, int) else visible(printable(value)))
+        return f"{value:.4g}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else visible(printable(value))
 
 
 def _tokens(panel: Tokens) -> Text:
@@ -69,11 +66,11 @@ def _tokens(panel: Tokens) -> Text:
 
 def _last_guesses(panel: Guesses) -> object:
     """What the last layer says after each token, or at it."""
-    made = table("at" if panel.at else "after", "expects", "probability", "second", "")
+    rows = []
     for token, guesses, chances in zip(panel.tokens, panel.guesses[-1], panel.probabilities[-1], strict=True):
-        second = (guesses[1], f"{chances[1]:.2f}") if len(guesses) > 1 else ("", "")
-        made.add_row(*map(Text, (_sign(token), _sign(guesses[0]), f"{chances[0]:.2f}", _sign(second[0]), second[1])))
-    return made
+        best_two = zip(guesses[:2], chances, strict=False)
+        rows.append([_sign(token), *(text for guess, chance in best_two for text in (_sign(guess), f"{chance:.2f}"))])
+    return make_table(("at" if panel.at else "after", "expects", "probability", "second", ""), rows)
 
 
 def _sign(token: str) -> str:
@@ -83,7 +80,7 @@ def _sign(token: str) -> str:
 PRINTERS: dict[str, Callable[[Any], object]] = {
     "table": _table,
     "tokens": _tokens,
-    "words": lambda panel: Text(printable(panel.text)),
+    "words": lambda panel: printable(panel.text),
     "guesses": _last_guesses,
 }
 """What makes text of a panel, by its kind; other kinds are for pages and pictures."""

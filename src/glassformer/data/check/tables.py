@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
-from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER, TABLE, TEXT
+from glassformer.config.presets import IMAGE, LABEL_SET, NUMBER, TABLE, TEXT
 from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
-from glassformer.data.columns.label_sets import set_of, sets_of
-from glassformer.data.columns.labels import filled_rows, labels_of
+from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
 from glassformer.data.io.table import Table
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 
@@ -107,20 +107,19 @@ def check_table(
     read = columns.also if columns.text is None else (columns.text,)
     texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
     lines = [table.lines[row] for row in filled]
-    several = columns.label_kind == LABEL_SET
     if columns.label is None:
         labels = []
-    elif several:
+    elif columns.label_kind == LABEL_SET:
         labels = sets_of(table, columns.label, filled, columns.separator)
     else:
-        labels = labels_of(table, columns.text, columns.label)
+        values = table.columns[label_columns(table.name, columns.label, table.columns)[0]]
+        labels = [values[row].strip() for row in filled]
     occurrences = occurrences_of(text.strip() for text in texts)
     contradictions = _contradictions(occurrences, labels, lines) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
-    classes = _classes([label for label in labels if label]) if columns.label_kind == CLASS else []
-    if several:
-        classes = _classes([name for label in labels for name in set_of(label)], len(labels))
-    counts = [item.count for item in classes]
+    names = [] if columns.label_kind == NUMBER else names_of(filter(None, labels), columns.label_kind)
+    counts = Counter(sorted(chain.from_iterable(names))).most_common()
+    classes = [Class(name, count, count / len(names)) for name, count in counts]
     words = [len(text.split()) for text in texts] if columns.text is not None else []
     tokens = lengths(texts) if lengths is not None and texts else None
     found = TableCheck(
@@ -131,7 +130,7 @@ def check_table(
         contradicting_texts=len(contradictions),
         contradictions=contradictions[:EXAMPLES],
         classes=classes,
-        imbalance=max(counts) / min(counts) if counts else None,
+        imbalance=counts[0][1] / counts[-1][1] if counts else None,
         single_example_classes=[item.name for item in classes if item.count == 1],
         words=spread_of(words) if words else None,
         tokens=spread_of(tokens) if tokens else None,
@@ -176,12 +175,6 @@ def _contradictions(occurrences: dict[str, list[int]], labels: list[str], lines:
             pairs = sorted(first.items(), key=lambda item: item[1])
             found.append(Contradiction(text[:60], [label for label, _ in pairs], [line for _, line in pairs]))
     return found
-
-
-def _classes(labels: list[str], rows: int | None = None) -> list[Class]:
-    """`rows`: how many there are, where each may have several labels, or none."""
-    counts = sorted(Counter(labels).items(), key=lambda item: (-item[1], item[0]))
-    return [Class(name, count, count / (rows or len(labels))) for name, count in counts]
 
 
 def _amounts(labels: list[str]) -> Amounts | None:

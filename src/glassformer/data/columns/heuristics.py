@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from glassformer.config.errors import DataError
-from glassformer.config.names import nearest
+from glassformer.config.errors import DataError, nearest
 from glassformer.data.wording import listed
 
 FEW = 20

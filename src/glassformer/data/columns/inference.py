@@ -1,31 +1,36 @@
-"""Which column is the text and which the label: inferred where it is obvious, asked for where it is not."""
+"""What each column is for, text, label or further numbers: inferred where it is obvious, asked for where it is not."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABLE, TASK_OF_LABELS, TEXT
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import (
+    AMOUNT_NAMES,
+    FEW,
+    LABEL_NAMES,
+    are_dates,
+    are_row_numbers,
     by_name,
+    hold_numbers,
     is_id,
+    is_id_name,
     is_varied_text,
     number_in,
     only_column,
     require_column,
     words_in,
 )
-from glassformer.data.columns.label_sets import label_columns, list_in, sets_of
 from glassformer.data.columns.labels import (
-    filled_rows,
-    kinds_in_words,
+    SET_NAMES,
     label_column,
-    label_in_words,
-    label_kind_in,
-    separator_of,
+    label_columns,
+    label_values,
+    list_in,
+    sets_of,
 )
-from glassformer.data.columns.tables import extra_columns, readable, readable_beside, table_label
 from glassformer.data.io.table import Table
 from glassformer.data.wording import counted, listed
 
@@ -95,85 +100,67 @@ def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | Non
 
 def choose_columns(table: Table, settings: DataSettings, label_kind: str | None = ANY_LABEL) -> Columns:
     """`label_kind`: what a label is to be; None: no label is wanted."""
-    spread = slice(None, None, -(-len(table) // SAMPLE))
     image = None if settings.image is None else require_column(table.name, settings.image, table.columns, "--image")
-    also = extra_columns(table, settings)
-    text = None
+    also, text = extra_columns(table, settings), None
     if settings.kind != TABLE:
+        sample = {name: values[:: -(-len(table) // SAMPLE)] for name, values in table.columns.items()}
         if settings.text is None:
-            _refuse_data_as_names(table)
-        others = (*_named_labels(settings), *also, image) if settings.text is None else ()
-        sample = {name: values[spread] for name, values in table.columns.items() if name not in others}
-        if settings.text is None:
-            sample = {name: values for name, values in sample.items() if not _are_lists(values)} or sample
+            sample = _text_candidates(table.name, sample, settings, {image, *also})
         text = _find_text(table.name, sample, settings.text)
         if text is None and image is None and (label_kind is None or len(table.columns) < 2):
             text = text_column(table.name, sample, settings.text)  # says what is wrong
+    images = [] if image is None else [f"images named in column '{image}' (--image)"]
     if text is None:
-        return _without_text(table, settings, label_kind, also, image)
-    label = None if label_kind is None else label_column(table, text, settings, label_kind)
-    if label is None:
-        if label_kind not in (None, ANY_LABEL):
+        label, last = table_label(table, settings, image)
+        flags, not_read = "--label", list[str]()
+        if not also and image is None:
+            also, not_read = readable(table, {*label_columns(table.name, label, table.columns), settings.split_by})
+        read = [*(images or ["a table without text"]), f"{counted(len(also), 'column')} read (--extra-columns)"]
+    else:
+        named = None if label_kind is None else label_column(table, text, settings, label_kind)
+        if named is None:
+            if label_kind not in (None, ANY_LABEL):
+                raise DataError(_no_label(table))
+            why = f"text column '{text}' (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
+            return Columns(text, None, None, why)
+        label, last, flags = named, False, "--text, --label"
+        if label == text:
             raise DataError(
-                f"{table.name}: no column looks like a label: name one of {listed(table.columns)} with --label"
+                f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label"
             )
-        why = f"text column '{text}' (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
-        return Columns(text, None, None, why)
-    if label == text:
-        raise DataError(f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label")
-    label_kind = label_kind_in(table, text, label) if label_kind == ANY_LABEL else label_kind
-    read = [f"text column '{text}'"]
-    if also:
-        read.append(f"beside it {', '.join(also)} (--extra-columns)")
-    if image is not None:
-        read.append(f"images named in column '{image}' (--image)")
-    separator = separator_of(table, text, label, label_kind, settings)
-    said = f"{label_in_words(label)} with {kinds_in_words(table, text, label, label_kind, separator)}"
-    read.append(f"{said} (--text, --label); task: {TASK_OF_LABELS[label_kind]} (--task)")
-    why = ", ".join(read)
-    taken = label_columns(table.name, label, table.columns)
-    not_read = readable_beside(table, {text, *taken, image, settings.split_by, *also})
+        taken = label_columns(table.name, label, table.columns)
+        not_read = readable_beside(table, {text, *taken, image, settings.split_by, *also})
+        beside = [f"beside it {', '.join(also)} (--extra-columns)"] if also else []
+        read = [f"text column '{text}'", *beside, *images]
+    labels = label_values(table, text, label, label_kind, settings)
+    column = f"label column '{label}'" if "," not in label else f"label columns {label}"
+    read.append(f"{column}{', the last one,' if last else ''} with {labels.words} ({flags})")
+    why = f"{', '.join(read)}; task: {TASK_OF_LABELS[labels.kind]} (--task)"
     if not_read:
-        why += f"; not read: {listed(not_read)} (--extra-columns)"
-    return Columns(text, label, label_kind, why, MIXED if also or image else TEXT, also, image, separator)
+        why += f"; not read: {listed(not_read)}{'' if text is None else ' (--extra-columns)'}"
+    kind = TABLE if text is None else TEXT
+    if image is not None or (text is not None and also):
+        kind = MIXED
+    return Columns(text, label, labels.kind, why, kind, also, image, labels.separator)
 
 
-def _refuse_data_as_names(table: Table) -> None:
-    if odd := next((name for name in table.columns if len(name.split()) > 5), None):
+def _text_candidates(
+    where: str, sample: dict[str, list[str]], settings: DataSettings, taken: set[str | None]
+) -> dict[str, list[str]]:
+    """The columns that may be the text where nobody named it; the first line must be names."""
+    if odd := next((name for name in sample if len(name.split()) > 5), None):
         raise DataError(
-            f"{table.name}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
+            f"{where}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
             "write names such as text,label above it, or say --text and --label"
         )
+    if settings.label is not None:
+        taken |= {settings.label, *map(str.strip, settings.label.split(","))}
+    free = {name: values for name, values in sample.items() if name not in taken}
+    return {name: values for name, values in free.items() if not _are_lists(values)} or free
 
 
-def _without_text(
-    table: Table, settings: DataSettings, label_kind: str | None, also: tuple[str, ...], image: str | None
-) -> Columns:
-    """What each column is for where there is no text: numbers and categories, or images with some beside them."""
-    label, last = table_label(table, settings, image)
-    if not also and image is None:
-        also, left_out = readable(table, {*label_columns(table.name, label, table.columns), settings.split_by})
-    else:
-        left_out = []
-    label_kind = label_kind_in(table, None, label) if label_kind == ANY_LABEL else label_kind
-    separator = separator_of(table, None, label, label_kind, settings)
-    what = "a table without text" if image is None else f"images named in column '{image}' (--image)"
-    columns = f"{counted(len(also), 'column')} read (--extra-columns)"
-    why = (
-        f"{what}, {columns}, {label_in_words(label)}{', the last one,' if last else ''} with "
-        f"{kinds_in_words(table, None, label, label_kind, separator)} "
-        f"(--label); task: {TASK_OF_LABELS[label_kind]} (--task)"
-    )
-    if left_out:
-        why += f"; not read: {listed(left_out)}"
-    return Columns(None, label, label_kind, why, TABLE if image is None else MIXED, also, image, separator)
-
-
-def _named_labels(settings: DataSettings) -> list[str]:
-    """What --label may name: one column, or several with commas between them."""
-    if settings.label is None:
-        return []
-    return [settings.label, *(name.strip() for name in settings.label.split(","))]
+def _no_label(table: Table) -> str:
+    return f"{table.name}: no column looks like a label: name one of {listed(table.columns)} with --label"
 
 
 def _are_lists(values: Sequence[str]) -> bool:
@@ -191,32 +178,106 @@ def may_hold_labels(table: Table, settings: DataSettings) -> bool:
         return True
 
 
-def check_labels(table: Table, columns: Columns) -> None:
-    """Refuse a table that lacks a column, or a label, or a number where one is wanted."""
+def labels_to_learn(table: Table, columns: Columns, rows: Sequence[int]) -> list[str]:
+    """The labels of these rows, as a part holds them; a missing one is refused, and a text for a number."""
     assert columns.label is not None
-    if columns.text is not None:
-        require_column(table.name, columns.text, table.columns, "--text")
-    filled = filled_rows(table, columns.text)
     if columns.label_kind == LABEL_SET:
-        sets_of(table, columns.label, filled, columns.separator)  # says what is wrong
-        return
-    label = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
-    if empty := [place for place in filled if not label[place].strip()]:
-        rows = counted(len(empty), "row has", "rows have")
+        return sets_of(table, columns.label, rows, columns.separator)
+    values = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
+    if empty := [row for row in rows if not values[row].strip()]:
+        some = counted(len(empty), "row has", "rows have")
         raise DataError(
-            f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({rows} none): "
+            f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({some} none): "
             "fill it in, take such rows out, or choose another column with --label"
         )
-    if columns.label_kind == NUMBER:
-        for place in filled:
-            if number_in(label[place]) is None:
-                raise DataError(
-                    f"{table.name}, line {table.lines[place]:,}, column '{columns.label}': text where a number is "
-                    f"wanted: '{label[place].strip()[:40]}' ({_advice(label[place])})"
-                )
+    for row in rows if columns.label_kind == NUMBER else ():
+        if number_in(values[row]) is None:
+            raise DataError(
+                f"{table.name}, line {table.lines[row]:,}, column '{columns.label}': text where a number is "
+                f"wanted: '{values[row].strip()[:40]}' ({_advice(values[row])})"
+            )
+    return [values[row].strip() for row in rows]
 
 
 def _advice(value: str) -> str:
     if number_in(plain := re.sub(r"[^\d,.-]", "", value).replace(",", ".")) is not None:
         return f"write {plain}"
     return "--task classification takes any value"
+
+
+# --- number and category columns, and which one is learned where there is no text ---
+
+MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quality")
+"""Well-known names of what is learned from numbers and categories alone: beside a text, it is often something else."""
+
+
+def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
+    """The columns that --extra-columns names."""
+    for name in settings.beside:
+        require_column(table.name, name, table.columns, "--extra-columns")
+        taken = {settings.text: "the text (--text)", settings.label: "the label (--label)"}.get(name)
+        if taken is not None:
+            raise DataError(
+                f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --extra-columns"
+            )
+        if (different := _like_names(table.columns[name])) is not None:
+            raise DataError(
+                f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, a text or a "
+                "name and no category: leave it out of --extra-columns, or read it with --text"
+            )
+    return tuple(dict.fromkeys(settings.beside))
+
+
+def table_label(table: Table, settings: DataSettings, image: str | None) -> tuple[str, bool]:
+    """The column to learn, and whether it is only because it comes last."""
+    if settings.label is not None:
+        return ",".join(label_columns(table.name, settings.label, table.columns)), False
+    taken = {settings.split_by, image, *settings.beside}
+    free = {name: values for name, values in table.columns.items() if name not in taken}
+    if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES + SET_NAMES):
+        return only_column(table.name, found, "the label", "--label"), False
+    usable = [name for name, values in free.items() if not _says_nothing(name, values)]
+    if not usable:
+        raise DataError(_no_label(table))
+    return usable[-1], True
+
+
+def readable(table: Table, taken: Collection[str | None]) -> tuple[tuple[str, ...], list[str]]:
+    """The columns to learn from, and those that are left out: ids, dates, names."""
+    read = tuple(_informative(table, taken))
+    if not read:
+        raise DataError(
+            f"{table.name}: there is no number or category column to learn from (columns: {listed(table.columns)}): "
+            "name some with --extra-columns"
+        )
+    if odd := next((name for name in read if "," in name), None):
+        raise DataError(
+            f"{table.name}: column '{odd}' has a comma in its name: rename it, or name others with --extra-columns"
+        )
+    return read, [name for name in table.columns if name not in taken and name not in read]
+
+
+def readable_beside(table: Table, taken: Collection[str | None]) -> list[str]:
+    """Number and category columns that could be read beside a text."""
+    return [name for name in _informative(table, taken) if len(set(table.columns[name])) > 1]
+
+
+def _informative(table: Table, taken: Collection[str | None]) -> list[str]:
+    """All columns but those that are taken, and ids, dates and names."""
+    return [
+        name
+        for name, values in table.columns.items()
+        if name not in taken and not _says_nothing(name, values) and _like_names(values) is None
+    ]
+
+
+def _says_nothing(name: str, values: list[str]) -> bool:
+    """Whether it only tells rows apart, or says when they were made."""
+    return is_id_name(name) or are_row_numbers(values) or are_dates(values)
+
+
+def _like_names(values: list[str]) -> int | None:
+    """How many different values there are, if so many that they are texts or names."""
+    different = len({value.strip() for value in values})
+    many = different > FEW and different > len(values) / 2
+    return different if many and not hold_numbers(values) else None

@@ -1,5 +1,14 @@
 """Which column is the label, and what its values show: classes, several labels of a row, or numbers."""
 
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
 from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, CLASS, LABEL_SET, NUMBER, TASK_OF_LABELS
 from glassformer.config.sections import DataSettings
@@ -14,10 +23,149 @@ from glassformer.data.columns.heuristics import (
     is_id,
     number_in,
     only_column,
+    require_column,
 )
-from glassformer.data.columns.label_sets import SET_NAMES, label_columns, look_like_sets, separator_in, set_of, sets_of
 from glassformer.data.io.table import Table
 from glassformer.data.wording import counted
+
+# --- several labels of one example: how a table holds them, and how a part of it does ---
+
+SEPARATORS = (";", "|")
+"""What people write between the labels of one cell."""
+OFTEN = 0.2
+"""The share of cells that hold a separator, from which on it plainly is one."""
+SET_NAMES = ("labels", "tags", "topics", "genres", "categories", "emotions")
+"""Well-known names of columns with several labels; the first wins over the others."""
+TRUTHS = {"0": False, "1": True, "false": False, "true": True}
+"""What a column of one label may hold."""
+
+
+def as_text(labels: Iterable[str]) -> str:
+    """Labels in one order, each once, as a part holds them: a JSON list."""
+    return json.dumps(sorted({label.strip() for label in labels} - {""}), ensure_ascii=False)
+
+
+def set_of(text: str) -> list[str]:
+    """What `as_text` made."""
+    labels: list[str] = json.loads(text)
+    return labels
+
+
+def names_of(labels: Iterable[str], label_kind: str | None) -> list[list[str]]:
+    """The labels of each row of a part: several, or just the one."""
+    return [set_of(label) if label_kind == LABEL_SET else [label] for label in labels]
+
+
+def list_in(cell: str) -> list[str] | None:
+    """The labels of a cell that is a JSON list of texts or numbers."""
+    if not cell.lstrip().startswith("["):
+        return None
+    try:
+        found = json.loads(cell)
+    except ValueError:
+        return None
+    if not all(isinstance(one, str | int | float) for one in found):
+        return None
+    return [one if isinstance(one, str) else json.dumps(one) for one in found]
+
+
+def separator_in(cells: Sequence[str]) -> str | None:
+    """The separator that most cells hold, lists left out; None: every cell is one label."""
+    plain = [cell for cell in cells if list_in(cell) is None]
+    counts = {separator: sum(separator in cell for cell in plain) for separator in SEPARATORS}
+    best = max(SEPARATORS, key=counts.__getitem__)
+    return best if counts[best] else None
+
+
+def labels_in(cell: str, separator: str | None) -> list[str]:
+    """The labels of a cell: those of a list, or what the separator parts; an empty cell has none."""
+    found = list_in(cell)
+    if found is None:
+        found = cell.split(separator) if separator is not None else [cell]
+    return [label.strip() for label in found if label.strip()]
+
+
+def look_like_sets(cells: Sequence[str]) -> bool:
+    """Whether they plainly hold several labels each: lists of texts, or a separator between labels that come again."""
+    filled = [cell for cell in cells if cell.strip()]
+    lists = [list_in(cell) for cell in filled]
+    if filled and all(found is not None for found in lists):
+        return any(lists)
+    separator = separator_in(filled)
+    if separator is None or sum(separator in cell for cell in filled) < OFTEN * len(filled):
+        return False
+    counts = Counter(label for cell in filled for label in labels_in(cell, separator))
+    return counts.total() >= 3 * len(counts) and all(len(label.split()) <= 4 for label in counts)
+
+
+def label_columns(where: str, label: str, names: Iterable[str]) -> list[str]:
+    """The columns that --label names: one, or several with commas between them."""
+    names = list(names)
+    if label in names or "," not in label:
+        return [require_column(where, label, names, "--label")]
+    return [require_column(where, name.strip(), names, "--label") for name in label.split(",") if name.strip()]
+
+
+def sets_of(table: Table, label: str, rows: Sequence[int], separator: str | None) -> list[str]:
+    """The labels of these rows, as a part holds them. `separator`: as asked for; None: the one that is there."""
+    columns = label_columns(table.name, label, table.columns)
+    if len(columns) > 1:
+        return _of_columns(table, columns, rows)
+    cells = table.columns[columns[0]]
+    chosen = separator or separator_in([cells[row] for row in rows])
+    for row in rows:
+        if cells[row].lstrip().startswith("[") and list_in(cells[row]) is None:
+            raise DataError(
+                f"{table.name}, line {table.lines[row]:,}, column '{columns[0]}': not a list of labels: "
+                f'\'{cells[row].strip()[:40]}\' (write ["one", "another"], or one;another)'
+            )
+    return [as_text(labels_in(cells[row], chosen)) for row in rows]
+
+
+def _of_columns(table: Table, columns: Sequence[str], rows: Sequence[int]) -> list[str]:
+    """A column for each label, with 1 where it is true."""
+    found = []
+    for row in rows:
+        labels = []
+        for column in columns:
+            value = table.columns[column][row].strip()
+            if value.lower() not in TRUTHS:
+                where = f"{table.name}, line {table.lines[row]:,}, column '{column}'"
+                raise DataError(
+                    f"{where}: '{value[:40]}' where 0 or 1 is wanted: write one, or name other columns with --label"
+                )
+            if TRUTHS[value.lower()]:
+                labels.append(column)
+        found.append(as_text(labels))
+    return found
+
+
+def names_in(labels: Sequence[str], where: str) -> tuple[str, ...]:
+    """Every label that occurs, sorted."""
+    found = tuple(sorted(set().union(*map(set_of, labels))))
+    if not found:
+        raise DataError(f"{where}: no row has a label, so that there is nothing to learn: see --label")
+    return found
+
+
+def kinds_of(sets: Sequence[Sequence[str]], names: Sequence[str]) -> NDArray[np.int64]:
+    """The number of each row's rarest label, by which rows are spread over parts; without any, one more."""
+    counts = Counter(chain.from_iterable(sets))
+    number = {name: place for place, name in enumerate(names)}
+    return np.array(
+        [
+            min(
+                (number[name] for name in held if name in number),
+                key=lambda place: (counts[names[place]], place),
+                default=len(names),
+            )
+            for held in sets
+        ],
+        dtype=np.int64,
+    )
+
+
+# --- which column is the label ---
 
 CLASS_NAMES = (*LABEL_NAMES, "emotion", "topic", "intent", "genre")
 
@@ -46,12 +194,40 @@ def label_column(table: Table, text: str, settings: DataSettings, label_kind: st
     return only_column(table.name, found, "the label", "--label") if found else None
 
 
-def label_kind_in(table: Table, text: str | None, label: str) -> str:
+@dataclass(frozen=True)
+class LabelValues:
+    """What the values of a label column are."""
+
+    kind: str | None
+    separator: str | None
+    """What parts the labels of a cell, where there may be several."""
+    words: str
+    """How many there are of what, for a person."""
+
+
+def label_values(
+    table: Table, text: str | None, label: str, label_kind: str | None, settings: DataSettings
+) -> LabelValues:
+    """`label_kind`: what they are to be."""
+    names, rows = label_columns(table.name, label, table.columns), filled_rows(table, text)
+    cells = [table.columns[names[0]][row] for row in rows]
+    values = [cell.strip() for cell in cells if cell.strip()]
+    if label_kind == ANY_LABEL:
+        label_kind = LABEL_SET if len(names) > 1 else _kind_of(table.name, label, values)
+    if label_kind != LABEL_SET:
+        classes = counted(len(set(values)), "class", "classes")
+        return LabelValues(label_kind, None, classes if label_kind == CLASS else "numbers")
+    separator = settings.label_separator or separator_in(cells) if len(names) == 1 else None
+    different = set(chain.from_iterable(names_of(sets_of(table, label, rows, separator), LABEL_SET)))
+    how = f", several of a row parted by '{separator}' (--data.label_separator)" if separator else ""
+    return LabelValues(LABEL_SET, separator, f"{counted(len(different), 'label')}{how}")
+
+
+def _kind_of(where: str, label: str, values: Sequence[str]) -> str:
     """Numbers are amounts, unless they are whole and few, or count classes from 0 or 1 on; text names classes, or
     several labels of one row.
     """
-    values = [value for value in labels_of(table, text, label) if value]
-    if len(label_columns(table.name, label, table.columns)) > 1 or look_like_sets(values):
+    if look_like_sets(values):
         return LABEL_SET
     different = set(values)
     numbers = [number for value in different if (number := number_in(value)) is not None]
@@ -67,37 +243,10 @@ def label_kind_in(table: Table, text: str | None, label: str) -> str:
         if len(numbers) > len(different) / 2:  # amounts, with something else among them that will be pointed out
             return NUMBER
         raise DataError(
-            f"{table.name}: column '{label}' has {len(different):,} different values in {len(values):,} rows, a name "
+            f"{where}: column '{label}' has {len(different):,} different values in {len(values):,} rows, a name "
             "or an id and no label: choose another with --label, or --task language-model to learn the text alone"
         )
     return CLASS
-
-
-def kinds_in_words(table: Table, text: str | None, label: str, label_kind: str | None, separator: str | None) -> str:
-    """What the labels are, in words."""
-    if label_kind == LABEL_SET:
-        rows = filled_rows(table, text)
-        different = {name for one in sets_of(table, label, rows, separator) for name in set_of(one)}
-        how = f", several of a row parted by '{separator}' (--data.label_separator)" if separator else ""
-        return f"{counted(len(different), 'label')}{how}"
-    values = {value for value in labels_of(table, text, label) if value}
-    return counted(len(values), "class", "classes") if label_kind == CLASS else "numbers"
-
-
-def separator_of(
-    table: Table, text: str | None, label: str, label_kind: str | None, settings: DataSettings
-) -> str | None:
-    """What parts the labels of a cell: as asked for, or as found."""
-    several = label_columns(table.name, label, table.columns)
-    if label_kind != LABEL_SET or len(several) > 1:
-        return None
-    return settings.label_separator or separator_in(
-        [table.columns[several[0]][row] for row in filled_rows(table, text)]
-    )
-
-
-def label_in_words(label: str) -> str:
-    return f"label column '{label}'" if "," not in label else f"label columns {label}"
 
 
 def filled_rows(table: Table, text: str | None) -> list[int]:
@@ -105,9 +254,3 @@ def filled_rows(table: Table, text: str | None) -> list[int]:
     if text is None:
         return list(range(len(table)))
     return [row for row, words in enumerate(table.columns[text]) if words.strip()]
-
-
-def labels_of(table: Table, text: str | None, label: str) -> list[str]:
-    """The labels of all rows that have a text, blanks around them dropped; of several columns, those of the first."""
-    values = table.columns[label_columns(table.name, label, table.columns)[0]]
-    return [values[row].strip() for row in filled_rows(table, text)]

@@ -22,18 +22,23 @@ HUB = "hf:"
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set with its parameters given. Each call builds it anew."""
+    """What is known of a data set before it is built, and what builds it anew with each call."""
 
-    name: str
-    columns: tuple[str, ...]
-    rows: Callable[[], Iterable[Row]]
-    """The rows, the same ones each time; where there are images instead, refused in one line."""
-    test: Callable[[], Iterable[Row]] | None
+    summary: str
+    rows: Callable[..., Iterable[Row]]
+    """The parameters by name → the rows, the same ones each time; where there are images instead, refused."""
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    """The parameters and their defaults."""
+    columns: tuple[str, ...] = ("text",)
+    test: Callable[..., Iterable[Row]] | None = None
     """Rows that are always held out for the test, where a data set has its own."""
+    most: Mapping[str, int] = field(default_factory=dict)
+    """The largest value of a parameter, where there is one."""
     images: Callable[[], Images] | None = None
+    """Pixels and classes, the same ones each time, where a data set holds images."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Where settings start, by dotted key, for this data."""
-    links: Callable[[], Iterable[tuple[str, Links]]] | None = None
+    links: Callable[..., Iterable[tuple[str, Links]]] | None = None
     """Other texts, with the words of each that belong together, where that is known."""
     note: str = ""
     """What is left out, in words for a person."""

@@ -151,7 +151,7 @@ def meanings(text: str) -> set[date]:
     year = next(number for number in numbers if number in YEARS)
     numbers.remove(year)
     found = set()
-    for place, month in _readings().get(_shape(text), ()):
+    for place, month in readings().get(shape_of(text), ()):
         try:
             found.add(date(year, month or numbers[1 - place], numbers[place]))
         except ValueError:  # there is no such day
@@ -159,30 +159,16 @@ def meanings(text: str) -> set[date]:
     return found
 
 
-def spans(text: str) -> dict[str, list[int]]:
-    """Where year, month and day stand in a text that means one date; a month in words: all its letters."""
-    (day,) = meanings(text)
-    numbers = list(NUMBER.finditer(text))
-    year = next(number for number in numbers if int(number.group()) in YEARS)
-    numbers.remove(year)
-    for place, month in _readings()[_shape(text)]:
-        if int(numbers[place].group()) == day.day and (month or int(numbers[1 - place].group())) == day.month:
-            letters = [at for at, sign in enumerate(text) if not sign.isdecimal() and not sign.isspace()]
-            named = letters if month else list(range(*numbers[1 - place].span()))
-            return {"year": list(range(*year.span())), "month": named, "day": list(range(*numbers[place].span()))}
-    raise ValueError(f"nobody knows how {text!r} is read")
-
-
-def _shape(text: str) -> str:
+def shape_of(text: str) -> str:
     """What is left of a text without its numbers, its commas and its capitals."""
     return NUMBER.sub(lambda number: "#" * (4 if len(number.group()) == 4 else 1), COMMAS.sub("", text).lower())
 
 
 @functools.cache
-def _readings() -> dict[str, set[Reading]]:
+def readings() -> dict[str, set[Reading]]:
     """How texts of each shape are read. A week from the 13th on has every weekday, and no day that could be a month."""
     week = [[date(2023, month, day) for day in range(13, 20)] for month in range(1, 13)]
-    readings: dict[str, set[Reading]] = defaultdict(set)
+    found: dict[str, set[Reading]] = defaultdict(set)
     for language in LANGUAGES:
         for way in ways_of_writing(language):
             for days in week:
@@ -191,5 +177,5 @@ def _readings() -> dict[str, set[Reading]]:
                     numbers = [int(number) for number in NUMBER.findall(text)]
                     numbers.remove(day.year)
                     reading = numbers.index(day.day), 0 if len(numbers) == 2 else day.month
-                    readings[_shape(text)].add(reading)
-    return dict(readings)
+                    found[shape_of(text)].add(reading)
+    return dict(found)

@@ -1,13 +1,12 @@
 """The data sets that come along: listed without being built, made anew wherever Python runs, nothing to download."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from glassformer.config.errors import DataError
-from glassformer.config.names import unknown
-from glassformer.data.datasets.dataset import Dataset, Images, Links, Row, is_hub
+from glassformer.config.errors import DataError, unknown
+from glassformer.data.datasets.dataset import Dataset, Row, is_hub
 from glassformer.data.datasets.dates import COLUMNS as PAIR
 from glassformer.data.datasets.dates import LANGUAGES, date_rows, date_test_rows
 from glassformer.data.datasets.exact import add_pairs, add_rows, copy_rows, recall_rows, reverse_pairs, reverse_rows
@@ -26,28 +25,6 @@ from glassformer.data.datasets.samples import (
     mnist_images,
     review_rows,
 )
-
-
-@dataclass(frozen=True)
-class DatasetInfo:
-    """What is known of a data set before it is built."""
-
-    summary: str
-    build: Callable[..., Iterable[Row]] | None = None
-    """The parameters by name → the rows, the same ones each time. None: there are images instead."""
-    parameters: Mapping[str, int] = field(default_factory=dict)
-    """The parameters and their defaults."""
-    columns: tuple[str, ...] = ("text",)
-    test: Callable[..., Iterable[Row]] | None = None
-    """Rows that are always held out for the test, where a data set has its own."""
-    most: Mapping[str, int] = field(default_factory=dict)
-    """The largest value of a parameter, where there is one."""
-    images: Callable[[], Images] | None = None
-    """Pixels and classes, the same ones each time, where a data set holds images."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Where settings start, by dotted key, for this data."""
-    links: Callable[..., Iterable[tuple[str, Links]]] | None = None
-    """Other texts, with the words of each that belong together, where that is known."""
 
 
 def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
@@ -75,41 +52,41 @@ LETTERS = {**ROWS, "shortest": 3, "longest": 8}
 LABELLED = ("text", "label")
 PICTURED = ("image", "label")
 
-DATASETS: dict[str, DatasetInfo] = {
-    "docstrings": DatasetInfo(
+DATASETS: dict[str, Dataset] = {
+    "docstrings": Dataset(
         "English: what the Python standard library says of itself, a document a module", _texts(docstrings)
     ),
-    "stdlib": DatasetInfo("code: the Python standard library's source, a document a module", _texts(sources)),
-    "copy": DatasetInfo("letters, then the same again: abcd>abcd", _texts(copy_rows), LETTERS),
-    "reverse": DatasetInfo("letters, then the same backwards: abcd>dcba", _texts(reverse_rows), LETTERS),
-    "add": DatasetInfo("sums of two whole numbers: 27+45=72", _texts(add_rows), {**ROWS, "digits": 2}),
-    "recall": DatasetInfo(
+    "stdlib": Dataset("code: the Python standard library's source, a document a module", _texts(sources)),
+    "copy": Dataset("letters, then the same again: abcd>abcd", _texts(copy_rows), LETTERS),
+    "reverse": Dataset("letters, then the same backwards: abcd>dcba", _texts(reverse_rows), LETTERS),
+    "add": Dataset("sums of two whole numbers: 27+45=72", _texts(add_rows), {**ROWS, "digits": 2}),
+    "recall": Dataset(
         "a letter and its digit, `distance` other pairs, then the letter asked again: k7c1f3?k7",
         _texts(recall_rows),
         {**ROWS, "distance": 8},
     ),
-    "pronouns": DatasetInfo(
+    "pronouns": Dataset(
         "stories of a woman and a man, each with one deed: what follows she or he depends on whose name stands before",
         _texts(pronoun_rows),
         {"rows": 6000, "seed": 0},
         settings=WORD_BY_WORD,
         links=pronoun_links,
     ),
-    "reverse-pairs": DatasetInfo(
+    "reverse-pairs": Dataset(
         "pairs: letters, and the same backwards: abcd → dcba",
         reverse_pairs,
         LETTERS,
         PAIR,
         settings=LETTER_BY_LETTER,
     ),
-    "add-pairs": DatasetInfo(
+    "add-pairs": Dataset(
         "pairs: a sum, and what it makes: 27+45 → 72",
         add_pairs,
         {**ROWS, "digits": 2},
         PAIR,
         settings=LETTER_BY_LETTER,
     ),
-    "dates": DatasetInfo(
+    "dates": Dataset(
         "pairs: dates as people write them in many languages → 2024-05-31; `rows` to learn from, a quarter as many for "
         "the test, in other years",
         date_rows,
@@ -119,7 +96,7 @@ DATASETS: dict[str, DatasetInfo] = {
         {"rows": 500_000, "languages": len(LANGUAGES)},
         settings=LETTER_BY_LETTER,
     ),
-    "opinions": DatasetInfo(
+    "opinions": Dataset(
         "restaurants, positive or negative: words alone cannot tell, their order can; `rows` to learn from, a quarter "
         "as many for the test, in other templates and on other things",
         opinion_rows,
@@ -127,35 +104,37 @@ DATASETS: dict[str, DatasetInfo] = {
         LABELLED,
         opinion_test_rows,
     ),
-    "posts": DatasetInfo(
+    "posts": Dataset(
         "social-media posts with hour, followers, hashtags and links: did they go viral? as far as one can know",
         post_rows,
         {"rows": 6000, "seed": 0},
         POST_COLUMNS,
     ),
-    "reviews": DatasetInfo(
+    "reviews": Dataset(
         "film reviews that people wrote, positive or negative; needs pip install 'glassformer[samples]'",
         review_rows,
         columns=LABELLED,
     ),
-    "diabetes": DatasetInfo(
+    "diabetes": Dataset(
         "442 patients: ten measurements, and the illness's progression in a year, a number; needs pip install "
         "'glassformer[samples]'",
         diabetes_rows,
         columns=DIABETES_COLUMNS,
     ),
-    "iris": DatasetInfo(
+    "iris": Dataset(
         "150 flowers: four lengths in cm, and the species, one of three; needs pip install 'glassformer[samples]'",
         iris_rows,
         columns=IRIS_COLUMNS,
     ),
-    "digits": DatasetInfo(
+    "digits": Dataset(
         "images: 1,797 handwritten digits, 8×8, grey; needs pip install 'glassformer[samples]'",
+        functools.partial(_no_rows, "digits"),
         columns=PICTURED,
         images=digit_images,
     ),
-    "mnist5k": DatasetInfo(
+    "mnist5k": Dataset(
         "images: 5,000 handwritten digits, 28×28, grey; needs pip install 'glassformer[samples]'",
+        functools.partial(_no_rows, "mnist5k"),
         columns=PICTURED,
         images=mnist_images,
     ),
@@ -184,7 +163,6 @@ def open_dataset(spec: str) -> Dataset:
         values[key] = int(value)
     if values.get("shortest", 0) > values.get("longest", 0):
         raise DataError(f"{name}:shortest {values['shortest']} is more than {name}:longest {values['longest']}")
-    test = functools.partial(info.test, **values) if info.test else None
-    rows = functools.partial(info.build, **values) if info.build else functools.partial(_no_rows, name)
-    links = functools.partial(info.links, **values) if info.links else None
-    return Dataset(name, info.columns, rows, test, info.images, info.settings, links)
+    makers = {"rows": info.rows, "test": info.test, "links": info.links}
+    built: dict[str, Any] = {key: functools.partial(make, **values) for key, make in makers.items() if make}
+    return replace(info, **built)

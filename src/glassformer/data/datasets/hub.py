@@ -6,18 +6,18 @@ Without a split (hf:NAME#SPLIT) the data is the split `train`; what the data set
 import functools
 import importlib
 import json
+import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import DataError
-from glassformer.config.say import Say
+from glassformer.config.errors import DataError, Say
 from glassformer.data.datasets.dataset import HUB, Dataset, Row
-from glassformer.data.datasets.hub_columns import HubColumn, hub_columns, labels_are_secret
-from glassformer.data.datasets.hub_refusals import quiet_hub, refusal
+from glassformer.data.io.rows import as_text
 
 TRAIN = "train"
 HELD_OUT = {"validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
@@ -25,6 +25,12 @@ HELD_OUT = {"validation": ("validation", "valid", "val", "dev"), "test": ("test"
 
 TOGETHER = 1024
 """Rows unpacked at once."""
+
+UNREADABLE = ("Image", "Audio", "Video", "Pdf", "Nifti", "Array2D", "Array3D", "Array4D", "Array5D")
+"""Kinds of columns that are neither texts nor numbers; they are left out."""
+
+PAIR = "translation"
+"""A column of one text in several languages: it becomes a column for each of them."""
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
@@ -53,7 +59,7 @@ def open_hub(spec: str) -> Dataset:
     read = {column.origin for column in columns}
     lost = [name for name in split.features if name not in read]
     note = f"left out: {', '.join(lost)} (neither text nor number)" if lost else ""
-    return Dataset(spec, names, functools.partial(_rows, spec, split, columns), test=None, note=note)
+    return Dataset(spec, functools.partial(_rows, spec, split, columns), columns=names, note=note)
 
 
 def own_parts(spec: str, said: Mapping[str, Any], say: Say) -> dict[str, str]:
@@ -189,6 +195,72 @@ def _line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), "")[:200] or type(error).__name__
 
 
+# --- columns ---
+
+
+@dataclass(frozen=True)
+class HubColumn:
+    name: str
+    origin: str
+    """The column that it is read from."""
+    inner: str | None
+    """Which value, of a column that holds several by name."""
+    feature: Any
+    """What the data set says of its values."""
+
+    def texts(self, values: Sequence[Any]) -> Iterator[str]:
+        for value in values:
+            if self.inner is not None:
+                value = None if value is None else value.get(self.inner)
+            yield as_text(_class_name(value, self.feature))
+
+
+def hub_columns(features: Mapping[str, Any]) -> tuple[HubColumn, ...]:
+    """The columns that can be read."""
+    found: dict[str, HubColumn] = {}
+    for name, feature in features.items():
+        if type(feature).__name__ in UNREADABLE:
+            continue
+        if languages := _languages(name, feature):
+            found |= {language: HubColumn(language, name, language, None) for language in languages}
+        else:
+            found[name] = HubColumn(name, name, None, feature)
+    return tuple(found.values())
+
+
+def labels_are_secret(split: Any) -> bool:
+    """Whether a split has classes and tells none of them."""
+    classes = [name for name, feature in split.features.items() if _is_class(feature)]
+    return any(
+        len(split) > 0 and all(value in (None, -1) for value in split.data.column(name).unique().to_pylist())
+        for name in classes
+    )
+
+
+def _languages(name: str, feature: Any) -> list[str]:
+    if name != PAIR:
+        return []
+    if isinstance(feature, Mapping):
+        return list(feature)
+    return list(getattr(feature, "languages", [])) if type(feature).__name__ == "Translation" else []
+
+
+def _is_class(feature: Any) -> bool:
+    return type(feature).__name__ == "ClassLabel"
+
+
+def _class_name(value: Any, feature: Any) -> Any:
+    """The number of a class as its name, wherever it stands in a list; one that is kept secret as nothing."""
+    if isinstance(value, list):
+        inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
+        return [_class_name(one, inner) for one in value]
+    if not _is_class(feature) or not isinstance(value, int):
+        return value
+    if value < 0:
+        return None
+    return feature.names[value] if value < len(feature.names or ()) else value
+
+
 # --- reading ---
 
 
@@ -203,3 +275,43 @@ def _rows(spec: str, split: Any, columns: tuple[HubColumn, ...]) -> Iterator[Row
             yield from zip(*(column.texts(values[column.origin]) for column in columns), strict=True)
     except Exception as error:  # of the library, or of Arrow
         raise _damage(spec, error) from None
+
+
+# --- what the hub may answer instead of a model or a data set ---
+
+PAGES = "https://huggingface.co/"
+LIBRARY = "huggingface_hub"
+GATED = {"GatedRepoError"}
+UNREACHED = {"LocalEntryNotFoundError", "ConnectionError", "TransportError"}
+NO_FILE = {"EntryNotFoundError"}
+NOT_THERE = {"RepositoryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}
+"""Its libraries' kinds of errors by name, so that none of them need be installed; of several alike, the base."""
+
+
+@contextmanager
+def quiet_hub() -> Iterator[None]:
+    """While a library asks the hub, it does not talk of its retries."""
+    logger = logging.getLogger(LIBRARY)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def refusal(error: Exception, page: str, instead: str) -> str | None:
+    """Why the hub did not give what was asked for, and what to do; None: another error.
+
+    `page`: where it is on the hub; `instead`: what else to do without a network.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if kinds & GATED or (kinds & NOT_THERE and "gated" in str(error)):
+        return f"its owner asks who wants it: ask for access at {PAGES}{page}, then log in with `hf auth login`"
+    if kinds & UNREACHED:
+        return f"the hub cannot be reached, and nothing of it is kept here: check the network, {instead}"
+    if kinds & NO_FILE:
+        return f"the hub has no such file: those that there are stand at {PAGES}{page}/tree/main"
+    if kinds & NOT_THERE:
+        return "the hub has none of this name that you may read: check the name; for a private one, `hf auth login`"
+    return None

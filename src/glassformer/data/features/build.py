@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import RunError
-from glassformer.config.presets import IMAGE, TABLE, TEXT
+from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.resolve import Config
 from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.features.tables import TableFeatures, TableInputs
 from glassformer.data.features.texts import Examples, encode_examples
 from glassformer.data.split.labelled import Labelled
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -120,17 +120,9 @@ class MixedFeatures(Features):
 def learn_features(config: Config, part: Labelled, tokenizer: Tokenizer | None) -> Features:
     """`part`: the training part. `tokenizer`: where the examples have words."""
     text = None if tokenizer is None else text_features(tokenizer, config)
-    kind = config.data.kind
-    if kind == TEXT:
-        assert text is not None
-        return text
-    if kind == TABLE:
-        return TableFeatures.learn(part)
+    table = TableFeatures.learn(part) if part.columns else None
     image = None if part.pixels is None else ImageFeatures.learn(part, config)
-    if kind == IMAGE:
-        assert image is not None
-        return image
-    return MixedFeatures(text, TableFeatures.learn(part) if part.columns else None, image)
+    return _of_kind(config.data.kind, text, table, image)
 
 
 def text_features(tokenizer: Tokenizer, config: Config) -> TextFeatures:
@@ -139,20 +131,21 @@ def text_features(tokenizer: Tokenizer, config: Config) -> TextFeatures:
 
 def read_features(value: Any, tokenizer: Tokenizer | None, config: Config, source: str) -> Features:
     """What `to_json` wrote."""
-    text = None if tokenizer is None else text_features(tokenizer, config)
+    text, kind = None if tokenizer is None else text_features(tokenizer, config), config.data.kind
     try:
-        if config.data.kind == TEXT:
-            assert text is not None
-            return text
-        if config.data.kind == TABLE:
-            return TableFeatures.from_json(value)
-        if config.data.kind == IMAGE:
-            return ImageFeatures.from_json(value, config)
-        table, image = value.get("table"), value.get("image")
-        return MixedFeatures(
-            text,
-            None if table is None else TableFeatures.from_json(table),
-            None if image is None else ImageFeatures.from_json(image, config),
-        )
+        kinds = value if kind == MIXED else {kind: value}
+        table = TableFeatures.from_json(kinds[TABLE]) if TABLE in kinds else None
+        image = ImageFeatures.from_json(kinds[IMAGE], config) if IMAGE in kinds else None
     except (KeyError, TypeError, ValueError, AttributeError, RunError) as error:
         raise RunError(f"{source} is damaged: it does not say how its examples are read ({error})") from None
+    return _of_kind(kind, text, table, image)
+
+
+def _of_kind(
+    kind: str, text: TextFeatures | None, table: TableFeatures | None, image: ImageFeatures | None
+) -> Features:
+    if kind == MIXED:
+        return MixedFeatures(text, table, image)
+    features: Features | None = {TEXT: text, TABLE: table, IMAGE: image}[kind]
+    assert features is not None
+    return features

@@ -15,7 +15,7 @@ from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.io.pictures import fit_picture
 from glassformer.data.split.labelled import Labelled
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 
 Pixels = NDArray[np.uint8]
 

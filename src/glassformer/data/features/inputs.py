@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.data.order import TOKENS_AT_ONCE, token_borders
 from glassformer.data.split.labelled import Labelled
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 
 Tensors = tuple[Tensor, ...]
 

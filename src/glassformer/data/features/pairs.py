@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import SettingError
-from glassformer.data.features.sequences import Sequences
+from glassformer.data.features.texts import Sequences
 from glassformer.data.order import TOKENS_AT_ONCE, by_lengths, token_borders
 from glassformer.data.split.pairs import Pairs
 from glassformer.text.roles import Roles

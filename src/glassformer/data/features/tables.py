@@ -13,7 +13,7 @@ from glassformer.data.columns.heuristics import hold_numbers, is_empty, number_i
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, listed
-from glassformer.models.shape import Shape
+from glassformer.models.inputs import Shape
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ import re
 import warnings
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
+from glassformer.data.io.table import Pictures
 
 PARTS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
 """What people call the parts of their data, and what they are called here."""
@@ -27,22 +27,7 @@ ROUNDING = 1e-3
 """A value this little outside its range lies at its border."""
 
 
-@dataclass(frozen=True, eq=False)
-class Arrays:
-    """All parts of a .npz file, one after another."""
-
-    pixels: NDArray[np.uint8]
-    """N×H×W×C, C 1 or 3."""
-    labels: list[str]
-    files: list[str]
-    """Each image's number in its array, from 0."""
-    part: list[str] | None
-    """The part of each image, where the file has parts."""
-    note: str
-    """How values were scaled, in words for a person."""
-
-
-def read_arrays(path: Path) -> Arrays:
+def read_arrays(path: Path) -> Pictures:
     """`images` and `labels`, or `x_train`, `y_train`, `x_test`, `y_test` and the like."""
     found = _load(path)
     parts = [part for part in dict.fromkeys(PARTS.values()) if (part, "images") in found]
@@ -67,7 +52,7 @@ def read_arrays(path: Path) -> Arrays:
                 f"{_shape(other.shape[1:])}: all must be alike"
             )
     pixels, note = _scale(path, images)
-    return Arrays(pixels, labels, files, of_part if len(parts) > 1 else None, note)
+    return Pictures(str(path), pixels, labels, files, of_part if len(parts) > 1 else None, note)
 
 
 def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.picture_arrays import PARTS, read_arrays
 from glassformer.data.io.place import files_below, find
 from glassformer.data.io.source import RUN_FILE
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import Pictures, Table
 from glassformer.data.wording import counted, listed
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -28,26 +28,6 @@ SHOWN = 3
 """Files that a note names, at most."""
 
 Pixels = NDArray[np.uint8]
-
-
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """Pictures of one size in memory, and a label for each."""
-
-    name: str
-    """The name, as the user gave it."""
-    pixels: Pixels
-    """N×H×W×C; C is 1 where all of them are grey, else 3."""
-    labels: list[str]
-    files: list[str]
-    """Each picture's path in its folder, or `image 17`, counted from 0, where there are no files."""
-    part: list[str] | None = None
-    """The part of each picture (train, validation or test), where the data is already divided."""
-    note: str = ""
-    """What was left out or scaled, in words for a person."""
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
 
 def is_picture(path: Path) -> bool:
@@ -82,8 +62,7 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
         elif path.is_dir():
             pictures = _folder(path_or_name, path, size)
         elif path.suffix.lower() == ".npz":
-            arrays = read_arrays(path)
-            pictures = Pictures(path_or_name, arrays.pixels, arrays.labels, arrays.files, arrays.part, arrays.note)
+            pictures = replace(read_arrays(path), name=path_or_name)
         else:
             raise DataError(
                 f"{path_or_name} holds no labelled pictures: give a folder of class folders, or a .npz file"

@@ -4,8 +4,7 @@ import os
 import stat
 from pathlib import Path
 
-from glassformer.config.errors import DataError
-from glassformer.config.names import nearest
+from glassformer.config.errors import DataError, nearest
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import DATASETS
 

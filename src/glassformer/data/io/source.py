@@ -1,11 +1,16 @@
 """Where text comes from: a file, a folder of files, a table's rows, or a data set by its name. Never held whole."""
 
 import functools
+import hashlib
 import itertools
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import DataSettings
@@ -156,3 +161,49 @@ def _embedded(name: str, settings: DataSettings) -> Source:
         return (iter([text]) for text in _texts(name, rows, settings))
 
     return Source(name, documents, dataset.note)
+
+
+# --- one pass over a source: what it holds, without holding it ---
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """A few numbers a document, so that millions of them fit in memory."""
+
+    source: Source
+    fingerprint: str
+    """The same for the same texts and borders between documents; blank documents do not count."""
+    characters: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    """Bytes of each document as UTF-8."""
+    digests: NDArray[np.uint64]
+    """Equal documents have equal ones."""
+    filled: NDArray[np.bool_]
+    """A document of nothing but white space is not learned from."""
+
+
+def survey(source: Source) -> Survey:
+    characters, sizes, digests, filled = array("q"), array("q"), array("Q"), array("b")
+    whole = hashlib.sha256()
+    for chunk in source.chunks():
+        if chunk.starts:
+            one = hashlib.sha256()
+            for column in (characters, sizes, filled):
+                column.append(0)
+        text = chunk.text.encode()
+        one.update(text)
+        characters[-1] += len(chunk.text)
+        sizes[-1] += len(text)
+        filled[-1] |= bool(chunk.text.strip())
+        if chunk.ends:
+            digests.append(int.from_bytes(one.digest()[:8], "little"))
+            if filled[-1]:
+                whole.update(one.digest())
+    return Survey(
+        source,
+        whole.hexdigest(),
+        np.array(characters, dtype=np.int64),
+        np.array(sizes, dtype=np.int64),
+        np.array(digests, dtype=np.uint64),
+        np.array(filled, dtype=np.bool_),
+    )

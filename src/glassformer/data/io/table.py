@@ -1,8 +1,11 @@
-"""A table in memory, for tasks that learn labels: every value as text, and the line that it comes from."""
+"""What is held in memory, for tasks that learn labels: a table, every value as text, or pictures of one size."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
@@ -29,6 +32,26 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Pictures of one size in memory, and a label for each."""
+
+    name: str
+    """The name, as the user gave it."""
+    pixels: NDArray[np.uint8]
+    """N×H×W×C; C is 1 where all of them are grey, else 3."""
+    labels: list[str]
+    files: list[str]
+    """Each picture's path in its folder, or `image 17`, counted from 0, where there are no files."""
+    part: list[str] | None = None
+    """The part of each picture (train, validation or test), where the data is already divided."""
+    note: str = ""
+    """What was left out or scaled, in words for a person."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
 
 def holds_table(path_or_name: str) -> bool:

@@ -1,23 +1,121 @@
-"""The tokens of a part into shards, each whole on the disk as soon as it is full."""
+"""The tokens of a part into shards, each whole on the disk as soon as it is full, and what vouches for them."""
 
+import hashlib
 import itertools
+import json
 import os
 import time
 import uuid
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.say import Say
+from glassformer.config.errors import Say
 from glassformer.data.io.source import Chunk
-from glassformer.data.packing.manifest import ShardEntry, map_ids, path_of, read_entry, write_entry
-from glassformer.data.split.part import Part
+from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
+
+AT_ONCE = 2**21
+"""Tokens whose checksum is made in one go."""
+
+E = TypeVar("E", "PartEntry", "ShardEntry")
+
+
+@dataclass(frozen=True)
+class PartEntry:
+    """A part that is whole: its files, in their order, and what they hold together."""
+
+    key: str
+    dtype: str
+    tokens: list[int]
+    """Tokens of each file."""
+    checksums: list[int]
+    changed: list[int]
+    """When each file was last changed, in nanoseconds, when it was written or its checksum was last compared."""
+    bytes: int
+    characters: int
+    documents: int
+    unknown: int
+
+    def __post_init__(self) -> None:
+        if not len(self.tokens) == len(self.checksums) == len(self.changed) > 0:
+            raise ValueError("an entry names each of its files once")
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """One file of a part that may not be whole yet."""
+
+    key: str
+    number: int
+    dtype: str
+    first: int
+    """The chunks of the part that stand before it."""
+    chunks: int
+    characters: int
+    tokens: int
+    checksum: int
+    unknown: int
+
+
+def write_entry(entry: PartEntry | ShardEntry, path: Path) -> None:
+    """Whole, or not at all."""
+    values = asdict(entry)
+    aside = path.with_name(f"{entry.key}.{uuid.uuid4().hex}.part")
+    try:
+        aside.write_text(json.dumps({**values, "digest": digest_of(json.dumps(values))}))
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def read_entry(kind: type[E], path: Path, key: str) -> E | None:
+    """Nothing, if it is missing, damaged or another's."""
+    try:
+        values: dict[str, Any] = json.loads(path.read_text())
+        digest = values.pop("digest")
+        entry = kind(**values)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return entry if digest == digest_of(json.dumps(values)) and entry.key == key else None
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- the ids themselves ---
+
+
+def path_of(folder: Path, key: str, number: int | None) -> Path:
+    """The file of a shard's ids; None: there is only one."""
+    return folder / (f"{key}.ids" if number is None else f"{key}.{number}.ids")
+
+
+def map_ids(path: Path, dtype: str, tokens: int, checksum: int | None) -> NDArray[Any] | None:
+    """The ids of a file, if it has as many and, where a checksum is given, these very ones."""
+    try:
+        if path.stat().st_size != tokens * np.dtype(dtype).itemsize:
+            return None
+        ids: NDArray[Any] = np.memmap(path, dtype=dtype, mode="r") if tokens else np.empty(0, dtype)
+    except (OSError, ValueError, TypeError):
+        return None
+    return ids if checksum is None or _checksum(ids) == checksum else None
+
+
+def _checksum(ids: NDArray[Any]) -> int:
+    """The checksum of the file's bytes, made a few megabytes at a time."""
+    checksum = 0
+    for start in range(0, len(ids), AT_ONCE):
+        checksum = zlib.crc32(ids[start : start + AT_ONCE].tobytes(), checksum)
+    return checksum
+
 
 TOGETHER = 2**21
 """Characters given to the tokenizer at once: enough for all its threads, little enough for memory."""

@@ -11,13 +11,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from glassformer.config.errors import GlassformerError
-from glassformer.config.say import Say
+from glassformer.config.errors import GlassformerError, Say
 from glassformer.data.io import source
-from glassformer.data.packing.manifest import PartEntry, digest_of, map_ids, path_of, read_entry, write_entry
-from glassformer.data.packing.packer import pack_shards
+from glassformer.data.packing.packer import PartEntry, digest_of, map_ids, pack_shards, path_of, read_entry, write_entry
 from glassformer.data.packing.shards import Ids, Shards
-from glassformer.data.split.part import Part
+from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
 
 FORMAT = 2

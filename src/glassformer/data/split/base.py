@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.sections import DataSettings
 from glassformer.data.mixing import Numbers
-from glassformer.data.split.folds import ALWAYS_TRAINED, first_share, folds_of
-from glassformer.data.split.groups import Rows, number_values
+from glassformer.data.split.groups import ALWAYS_TRAINED, Rows, first_share, folds_of, number_values
 from glassformer.data.wording import counted
 
 P = TypeVar("P")

@@ -1,88 +1,31 @@
-"""Labelled examples, divided: what is learned from, and what is held out to see how well."""
+"""Labelled examples, rows or pictures, divided: what is learned from, and what is held out to see how well."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self, TypeVar
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
-from glassformer.config.presets import CLASS, IMAGE, LABEL_SET
+from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in, require_column
-from glassformer.data.columns.inference import Columns, check_labels
-from glassformer.data.columns.label_sets import kinds_of_sets, names_in, set_of, sets_in_words, sets_of
-from glassformer.data.columns.labels import filled_rows
-from glassformer.data.io.pictures import read_images
-from glassformer.data.io.table import Table, read_table
+from glassformer.data.columns.inference import Columns, labels_to_learn
+from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, names_of
+from glassformer.data.io.pictures import read_images, read_pictures
+from glassformer.data.io.table import Pictures, Table, read_table
 from glassformer.data.mixing import Numbers
-from glassformer.data.split.base import Corpus, digest
-from glassformer.data.split.groups import digests_of
-from glassformer.data.split.rows import fingerprint_of, given_tables, left_out, split_rows
+from glassformer.data.split.base import Corpus, requested_parts
+from glassformer.data.split.rows import RowPart, given_tables, in_order, left_out, split_rows
 from glassformer.data.wording import EXAMPLES, listed
 
-T = TypeVar("T")
 
-
-@dataclass(frozen=True, eq=False)
-class Labelled:
+class Labelled(RowPart):
     """One part: examples, and a label for each."""
-
-    name: str
-    texts: list[str]
-    """What each is known by: its text, or its values, or its file."""
-    labels: list[str]
-    lines: list[int]
-    """Where each row begins in its file."""
-    origin: str
-    """The file or data set they come from."""
-    columns: dict[str, list[str]] = field(default_factory=dict)
-    """The values of number and category columns."""
-    pixels: NDArray[np.uint8] | None = None
-    """N×H×W×C, where there are images."""
-
-    noun: ClassVar[str] = "row"
-    lacking: ClassVar[str] = "text"
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    @cached_property
-    def digests(self) -> Numbers:
-        return digests_of(self.texts)
-
-    @property
-    def fingerprint(self) -> str:
-        fingerprint = fingerprint_of(self.texts, self.labels)
-        beside = [digest(name, *values) for name, values in self.columns.items()]
-        if self.pixels is not None:
-            beside.append(hashlib.sha256(self.pixels.tobytes()).hexdigest())
-        return digest(fingerprint, *beside) if beside else fingerprint
-
-    def select(self, name: str, rows: list[int]) -> Self:
-        def of(values: list[T]) -> list[T]:
-            return [values[row] for row in rows]
-
-        columns = {column: of(values) for column, values in self.columns.items()}
-        pixels = None if self.pixels is None else self.pixels[rows]
-        return type(self)(name, of(self.texts), of(self.labels), of(self.lines), self.origin, columns, pixels)
-
-    def join(self, other: Self) -> Self:
-        columns = {name: values + other.columns[name] for name, values in self.columns.items()}
-        pixels = None
-        if self.pixels is not None and other.pixels is not None:
-            if self.pixels.shape[1:] != other.pixels.shape[1:]:
-                raise DataError(
-                    f"{other.origin}: images of another size than those of {self.origin}: bring all to one size with "
-                    "--data.image_size"
-                )
-            pixels = np.concatenate([self.pixels, other.pixels])
-        texts, labels, lines = self.texts + other.texts, self.labels + other.labels, self.lines + other.lines
-        return type(self)(self.name, texts, labels, lines, self.origin, columns, pixels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,26 +40,31 @@ class LabelledCorpus(Corpus[Labelled]):
 def split_table(table: Table, columns: Columns, settings: DataSettings) -> LabelledCorpus:
     """Files that were given are taken as they are; other parts are split off the table."""
     whole, filled = _labelled(table, columns, settings)
+    classes = None
     if columns.label_kind == LABEL_SET:
-        classes: tuple[str, ...] | None = names_in(whole.labels, whole.origin)
-        kinds = kinds_of_sets(whole.labels, classes or ())
-    else:
-        classes = classes_of(whole) if columns.label_kind == CLASS else None
-        kinds = kinds_of(whole, classes or ())
-    alike = "row" if columns.text is None else "text"
-    split = split_rows(whole, table, filled, settings, alike=alike, kinds=kinds)
-    remarks = [split.size, _labels_in_words(whole, columns), *split.how, *table.remarks, *left_out(table, whole)]
-    remarks += split.repeats(alike)
+        classes = names_in(whole.labels, whole.origin)
+    elif columns.label_kind == CLASS:
+        classes = classes_of(whole)
+    split = split_rows(
+        whole,
+        table,
+        filled,
+        settings,
+        alike="row" if columns.text is None else "text",
+        facts=[labels_in_words(whole, columns.label_kind)],
+        notes=table.remarks,
+        kinds=kinds_of(names_of(whole.labels, columns.label_kind), classes or ()),
+    )
     if columns.label_kind == CLASS:
-        remarks += _single_in_words(whole) if len(split.parts) > 1 else []
-        remarks += split.warnings(absent_labels(whole))
+        split.remarks += _single_in_words(whole) if len(split.parts) > 1 else []
+        split.warn(absent_labels(whole))
     else:
-        remarks += split.warnings()
+        split.warn()
     given = (
         (part := _labelled(other, columns, settings, name)[0], left_out(other, part))
         for name, other in given_tables(table, settings, read_table)
     )
-    return labelled_corpus(split.corpus(remarks, given, settings), classes, columns)
+    return labelled_corpus(split.corpus(given, settings), classes, columns)
 
 
 def labelled_corpus(corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns) -> LabelledCorpus:
@@ -146,14 +94,12 @@ def _labelled(
     """The rows that have a text, and which of the table's they are."""
     if columns.label is None:
         raise DataError(f"{table.name}: there is no label column to learn: name it with --label")
-    check_labels(table, columns)
+    if columns.text is not None:
+        require_column(table.name, columns.text, table.columns, "--text")
     filled = filled_rows(table, columns.text)
+    labels = labels_to_learn(table, columns, filled)
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
-    if columns.label_kind == LABEL_SET:
-        labels = sets_of(table, columns.label, filled, columns.separator)
-    else:
-        labels = [table.columns[columns.label][row].strip() for row in filled]
     return rows_as_part(table, columns, settings, filled, name, labels), filled
 
 
@@ -192,31 +138,18 @@ def classes_of(whole: Labelled) -> tuple[str, ...]:
     return tuple(sorted(different, key=lambda label: (numbers[label], label)))
 
 
-def kinds_of(part: Labelled, classes: Sequence[str]) -> NDArray[np.int64]:
-    """The number of each example's class; 0 where there are none."""
-    number = {label: place for place, label in enumerate(classes)}
-    return np.array([number.get(label, 0) for label in part.labels], dtype=np.int64)
-
-
 def refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) -> None:
     known = set(classes)
-    for row, label in enumerate(part.labels):
-        new = [name for name in (set_of(label) if columns.label_kind == LABEL_SET else [label]) if name not in known]
-        if new:
+    for row, names in enumerate(names_of(part.labels, columns.label_kind)):
+        if new := [name for name in names if name not in known]:
             line = f"line {part.lines[row]:,}, {columns.labels}"
             where = part.texts[row] if columns.kind == IMAGE else line
             raise DataError(f"{part.origin}, {where}: the label '{new[0]}' does not occur in training")
 
 
-def _labels_in_words(whole: Labelled, columns: Columns) -> str:
-    if columns.label_kind == LABEL_SET:
-        return sets_in_words(whole.labels)
-    return classes_in_words(whole) if columns.label_kind == CLASS else _amounts_in_words(whole)
-
-
 def _never_learned(train: Labelled, names: Sequence[str]) -> list[str]:
     """A warning of labels that no row of training has."""
-    never = sorted(set(names).difference(name for label in train.labels for name in set_of(label)))
+    never = sorted(set(names).difference(*names_of(train.labels, LABEL_SET)))
     labels = listed([f"'{name}'" for name in never], EXAMPLES)
     return [f"warning: no row of training has the label {labels}: it will never be said"] if never else []
 
@@ -232,18 +165,98 @@ def absent_labels(whole: Labelled) -> Callable[[Labelled], list[str]]:
     return warning
 
 
-def classes_in_words(whole: Labelled) -> str:
-    counts = sorted(Counter(whole.labels).items(), key=lambda item: (-item[1], item[0]))
-    shares = listed([f"{label} {count / len(whole):.1%}" for label, count in counts], EXAMPLES)
-    return f"{len(counts):,} classes: {shares}"
-
-
-def _amounts_in_words(whole: Labelled) -> str:
-    numbers = [float(label) for label in whole.labels]
-    return f"numbers from {min(numbers):g} to {max(numbers):g}, {np.mean(numbers):.4g} on average"
+def labels_in_words(whole: Labelled, label_kind: str | None) -> str:
+    """How many labels there are, and of how many rows each is true; or what the numbers are."""
+    if label_kind == NUMBER:
+        numbers = [float(label) for label in whole.labels]
+        return f"numbers from {min(numbers):g} to {max(numbers):g}, {np.mean(numbers):.4g} on average"
+    sets = names_of(whole.labels, label_kind)
+    counts = Counter(sorted(chain.from_iterable(sets))).most_common()
+    shares = listed([f"{name} {count / len(whole):.1%}" for name, count in counts], EXAMPLES)
+    if label_kind == CLASS:
+        return f"{len(counts):,} classes: {shares}"
+    some = f"{sum(map(len, sets)) / len(sets):.2f} a row on average, {sets.count([]):,} rows without any"
+    return f"{len(counts):,} labels: {shares}; {some}"
 
 
 def _single_in_words(whole: Labelled) -> list[str]:
     single = sorted(label for label, count in Counter(whole.labels).items() if count == 1)
     said = f"classes with a single example, which stays in training: {listed(single, EXAMPLES)}"
     return [said] if single else []
+
+
+# --- pictures with a class each ---
+
+PICTURE_COLUMNS = Columns(None, "the name of its folder", CLASS, "a class for each image", IMAGE)
+
+
+class PicturePart(Labelled):
+    """Pictures, and a class for each. Equal ones are never in two parts that were split, whatever their files."""
+
+    noun: ClassVar[str] = "picture"
+
+    @cached_property
+    def digests(self) -> Numbers:
+        assert self.pixels is not None
+        found = (hashlib.blake2b(picture.tobytes(), digest_size=8).digest() for picture in self.pixels)
+        return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+
+
+def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus:
+    """Parts that are given, as folders or files, are taken as they are; others are split off what is for training."""
+    whole = _picture_part(pictures)
+    classes = classes_of(whole)
+    files, _ = requested_parts(settings)
+    given = _given_parts(pictures, whole)
+    if (both := next((name for name in files if name in given), None)) is not None:
+        raise DataError(f"{pictures.name} has {both} pictures of its own: take them out, or leave --{both} unset")
+    if "validation" in given and settings.folds is not None:
+        raise DataError(f"{pictures.name} has validation pictures of its own: leave --data.folds away")
+    ours: Labelled = given.pop("train", whole)
+    own: dict[str, Any] = {f"{name}_fraction": 0.0 for name in given}
+    split = split_rows(
+        ours,
+        Table(pictures.name, {}, ours.lines),
+        range(len(ours)),
+        replace(settings, **own),
+        alike="picture",
+        facts=[labels_in_words(ours, CLASS)],
+        notes=[pictures.note] if pictures.note else [],
+        kinds=kinds_of(names_of(ours.labels, CLASS), classes),
+    )
+    split.fingerprint = whole.fingerprint
+    split.warn(absent_labels(ours))
+    for part in given.values():
+        split.take(part)
+    read = ((name, read_pictures(path, settings.size_of_images())) for name, path in files.items())
+    corpus = split.corpus(((_picture_part(other, name), ()) for name, other in read), settings)
+    return labelled_corpus(corpus, classes, PICTURE_COLUMNS)
+
+
+def whole_pictures(pictures: Pictures, name: str, classes: Collection[str]) -> Labelled:
+    """All pictures as one part; a label that is none of the `classes` is refused."""
+    part = _picture_part(pictures, name)
+    refuse_unseen(part, PICTURE_COLUMNS, classes)
+    return part
+
+
+def as_table(pictures: Pictures) -> tuple[Table, Columns]:
+    """Pictures by what tells them apart, for looking at what is odd about them."""
+    part = _picture_part(pictures)
+    columns = {"picture": [f"{number:x}" for number in part.digests.tolist()], "label": pictures.labels}
+    return Table(pictures.name, columns, part.lines), replace(PICTURE_COLUMNS, label="label", also=("picture",))
+
+
+def _picture_part(pictures: Pictures, name: str = "whole") -> PicturePart:
+    lines = list(range(1, len(pictures) + 1))
+    return PicturePart(name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels)
+
+
+def _given_parts(pictures: Pictures, whole: PicturePart) -> dict[str, PicturePart]:
+    """The parts that the pictures come in; none where they come as one."""
+    if pictures.part is None:
+        return {}
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(pictures.part):
+        rows.setdefault(name, []).append(row)
+    return {name: whole.select(name, of) for name, of in in_order(rows).items()}

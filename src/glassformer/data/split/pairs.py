@@ -1,72 +1,93 @@
-"""Pairs of texts, divided: what translating is learned from, and what is held out to see how well."""
+"""Pairs of texts: which columns hold them, and what is learned from and held out to see how well."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.heuristics import require_column
+from glassformer.data.columns.heuristics import by_name, only_column, require_column
+from glassformer.data.columns.inference import TEXT_NAMES
 from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.io.table import Table
-from glassformer.data.mixing import Numbers
 from glassformer.data.split.base import Corpus
-from glassformer.data.split.groups import digests_of
-from glassformer.data.split.rows import fingerprint_of, given_tables, left_out, split_rows
+from glassformer.data.split.rows import RowPart, given_tables, left_out, split_rows
+from glassformer.data.wording import listed
+
+SOURCE_NAMES = ("source", "src", "source_text", "src_text", "input_text")
+_LANGUAGES = """
+ar arabic bg bulgarian bn bengali cs czech da danish de german el greek en english es spanish et estonian fa persian fi
+finnish fr french he hebrew hi hindi hr croatian hu hungarian id indonesian it italian ja japanese ko korean lt
+lithuanian lv latvian nb no norwegian nl dutch pl polish pt portuguese ro romanian ru russian sk slovak sl slovenian
+sr serbian sv swedish sw swahili th thai tr turkish uk ukrainian ur urdu vi vietnamese zh chinese
+"""
+LANGUAGES = frozenset(_LANGUAGES.split())
+"""Two columns of such names, and no others, are a text and its translation."""
+TARGET_NAMES = ("target", "tgt", "target_text", "tgt_text", "output_text", "translation")
+"""Well-known names of a text to translate and of its translation. Many a label is called target: they come in twos."""
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """One part: texts, and a translation of each."""
+def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tuple[str, str] | None:
+    """The columns of a text and its translation: those that were named, or that have well-known names.
 
-    name: str
-    sources: list[str]
-    targets: list[str]
-    lines: list[int]
-    """Where each row begins in its file."""
-    origin: str
-    """The file or data set they come from."""
+    None: nobody named one, and not both are found; or there is another text or label, named or of a well-known name.
+    """
+    names = list(names)
+    if settings.source is None and settings.target is None:
+        if len(names) == 2 and all(name.lower() in LANGUAGES for name in names):
+            return names[0], names[1]
+        found = by_name(names, SOURCE_NAMES), by_name(names, TARGET_NAMES)
+        if not all(found) or by_name(names, TEXT_NAMES) or settings.text or settings.label:
+            return None
+    source, target = settings.source, settings.target
+    if source is not None:
+        source = require_column(where, source, names, "--source")
+    if target is not None:
+        target = require_column(where, target, names, "--target")
+    source = source or _other_side(where, [name for name in names if name != target], SOURCE_NAMES, "source")
+    target = target or _other_side(where, [name for name in names if name != source], TARGET_NAMES, "target")
+    if source == target:
+        raise DataError(
+            f"{where}: column '{source}' cannot be both the source and the target: see --source and --target"
+        )
+    return source, target
 
-    noun: ClassVar[str] = "row"
+
+def _other_side(where: str, names: list[str], known: Sequence[str], side: str) -> str:
+    """The column of the other side, by its name, or because it is the only one left."""
+    found = by_name(names, known) or (names if len(names) == 1 else [])
+    if not found:
+        others = f"name one of {listed(names)}" if names else "there is no other column: name one"
+        raise DataError(f"{where}: no column looks like the {side}: {others} with --{side}")
+    return only_column(where, found, f"the {side}", f"--{side}")
+
+
+class Pairs(RowPart):
+    """One part: texts, and a translation of each. A sentence with several translations is in one part alone."""
+
     lacking: ClassVar[str] = "source or target"
 
-    def __len__(self) -> int:
-        return len(self.sources)
-
-    @cached_property
-    def digests(self) -> Numbers:
-        """A sentence with several translations is in one part alone."""
-        return digests_of(self.sources)
+    @property
+    def sources(self) -> list[str]:
+        return self.texts
 
     @property
-    def fingerprint(self) -> str:
-        return fingerprint_of(self.sources, self.targets)
-
-    def select(self, name: str, rows: list[int]) -> "Pairs":
-        sources, targets = [self.sources[row] for row in rows], [self.targets[row] for row in rows]
-        return Pairs(name, sources, targets, [self.lines[row] for row in rows], self.origin)
-
-    def join(self, other: "Pairs") -> "Pairs":
-        sources, targets = self.sources + other.sources, self.targets + other.targets
-        return Pairs(self.name, sources, targets, self.lines + other.lines, self.origin)
+    def targets(self) -> list[str]:
+        return self.labels
 
 
-class PairCorpus(Corpus[Pairs]):
-    """Pairs of texts, divided."""
+PairCorpus = Corpus[Pairs]
 
 
 def split_pairs(table: Table, source: str, target: str, settings: DataSettings) -> PairCorpus:
     """Files that were given are taken as they are; other parts are split off the table. `source`, `target`: columns."""
     whole, filled = _pairs(table, source, target)
-    split = split_rows(whole, table, filled, settings, alike="source")
-    remarks = [split.size, *table.remarks, *split.how, *left_out(table, whole)]
-    remarks += [*split.repeats("source"), *split.warnings()]
+    split = split_rows(whole, table, filled, settings, alike="source", facts=table.remarks)
+    split.warn()
     given = (
         (part := whole_pairs(other, source, target, name), [*other.remarks, *left_out(other, part)])
         for name, other in given_tables(table, settings, read_pairs)
     )
-    corpus = split.corpus(remarks, given, settings)
-    return PairCorpus(corpus.fingerprint, corpus.parts, corpus.remarks)
+    return split.corpus(given, settings)
 
 
 def whole_pairs(table: Table, source: str, target: str, name: str) -> Pairs:

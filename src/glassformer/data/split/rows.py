@@ -3,10 +3,12 @@
 import datetime
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
@@ -24,7 +26,15 @@ from glassformer.data.split.base import (
     requested_parts,
     training_in_words,
 )
-from glassformer.data.split.groups import OTHER_DATE, Rows, group_rows, hold_out_by_chance, hold_out_by_time, time_of
+from glassformer.data.split.groups import (
+    OTHER_DATE,
+    Rows,
+    digests_of,
+    group_rows,
+    hold_out_by_chance,
+    hold_out_by_time,
+    time_of,
+)
 from glassformer.data.wording import counted
 
 T = TypeVar("T")
@@ -33,36 +43,71 @@ FEW_ROWS = 10
 """A part of fewer rows deserves a warning."""
 
 
-class RowPart(Protocol):
-    """A part that is made of rows, whatever they hold."""
+@dataclass(frozen=True, eq=False)
+class RowPart:
+    """One part that is made of rows: texts, and what is to be said of each."""
 
-    noun: ClassVar[str]
+    name: str
+    texts: list[str]
+    """What each is known by: its text, or its values, or its file."""
+    labels: list[str]
+    """The label of each, or its translation."""
+    lines: list[int]
+    """Where each row begins in its file."""
+    origin: str
+    """The file or data set they come from."""
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    """The values of number and category columns."""
+    pixels: NDArray[np.uint8] | None = None
+    """N×H×W×C, where there are images."""
+
+    noun: ClassVar[str] = "row"
     """What one of them is called."""
-    lacking: ClassVar[str]
+    lacking: ClassVar[str] = "text"
     """What a row of a table has to have, to be one of them."""
 
-    @property
-    def name(self) -> str: ...
+    def __len__(self) -> int:
+        return len(self.texts)
 
-    @property
-    def origin(self) -> str:
-        """The file or data set they come from."""
-
-    @property
+    @cached_property
     def digests(self) -> Numbers:
         """Rows of one digest are never in two parts that were split."""
+        return digests_of(self.texts)
 
     @property
     def fingerprint(self) -> str:
         """The same for the same rows."""
-
-    def __len__(self) -> int: ...
+        whole = hashlib.sha256()
+        for text, label in zip(self.texts, self.labels, strict=True):
+            whole.update(f"{len(text)}:{len(label)}:{text}{label}".encode())
+        beside = [digest(name, *values) for name, values in self.columns.items()]
+        if self.pixels is not None:
+            beside.append(hashlib.sha256(self.pixels.tobytes()).hexdigest())
+        return digest(whole.hexdigest(), *beside) if beside else whole.hexdigest()
 
     def select(self, name: str, rows: list[int]) -> Self:
         """These rows, as a part of that name."""
 
+        def of(values: list[T]) -> list[T]:
+            return [values[row] for row in rows]
+
+        columns = {column: of(values) for column, values in self.columns.items()}
+        pixels = None if self.pixels is None else self.pixels[rows]
+        return type(self)(name, of(self.texts), of(self.labels), of(self.lines), self.origin, columns, pixels)
+
     def join(self, other: Self) -> Self:
         """These rows, and then the other's, under this name."""
+        columns = {name: values + other.columns[name] for name, values in self.columns.items()}
+        pixels = None
+        if self.pixels is not None and other.pixels is not None:
+            if self.pixels.shape[1:] != other.pixels.shape[1:]:
+                raise DataError(
+                    f"{other.origin}: images of another size than those of {self.origin}: bring all to one size with "
+                    "--data.image_size"
+                )
+            pixels = np.concatenate([self.pixels, other.pixels])
+        texts, labels, lines = self.texts + other.texts, self.labels + other.labels, self.lines + other.lines
+        return type(self)(self.name, texts, labels, lines, self.origin, columns, pixels)
 
 
 P = TypeVar("P", bound=RowPart)
@@ -72,55 +117,33 @@ P = TypeVar("P", bound=RowPart)
 class RowSplit(Generic[P]):
     """Rows on their way to a corpus: their parts so far, and what there is to say of them."""
 
-    whole: P
     parts: dict[str, P]
     fingerprint: str
-    how: list[str]
-    """What held rows together, and what the training part is, in words."""
+    remarks: list[str]
 
-    @property
-    def size(self) -> str:
-        """How many rows were divided, and how many of them are held out for what."""
-        noun = self.whole.noun
-        shares = [
-            f"{counted(len(part), noun)} held out {PURPOSES[name]}"
-            for name, part in self.parts.items()
-            if name != "train"
-        ]
-        return counted(len(self.whole), noun) + (f": {' and '.join(shares)}" if shares else "")
+    def warn(self, further: Callable[[P], list[str]] = lambda part: []) -> None:
+        """Say what makes a held-out part tell little, and what is `further` said of it."""
+        for name in list(self.parts)[1:]:
+            part = self.parts[name]
+            if len(part) < FEW_ROWS:
+                self.remarks.append(f"warning: a score over {counted(len(part), 'row')} of {name} says little")
+            self.remarks += further(part)
 
-    def repeats(self, what: str) -> list[str]:
-        again = len(self.whole) - len(np.unique(self.whole.digests))
-        noun = self.whole.noun
-        return [f"{counted(again, f'{noun} repeats', f'{noun}s repeat')} an earlier {what}"] if again else []
-
-    def warnings(self, further: Callable[[P], list[str]] = lambda part: []) -> list[str]:
-        """What makes a held-out part say little, and what is `further` said of it."""
-        remarks = []
-        for name, part in self.parts.items():
-            if name != "train":
-                few = f"warning: a score over {counted(len(part), 'row')} of {name} says little"
-                remarks += [*([few] if len(part) < FEW_ROWS else []), *further(part)]
-        return remarks
-
-    def take(self, part: P, remarks: Sequence[str] = ()) -> list[str]:
-        """A part that came as it is, in words: where it is from, what else is said of it, what of it is trained on."""
+    def take(self, part: P, remarks: Sequence[str] = ()) -> None:
+        """A part that came as it is: where it is from, what else is said of it, what of it is trained on."""
         self.parts[part.name] = part
-        origin = f"{part.name} from {part.origin}: {counted(len(part), part.noun)}"
-        return [origin, *remarks, *overlap(part.name, part.digests, self.parts["train"].digests, part.noun)]
+        self.remarks += [f"{part.name} from {part.origin}: {counted(len(part), part.noun)}", *remarks]
+        self.remarks += overlap(part.name, part.digests, self.parts["train"].digests, part.noun)
 
-    def corpus(
-        self, remarks: Sequence[str], given: Iterable[tuple[P, Sequence[str]]], settings: DataSettings
-    ) -> Corpus[P]:
+    def corpus(self, given: Iterable[tuple[P, Sequence[str]]], settings: DataSettings) -> Corpus[P]:
         """All parts, with those from files of their own; a refit learns from a validation part among them too."""
-        remarks = list(remarks)
-        for part, more in given:
+        for part, remarks in given:
             self.fingerprint = digest(self.fingerprint, part.name, part.fingerprint)
-            remarks += self.take(part, more)
+            self.take(part, remarks)
         if settings.refit and "validation" in self.parts:
             self.parts["train"] = self.parts["train"].join(self.parts.pop("validation"))
-            remarks.append(REFITTED)
-        return Corpus(self.fingerprint, in_order(self.parts), tuple(remarks))
+            self.remarks.append(REFITTED)
+        return Corpus(self.fingerprint, in_order(self.parts), tuple(self.remarks))
 
 
 def split_rows(
@@ -130,16 +153,18 @@ def split_rows(
     settings: DataSettings,
     *,
     alike: str,
+    facts: Sequence[str],
+    notes: Sequence[str] = (),
     kinds: Rows | None = None,
-    fractions: Mapping[str, float] | None = None,
 ) -> RowSplit[P]:
     """The training part, and those that are held out of it.
 
     `rows`: which of the table's they are. Each of the `kinds` is held out by its share, and stays in training. `alike`:
-    what rows have in common that stay together. `fractions`: where they are not those that the settings ask for.
+    what rows have in common that stay together. `facts` are said of them after their number, `notes` after how they
+    were divided.
     """
     digests, column = whole.digests, settings.split_by
-    fractions = requested_parts(settings)[1] if fractions is None else fractions
+    fractions = requested_parts(settings)[1]
     values, times = _split_by(table, rows, settings)
     classes = np.zeros(len(rows), dtype=np.int64) if kinds is None else kinds
     groups = group_rows(digests, values)
@@ -167,12 +192,18 @@ def split_rows(
     assignment = assign(held, digests, groups, classes, settings)
     if assignment is None:
         raise too_few(f"{settings.folds} folds (--folds)")
-    parts = {name: whole.select(name, np.flatnonzero(of).tolist()) for name, of in assignment.parts.items()}
-    how = _in_words(held, times, column) if values is not None and (held or settings.folds) else []
+    parts = in_order({name: whole.select(name, np.flatnonzero(of).tolist()) for name, of in assignment.parts.items()})
+    shares = [f"{counted(len(parts[name]), whole.noun)} held out {PURPOSES[name]}" for name in list(parts)[1:]]
+    remarks = [counted(len(whole), whole.noun) + (f": {' and '.join(shares)}" if shares else ""), *facts]
+    if values is not None and (held or settings.folds):
+        remarks.append(_in_words(held, times, column))
     learned = f"{len(parts['train']):,} of {counted(assignment.before_share, 'row')}"
-    how += training_in_words(settings, learned, assignment.in_every_fold)
+    remarks += training_in_words(settings, learned, assignment.in_every_fold)
+    remarks += [*notes, *left_out(table, whole)]
+    if again := len(whole) - len(np.unique(digests)):
+        remarks.append(f"{counted(again, f'{whole.noun} repeats', f'{whole.noun}s repeat')} an earlier {alike}")
     fingerprint = whole.fingerprint if values is None else digest(whole.fingerprint, *values)
-    return RowSplit(whole, in_order(parts), fingerprint, how)
+    return RowSplit(parts, fingerprint, remarks)
 
 
 def _split_by(
@@ -199,15 +230,15 @@ def _split_by(
     return values, times
 
 
-def _in_words(held: Mapping[str, Mask], times: Sequence[datetime.datetime], column: str | None) -> list[str]:
+def _in_words(held: Mapping[str, Mask], times: Sequence[datetime.datetime], column: str | None) -> str:
     """What held rows together."""
     if not times:
-        return [f"split by column '{column}': rows alike in it stay together"]
+        return f"split by column '{column}': rows alike in it stay together"
     begins = ", ".join(
         f"{name} from {min(time for time, here in zip(times, inside, strict=True) if here):%Y-%m-%d}"
         for name, inside in held.items()
     )
-    return [f"split by time, column '{column}': {begins}"]
+    return f"split by time, column '{column}': {begins}"
 
 
 def given_tables(
@@ -228,11 +259,3 @@ def left_out(table: Table, part: RowPart) -> list[str]:
 def in_order(parts: Mapping[str, T]) -> dict[str, T]:
     """The parts in the order in which they are always listed."""
     return {name: parts[name] for name in ("train", *PURPOSES) if name in parts}
-
-
-def fingerprint_of(firsts: Sequence[str], seconds: Sequence[str]) -> str:
-    """The fingerprint of rows of two values."""
-    whole = hashlib.sha256()
-    for first, second in zip(firsts, seconds, strict=True):
-        whole.update(f"{len(first)}:{len(second)}:{first}{second}".encode())
-    return whole.hexdigest()

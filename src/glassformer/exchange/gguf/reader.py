@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.bricks.positions import Rotary, slowed
 from glassformer.config.errors import DataError
-from glassformer.config.scaling import Scaling
+from glassformer.config.sections import Scaling
 from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.gguf.header import Header, damaged, dequantise, read_header, readable
 from glassformer.exchange.gguf.tokens import read_tokens

@@ -96,7 +96,6 @@ class Seq2SeqArchitecture(Architecture):
         return ParsedConfig(TRANSLATION, settings, repeated=repeated)
 
     def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
-        assert model.decoder_layers is not None
         matches = _word_vectors(bias=bool(model.head_bias))
         for stack, layers in zip(STACKS, (model.layers, model.decoder_layers), strict=True):
             parts = PARTS if stack == "encoder" else {**PARTS, **CROSS_ATTENTION}

@@ -100,7 +100,6 @@ MOST = 2**20
 
 def require_plain_heads(model: ModelSettings, name: str) -> None:
     """Refuse a run of ours whose heads do not share the width as theirs do."""
-    assert model.head_width is not None
     if model.heads * model.head_width != model.width or model.kv_heads != model.heads:
         raise Unsupported(
             f"{name} has no model.heads {model.heads} of model.head_width {model.head_width}, model.kv_heads "

@@ -6,10 +6,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, RunError
-from glassformer.config.presets import TRANSLATION
-from glassformer.config.say import Say, silent
-from glassformer.config.version import VERSION
+from glassformer.config.errors import Misuse, RunError, Say, silent
+from glassformer.config.presets import TRANSLATION, VERSION
 from glassformer.exchange.exporting import ExportedRun, check_empty, fill_folder, inference_copy
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.common import label_settings

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError, Misuse
+from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.config.presets import LANGUAGE_MODEL, MASKED, TRANSLATION, VECTORS
 from glassformer.config.resolve import Config, resolve
-from glassformer.config.say import Say, silent
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.huggingface.architecture import (
     Architecture,

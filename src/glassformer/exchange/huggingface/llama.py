@@ -7,8 +7,7 @@ from glassformer.bricks.norm import EPS
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL
 from glassformer.config.resolve import Config
-from glassformer.config.scaling import Scaling
-from glassformer.config.sections import ModelSettings
+from glassformer.config.sections import ModelSettings, Scaling
 from glassformer.exchange.huggingface.architecture import (
     Architecture,
     Choices,

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import jinja2
 
+from glassformer.config.errors import Say, silent
 from glassformer.config.presets import VECTORS
-from glassformer.config.say import Say, silent
 from glassformer.data.features.build import MixedFeatures, TextFeatures
 from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.tables import TableFeatures
 from glassformer.exchange.exporting import ExportedRun, check_empty, fill_folder, inference_copy
 from glassformer.exchange.onnx.graph import DECODER, ENCODER, MODEL, Graph, OnnxModel, graphs_of, require_onnx
 from glassformer.exchange.onnx.twins import twin_of
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import Seq2Seq, TokenModel
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.text.tokenizer import Tokenizer

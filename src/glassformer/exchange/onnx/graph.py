@@ -18,10 +18,9 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import Memory
 from glassformer.config.errors import Misuse
 from glassformer.exchange.exporting import BATCH, LENGTH, SOURCE, Port, ports_of, tensors_of, translator_ports
+from glassformer.models.inputs import Shape
 from glassformer.models.reader import TextPredictor
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.shape import Shape
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import Seq2Seq, TokenModel
 from glassformer.tasks.answers import Answers, Scale
 
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"

@@ -15,7 +15,7 @@ from glassformer.bricks.norm import BatchNorm
 from glassformer.bricks.positions import Rotation
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_steps import Hidden, Step, Trace, step_of, trace
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder, RecurrentDecoderState
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentDecoderState
 from glassformer.exchange.exporting import Module, tensors_of
 
 Parts = tuple[Tensor, ...]

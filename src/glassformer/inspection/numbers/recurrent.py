@@ -13,8 +13,7 @@ from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_steps import Hidden
 from glassformer.config.arrays import Array
-from glassformer.encoders.recurrent import RecurrentEncoder
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.inspection.numbers.steps import Activations, Source, Step, score_panels
 from glassformer.inspection.numbers.terms import (
     Term,

@@ -13,10 +13,8 @@ from glassformer.bricks.embedding import OneHot, WordVectors
 from glassformer.bricks.image import ConvolutionStack
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
-from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
-from glassformer.encoders.identity import IdentityEncoder
-from glassformer.encoders.recurrent import RecurrentEncoder
-from glassformer.encoders.recurrent_decoder import RecurrentDecoder
+from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.capture import Seen, capture, layers_of
 from glassformer.inspection.numbers.convolution import cnn_panels, image_panels, window_panels
@@ -34,9 +32,8 @@ from glassformer.inspection.numbers.steps import (
 from glassformer.inspection.numbers.terms import array, number
 from glassformer.inspection.numbers.transformer import transformer_panels
 from glassformer.models.inputs import ColumnTokens, ImageTokens
-from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import LanguageModel, Seq2Seq
 from glassformer.rendering.panels import Panel, Words
 from glassformer.rendering.view import View
 

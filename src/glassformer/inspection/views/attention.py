@@ -12,7 +12,7 @@ from torch import nn
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
-from glassformer.families.model_input import ModelInput
+from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.views.registry import DECODING, HEADS, register_view
 from glassformer.inspection.views.request import LookRequest

@@ -23,7 +23,7 @@ from glassformer.inspection.occlusion import occlusion_in_words
 from glassformer.inspection.views.logit_lens import scores_tokens
 from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import Seq2Seq
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes

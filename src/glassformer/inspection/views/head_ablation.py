@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from glassformer.config.errors import Misuse
-from glassformer.config.names import unknown
+from glassformer.config.errors import Misuse, unknown
 from glassformer.data.wording import counted
-from glassformer.families.examples import loss_on
+from glassformer.families.evaluate import loss_on
 from glassformer.inspection.attention import Head, sizes_of, without
 from glassformer.inspection.views.attention import has_attention
 from glassformer.inspection.views.registry import DECODING, register_view

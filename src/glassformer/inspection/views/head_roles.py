@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from glassformer.families.base import Loaded
-from glassformer.families.examples import validation_examples
-from glassformer.families.model_input import ModelInput
+from glassformer.families.evaluate import validation_examples
+from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import SELF_ATTENTION, attention_of, sizes_of
 from glassformer.inspection.roles import ROLES, HeadRole, TextAttention, head_roles
 from glassformer.inspection.views.registry import DECODING, register_view

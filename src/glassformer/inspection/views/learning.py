@@ -11,7 +11,7 @@ from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.masked import LoadedMasked, MaskedFamily
-from glassformer.families.model_input import Example, ModelInput
+from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.inspection.views.attention import attention_panels
 from glassformer.inspection.views.logit_lens import guesses_panel, scores_tokens

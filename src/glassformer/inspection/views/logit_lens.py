@@ -8,13 +8,12 @@ from jaxtyping import Float
 
 from glassformer.config.arrays import Array
 from glassformer.families.base import Loaded
-from glassformer.families.model_input import ModelInput
+from glassformer.families.requests import ModelInput
 from glassformer.inspection.layers import INPUT, OUTPUT, passed
 from glassformer.inspection.lens import lens_of, next_of
 from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Guesses, Line, Lines, Panel, Table
 from glassformer.rendering.view import View
 

@@ -1,13 +1,13 @@
 """A run's model followed number by number: what it computes for an example, and one step of learning from it."""
 
+from glassformer.config.presets import LABEL_SET
 from glassformer.families.base import Loaded
 from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
 from glassformer.inspection.views.registry import DECODING, register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.language_model import LanguageModel
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.token_model import LanguageModel, Seq2Seq
 from glassformer.rendering.view import View
 
 RATE = 0.1
@@ -18,7 +18,7 @@ OURS = (LanguageModel, Predictor, BagPredictor, Seq2Seq)
 
 
 def _has_written_out_loss(loaded: Loaded) -> bool:
-    return loaded.family.is_trained and loaded.family.has_one_answer
+    return loaded.family.is_trained and loaded.family.label_kind != LABEL_SET
 
 
 @register_view(

@@ -6,12 +6,11 @@ from functools import cached_property
 
 from torch import nn
 
-from glassformer.config.errors import Misuse
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.views import LookOptions
 from glassformer.families.base import Loaded
-from glassformer.families.examples import encode_example
-from glassformer.families.model_input import Example, ModelInput
+from glassformer.families.evaluate import encode_example
+from glassformer.families.requests import Example, ModelInput
 from glassformer.text.tokenizer import Tokenizer
 
 

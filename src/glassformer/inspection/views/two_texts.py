@@ -12,10 +12,10 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Family, Loaded
 from glassformer.families.embedding import EmbeddingFamily, LoadedEmbedder
-from glassformer.families.examples import encode_example
+from glassformer.families.evaluate import encode_example
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
-from glassformer.families.model_input import Example, ModelInput
+from glassformer.families.requests import Example, ModelInput
 from glassformer.inspection.lens import next_of
 from glassformer.inspection.two_texts import Difference, Output, Side, compare_sides, side_of
 from glassformer.inspection.views.registry import register_view

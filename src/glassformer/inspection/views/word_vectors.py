@@ -16,13 +16,12 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.arrays import numbers_of
 from glassformer.inspection.layers import passed, vectors_by_layer
+from glassformer.inspection.links import words_of
 from glassformer.inspection.nearest import COSINE, Neighbours, closest, cosines, neighbours_of, plane
 from glassformer.inspection.views.registry import register_view
 from glassformer.inspection.views.request import LookRequest
-from glassformer.models.build_input import words_of
 from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.seq2seq import Seq2Seq
-from glassformer.models.token_model import TokenModel
+from glassformer.models.token_model import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table
 from glassformer.rendering.view import View
 from glassformer.text.alignment import Span, tokens_of

@@ -8,9 +8,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.multilabel import Multilabel
-from glassformer.tasks.regression import Regression
+from glassformer.tasks.prediction import Classification, Multilabel, Regression
 
 LEAST = 1e-6
 """A share that was never met is taken for this, so that its loss is finite."""
@@ -24,7 +22,7 @@ def constant_mean(task: Regression) -> Scores:
 
 def class_shares(task: Classification) -> Scores:
     """The logarithm of how frequent each class is: the largest wins, with the smallest loss that a constant has."""
-    answers, classes = task.parts["train"].answers, task.classes
+    answers, classes = task.parts["train"].answers, task.answers
     shares = np.bincount(answers, minlength=len(classes.names)) / len(answers)
     return _scores(logit(shares[1:]) if classes.outputs == 1 else np.log(np.maximum(shares, LEAST)))
 

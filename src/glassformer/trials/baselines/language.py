@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.packing.masking import NOTHING
 from glassformer.data.packing.shards import how_often
+from glassformer.data.packing.windows import NOTHING
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.masked_language_model import MaskedModelling

@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.config.errors import DataError, SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import DataError, SettingError, unknown
 from glassformer.config.presets import TABLE, TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Family, Prepared

@@ -106,7 +106,7 @@ def _logistic() -> Any:
 
 def _of_classes(model: Any, examples: Any, task: Any) -> Any:
     chances = np.log(np.maximum(model.predict_proba(examples), np.exp(UNSEEN)))
-    scores = np.full((len(chances), len(task.classes.names)), UNSEEN)
+    scores = np.full((len(chances), len(task.answers.names)), UNSEEN)
     scores[:, model.classes_] = chances
     return scores if task.outputs > 1 else scores[:, 1:] - scores[:, :1]
 

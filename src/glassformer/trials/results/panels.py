@@ -1,4 +1,4 @@
-"""A comparison as panels: the table, what it says, what is varied, scores against cost, and how each model learned."""
+"""Panels of a comparison: what is varied, scores against cost, and how each model learned."""
 
 import math
 from collections.abc import Sequence
@@ -6,15 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table, Words
-from glassformer.rendering.view import View
+from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table
 from glassformer.trials.outcome import FLOOR, KINDS
-from glassformer.trials.results.metrics import titled, unit_of, value_of
-from glassformer.trials.results.modes import along, part_in_words, parts_left_out, with_all_data
-from glassformer.trials.results.rounding import rounded
-from glassformer.trials.results.rows import Row
-from glassformer.trials.results.summary import Summary
-from glassformer.trials.results.tables import TEXT_COLUMNS, filled_columns
+from glassformer.trials.results.metrics import rounded, titled, unit_of, value_of
+from glassformer.trials.results.modes import along, parts_left_out
+from glassformer.trials.results.rows import Row, label_of
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES, VARY
 
 MOST_LINES = 8
@@ -23,28 +19,6 @@ FAR = 0.5
 """A floor that is farther off than so many times what the models reach over would squeeze them to a line."""
 SOME = 1.05
 """Costs that differ less (each was trained for so many minutes) are no picture."""
-UNBROKEN = "\u00a0"
-"""A space at which no line ends."""
-
-
-def view_of(comparison: Summary) -> View:
-    """Everything on one page."""
-    names, rows = filled_columns(comparison)
-    whole = [
-        [cell if names[place] in TEXT_COLUMNS else cell.replace(" ", UNBROKEN) for place, cell in enumerate(row)]
-        for row in rows
-    ]
-    competing = sorted(with_all_data(comparison.rows), key=lambda row: row.rank if row.outcomes else math.inf)
-    panels: list[Panel] = [
-        Words(title="What it says", text="\n\n".join(comparison.words)),
-        Table(title="Side by side", columns=names, rows=whole, note=" ".join(comparison.notes)),
-        *panels_of_mode(comparison),
-        *against_cost(competing),
-        *learning_curves(competing),
-        *each_seed(comparison.rows),
-    ]
-    about = f"Trained for {comparison.budget}." if comparison.budget else ""
-    return View(comparison.title, panels, about)
 
 
 def against_cost(rows: Sequence[Row]) -> list[Panel]:
@@ -112,9 +86,8 @@ def _curve(row: Row) -> Line | None:
     return Line(name=row.label, x=common, y=values.mean(0).tolist(), dots=len(common) < 20, **band)
 
 
-def each_seed(rows: Sequence[Row]) -> list[Panel]:
+def each_seed(done: Sequence[Row]) -> list[Panel]:
     """The scores that the means are of."""
-    done = [row for row in rows if row.outcomes]
     most = max((len(row.outcomes) for row in done), default=0)
     if most < 2:
         return []
@@ -131,17 +104,16 @@ def each_seed(rows: Sequence[Row]) -> list[Panel]:
 # --- what is varied ---
 
 
-def panels_of_mode(comparison: Summary) -> list[Panel]:
-    rows = comparison.rows
+def panels_of_mode(rows: Sequence[Row], mode: str) -> list[Panel]:
     if not any(row.outcomes for row in rows):
         return []
-    if comparison.mode == FRACTIONS:
+    if mode == FRACTIONS:
         return [_lines("How much data it takes", rows, FRACTION, "share of the training part")]
-    if comparison.mode == SIZES:
+    if mode == SIZES:
         return [_lines("How large it must be", rows, SIZE, "parameters")]
-    if comparison.mode == ABLATION:
+    if mode == ABLATION:
         return _left_out(rows)
-    return _varied(rows) if comparison.mode == VARY else []
+    return _varied(rows) if mode == VARY else []
 
 
 def _lines(title: str, rows: Sequence[Row], key: str, name: str, *, log: bool = True) -> Lines:
@@ -211,12 +183,12 @@ def _left_out(rows: Sequence[Row]) -> list[Panel]:
         Points(
             title="What each part was worth",
             note="How much worse the model is without it, with 95 % intervals; at the line it is worth nothing.",
-            points=np.array([[place, found.value] for place, (_, found) in enumerate(parts, 1)], float),
-            labels=[part_in_words(row.varied) for row, _ in parts],
+            points=np.array([[place, worth.value] for place, (_, worth) in enumerate(parts, 1)], float),
+            labels=[label_of("", row.varied) for row, _ in parts],
             x_name="parts left out, from the most to the least worth",
             y_name=f"worse by ({unit_of(whole.metric)})",
-            low=[found.low for _, found in parts],
-            high=[found.high for _, found in parts],
+            low=[worth.low for _, worth in parts],
+            high=[worth.high for _, worth in parts],
             levels=[("the whole", 0.0)],
         )
     ]

@@ -6,13 +6,11 @@ from statistics import median
 
 from glassformer.statistics.paired import Difference
 from glassformer.trials.outcome import FLOOR, KINDS, TRAINED
-from glassformer.trials.results.metrics import titled, unit_of
-from glassformer.trials.results.rounding import amount, decimals_of, rounded
-from glassformer.trials.results.rows import Row
-from glassformer.trials.results.significance import is_better
-from glassformer.trials.results.summary import BEST, LEVEL, USE
+from glassformer.trials.results.metrics import amount, decimals_of, rounded, titled, unit_of
+from glassformer.trials.results.rows import Row, is_better
 from glassformer.trials.running.question import ABLATION
 
+BEST, LEVEL, USE = "best", "within chance", "recommended"
 STEPS = "training.steps"
 PLUS_MINUS = "±, or from and to where both sides differ"
 

@@ -1,4 +1,4 @@
-"""The rows of a comparison: outcomes of one model with several seeds, put together."""
+"""The rows of a comparison: outcomes of one model with several seeds, put together; and which of two is better."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.statistics.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
+from glassformer.statistics.paired import Difference, difference
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Outcome
-from glassformer.trials.results.metrics import is_paired, ranked_by, value_of, within
-from glassformer.trials.results.rounding import rounded, score_decimals, with_ends
+from glassformer.trials.results.metrics import (
+    is_paired,
+    ranked_by,
+    rounded,
+    score_decimals,
+    value_of,
+    with_ends,
+    within,
+)
 
 SURE = (FLOOR, REFERENCE)
 """Kinds in which no chance has a part: fitted twice they are the same."""
-SECTIONS = ("model.", "training.", "data.", "tokenizer.")
+CHANCE = 0.05
+"""What shows less often by chance alone counts as told apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,9 +172,8 @@ def setting_in_words(key: str, value: Any) -> str:
     """A setting that tells rows apart, as it is typed but for its section."""
     if key == "data.train_fraction":
         return "all the data" if value == 1 else f"{percent(value)} of the data"
-    for section in SECTIONS:
-        key = key.removeprefix(section)
-    return f"{key}={value}".lower() if isinstance(value, bool) else f"{key}={value}"
+    name = key.split(".")[-1]
+    return f"{name}={value}".lower() if isinstance(value, bool) else f"{name}={value}"
 
 
 def percent(share: float) -> str:
@@ -184,6 +192,8 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     rows = []
     for group in groups.values():
         done = sorted((one for one in group if one.error is None), key=lambda one: one.cell.repeat)
+        # over examples only where no row has more than one seed
+        interval = mean_interval([value_of(one, metric) for one in done]) if several else _over_examples(done, metric)
         cell = group[0].cell
         row = Row(
             name=cell.name,
@@ -193,7 +203,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
             errors=[one.error for one in group if one.error is not None],
             metric=metric,
             lower=lower,
-            interval=_interval(done, metric, several),
+            interval=within(interval, metric),
             nameless=nameless,
         )
         rows.append(row)
@@ -206,34 +216,80 @@ def _decimals(row: Row, finest: int) -> int | None:
     """Decimals of a score; of a row with one seed as many as its examples tell, and no fewer than others have."""
     if row.half or not row.outcomes:
         return score_decimals(row.score, row.half or 0.0)
-    found = _over_examples(row.outcomes[0], row.metric)
-    own = None if found is None else score_decimals(row.score, (found.high - found.low) / 2)
+    interval = _over_examples(row.outcomes, row.metric)
+    own = None if interval is None else score_decimals(row.score, (interval.high - interval.low) / 2)
     return None if own is None else max(own, finest)
 
 
-def _interval(done: Sequence[Outcome], metric: str, several: bool) -> Interval | None:
-    """A score's interval over seeds; where no row has more than one, over examples. Never beyond the metric's scale."""
-    if several or not done:
-        return within(mean_interval([value_of(outcome, metric) for outcome in done]), metric)
-    return within(_over_examples(done[0], metric), metric)
-
-
-def _over_examples(one: Outcome, metric: str) -> Interval | None:
-    if not is_paired(metric, one) or len(one.scores) < 2:
+def _over_examples(outcomes: Sequence[Outcome], metric: str) -> Interval | None:
+    """The interval of the first seed's score over its examples."""
+    if not outcomes or not is_paired(metric, outcomes[0]) or len(outcomes[0].scores) < 2:
         return None
-    value = value_of(one, metric)
-    if one.weights is None and set(one.scores) <= {0.0, 1.0}:
-        found = share_interval(int(sum(one.scores)), len(one.scores))
-        return Interval(value, found.low, found.high)
-    found = weighted_mean_interval(scores_of(one), one.weights)
-    half = (found.high - found.low) / 2
+    first = outcomes[0]
+    value = value_of(first, metric)
+    if first.weights is None and set(first.scores) <= {0.0, 1.0}:
+        share = share_interval(int(sum(first.scores)), len(first.scores))
+        return Interval(value, share.low, share.high)
+    mean = weighted_mean_interval(scores_of(first), first.weights)
+    half = (mean.high - mean.low) / 2
     return Interval(value, value - half, value + half)
 
 
-def scores_of(one: Outcome) -> NDArray[np.float64]:
+def scores_of(outcome: Outcome) -> NDArray[np.float64]:
     """A score for each example, such that the mean is the metric, below zero where lower is better. An RMSE is the root
     of a mean: there they lie on the root's tangent at that mean.
     """
-    scores = np.array(one.scores, float)
-    root = one.metrics[one.primary]
-    return (scores / root - root) / 2 if one.primary == "rmse" and root > 0 else scores
+    scores = np.array(outcome.scores, float)
+    root = outcome.metrics[outcome.primary]
+    return (scores / root - root) / 2 if outcome.primary == "rmse" and root > 0 else scores
+
+
+# --- whether one row is better than another, or had luck ---
+
+
+def compare_rows(one: Row, other: Row) -> Difference | None:
+    """The difference on the same examples: by how much one is better than the other; None: there are none."""
+    outcomes = [*one.outcomes, *other.outcomes]
+    if not one.outcomes or not other.outcomes or not is_paired(one.metric, outcomes[0]):
+        return None
+    if not all(outcome.scores for outcome in outcomes):
+        return None
+    if len({outcome.examples for outcome in outcomes}) == 1:
+        weights = None if outcomes[0].weights is None else _weights(outcomes[0])
+        return difference(_stack(one), _stack(other), weights)
+    # folds: each seed has examples of its own, which together are one long list
+    mine, theirs = ({outcome.cell.repeat: outcome for outcome in row.outcomes} for row in (one, other))
+    both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
+    if not both:
+        return None
+    # each fold counts alike, as in the mean over folds that the table shows
+    weights = np.concatenate([_weights(mine[seed]) / _weights(mine[seed]).sum() for seed in both])
+    scores = [np.concatenate([scores_of(folds[seed]) for seed in both])[None] for folds in (mine, theirs)]
+    return difference(scores[0], scores[1], weights)
+
+
+def _stack(row: Row) -> NDArray[np.float64]:
+    """The scores, seeds×examples. What no chance has a part in would be the same a second time."""
+    scores = np.array([scores_of(outcome) for outcome in row.outcomes])
+    return np.repeat(scores, 2, 0) if row.kind in SURE and len(scores) == 1 else scores
+
+
+def _weights(outcome: Outcome) -> NDArray[np.float64]:
+    """How much each example counts."""
+    return np.ones(len(outcome.scores)) if outcome.weights is None else np.array(outcome.weights, float)
+
+
+def is_better(lead: Difference) -> bool:
+    """Whether one is better, and not by chance. Of a few examples that all differ alike, only p tells."""
+    return lead.low > 0 and lead.p < CHANCE
+
+
+def is_level(one: Row, other: Row) -> bool:
+    """Whether one is known not to be better beyond chance."""
+    lead = compare_rows(one, other)
+    return lead is not None and not is_better(lead)
+
+
+def reverse(lead: Difference) -> Difference:
+    """The difference the other way round."""
+    return Difference(-lead.value, -lead.high, -lead.low, lead.p, lead.seeds)

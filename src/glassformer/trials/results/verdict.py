@@ -1,21 +1,100 @@
-"""What a comparison says: which is best, whether that is more than luck, and what to use."""
+"""What a comparison says: every sentence, which model is best, whether that is more than luck, and what to use."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from glassformer.config.units import duration
+from glassformer.statistics.paired import Difference
 from glassformer.trials.baselines.names import reference_in_words
 from glassformer.trials.outcome import FLOOR, REFERENCE
-from glassformer.trials.results.metrics import LABELLED
-from glassformer.trials.results.rounding import rounded, times
-from glassformer.trials.results.rows import Row
-from glassformer.trials.results.sentences import difference_in_words, difference_within, score_in_words, sentence
-from glassformer.trials.results.significance import compare_rows, is_better, is_level, reverse
+from glassformer.trials.results.metrics import LABELLED, from_to, rounded, times, titled, unit_of
+from glassformer.trials.results.rows import Row, compare_rows, is_better, is_level, reverse
 
 TRANSFORMER = "transformer"
 CHEAP, SAVED = 0.5, 1.0
 """What may be worse than the best is recommended only where it trains in at most such a part of the time, and saves at
 least so many seconds."""
+WORTH = "Is the Transformer worth it?"
+SENTENCES = {
+    # which is best
+    "nothing": "Nothing was trained to the end, so there is nothing to compare.",
+    "leader": "Best of the trained models: {row.label} ({score}{repeats}).",
+    "alone": "It is the only model that was trained to the end: there is no other to compare it with.",
+    "luck unknown": "Whether that is luck cannot be told: {row.label} was not judged on the same examples.",
+    "beats next": "It beats the next, {row.label}, beyond chance: by {by}.",
+    "level": "That is not beyond chance: {names} cannot be told from it by these examples{seeds}; the next is behind "
+    "by {by}.",
+    # floors and references
+    "above floor": "It is better than the best floor, {floor.label} ({score}).",
+    "beats floor": "It beats the best floor, {floor.label} ({score}), by {by}.",
+    "below floor": "It does not beat the best floor, {floor.label} ({score}){chance}: nothing was learned here that is "
+    "worth a model. Train longer, with more data or other settings{look}.",
+    "look": ", and look whether the labels can be told from what is read",
+    "beats reference": "It beats {name} ({score}), by {by}.",
+    "below reference": "{name} ({score}; it trains in {took}, {best.label} in {best_took}) is better than all that was "
+    "trained here, by {by}{start}.",
+    "level reference": "{name} ({score}) {untold}{start}.",
+    "cheap reference": "{name} {untold}: start with it.",
+    "untold": "cannot be told from {best.label} by these examples ({apart}), and {cost}",
+    # what to use
+    "use cheaper": "Use {row.label}: it {untold}.",
+    "use untold": "Use {row.label}: its score is the best; how much of that is chance cannot be told.",
+    "use slower": "Use {row.label}: its score is the best, and what cannot be told from it trains hardly faster.",
+    "use best": "Use {row.label}: nothing that trains faster is within chance of it.",
+    # the Transformer
+    "worth: floor": WORTH + " Not here: {which} the best floor, {floor.label}.",
+    "worth: unknown": WORTH + " Not to be told: it and {other.label} were not judged on the same examples.",
+    "worth: worse": WORTH + " Not here: {other.label} is better, by {by}.",
+    "worth: free": WORTH + " It costs nothing: {other.label} cannot be told from it, and trains no faster.",
+    "worth: level": WORTH + " Not by these numbers: {other.label} cannot be told from it, and {cost}.",
+    "worth: yes": WORTH + " Yes: {by} better than {other.label}, and {cost}.",
+    # how far to trust it
+    "one seed": "One seed each: that another seed would have given other scores is not counted here; --seeds 3 counts "
+    "it.",
+    "failed": "{row.label} failed: {error}",
+    "partly failed": "{row.label}: {failed} of {all} {row.repeats} failed: {error}",
+    # more data, larger models
+    "more data": "{name}: more data still helps: {step} it gained {by}. Twice the data would bring about {twice}, if "
+    "it went on at this pace; curves flatten, so take that for the most.",
+    "larger": "{name}: a larger model still helps: {step} it gained {by}.",
+    "lost": "{name}: {step} it lost {by}: {what} did not help.",
+    "little": "{name}: {step} nothing was gained beyond chance, {by}: {what} promises little.",
+    "unsure": "{name}: {step} it gained {by}, which may be chance: whether {what} helps cannot be told by these "
+    "examples.",
+    # parts left out
+    "whole": "The whole model has {score}.",
+    "parts worse": "Worse, the part worth most first: {parts}.",
+    "parts better": "Better: {parts}.",
+    "parts level": "Cannot be told from the whole: {parts}.",
+    "mask": "Without the mask it reads the token it is to predict: that score is no honest one.",
+    # beginning from a run
+    "fine-tuned": "Is it worth it to begin from what was learned before? {name} beside {other}, which begins from "
+    "nothing: {answers}.",
+}
+
+
+def sentence(key: str, **facts: Any) -> str:
+    return SENTENCES[key].format(**facts)
+
+
+def score_in_words(row: Row) -> str:
+    return f"{titled(row.metric)} {row.score_with_interval}"
+
+
+def difference_in_words(lead: Difference, row: Row) -> str:
+    """How much, between which ends, in what."""
+    unit = unit_of(row.metric)
+    amount = from_to(lead.value, lead.low, lead.high)
+    return amount if unit == titled(row.metric) else f"{amount} {unit}"
+
+
+def difference_within(lead: Difference, row: Row) -> str:
+    """The same, to stand in brackets."""
+    return difference_in_words(lead, row).replace(" (", ", ").replace(")", "")
+
+
+# --- the verdict ---
 
 
 @dataclass(frozen=True)
@@ -36,8 +115,10 @@ def verdict(rows: Sequence[Row]) -> Verdict:
         return Verdict([sentence("nothing"), *_failures(rows)], done[0] if done else None)
     leader, best = trained[0], done[0]
     recommended = _recommended(best, done)
+    seeds = len(leader.outcomes)
+    repeats = f", {seeds} {leader.repeats}{' alike' * leader.alike}" if seeds > 1 else ""
     words = [
-        sentence("leader", row=leader, score=score_in_words(leader), repeats=_repeats(leader)),
+        sentence("leader", row=leader, score=score_in_words(leader), repeats=repeats),
         _against_next(trained),
         *_against_floor(leader, done),
         *_against_reference(leader, recommended, done),
@@ -47,11 +128,6 @@ def verdict(rows: Sequence[Row]) -> Verdict:
         *_failures(rows),
     ]
     return Verdict(words, best, recommended)
-
-
-def _repeats(row: Row) -> str:
-    count = len(row.outcomes)
-    return f", {count} {row.repeats}{' alike' * row.alike}" if count > 1 else ""
 
 
 def _against_next(trained: Sequence[Row]) -> str:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
@@ -51,20 +51,18 @@ class _Job:
     done: float = 0.0
 
 
+@dataclass(kw_only=True)
 class Engine:
     """Does cells. `threads`: of each process."""
 
-    def __init__(
-        self, folder: Folder, part: str, *, jobs: int, threads: int, lock: IO[str], hear: CellListener
-    ) -> None:
-        self.folder = folder
-        self.part = part
-        self.jobs = jobs
-        self.threads = threads
-        self.lock = lock
-        self.hear = hear
-        self.running: list[_Job] = []
-        self.lines: queue.Queue[tuple[_Job, str | None]] = queue.Queue()
+    folder: Folder
+    part: str
+    jobs: int
+    threads: int
+    lock: IO[str]
+    hear: CellListener
+    running: list[_Job] = field(default_factory=list)
+    lines: "queue.Queue[tuple[_Job, str | None]]" = field(default_factory=queue.Queue)
 
     def run(self, cells: Sequence[Cell]) -> Generator[Outcome]:
         """What each cell came to, as soon as it is done. However this is left, no process stays behind."""
@@ -74,8 +72,9 @@ class Engine:
                 while waiting or self.running:
                     while waiting and len(self.running) < self.jobs:
                         self._begin(waiting.pop(0))
-                    job, line = self._next()
-                    if job is None:
+                    try:
+                        job, line = self.lines.get(timeout=0.5)  # so that Ctrl-C is heard on every system
+                    except queue.Empty:
                         continue
                     if line is not None:
                         self._tell(job, line)
@@ -83,12 +82,6 @@ class Engine:
                         yield self._end(job)
         finally:
             self._stop()
-
-    def _next(self) -> tuple[_Job | None, str | None]:
-        try:
-            return self.lines.get(timeout=0.5)  # so that Ctrl-C is heard on every system
-        except queue.Empty:
-            return None, None
 
     def _begin(self, cell: Cell) -> None:
         folder = self.folder.begin(cell, part=self.part, threads=self.threads)

@@ -1,43 +1,40 @@
 """What a cell does: train and judge a model, count a floor, fit a reference, judge a run that was there before."""
 
+import contextlib
+import resource
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from glassformer.config.errors import GlassformerError, Misuse
-from glassformer.config.say import silent
+from glassformer.config.errors import GlassformerError, Misuse, silent
 from glassformer.families.base import FAMILIES, Loaded
 from glassformer.families.card import learned_of
-from glassformer.families.infer import infer_config
 from glassformer.families.load import load
 from glassformer.families.prepare import prepare, split_data
+from glassformer.families.recognition import infer_config
 from glassformer.families.requests import EvaluateOptions
 from glassformer.pipeline.refit import DONE
 from glassformer.runs.checkpoints import list_checkpoints
-from glassformer.runs.run import CARD, Run
-from glassformer.tasks.base import Evaluation
+from glassformer.runs.run import Run
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
 from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
-from glassformer.trials.running.cost import PeakMemory, seconds_per_example
-from glassformer.trials.running.leakage import leakage
-from glassformer.trials.running.scores import example_scores
-from glassformer.trials.running.variations import MASK, UNMASKED
+from glassformer.trials.running.candidates import MASK, UNMASKED
+from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example
 from glassformer.verbs.train import train
 
 RUN = "run"
 OFTEN = 0.25
 """Seconds between two words on how far a training is."""
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
-
-class Tell(Protocol):
-    """Who hears what happens."""
-
-    def __call__(self, **event: Any) -> None: ...
+Tell = Callable[..., None]
+"""Who hears what happens, by keyword."""
 
 
 def run_cell(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | None:
@@ -76,8 +73,6 @@ def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | 
 
 def _status(run: Run) -> str:
     """How far a run is: finished, stopped early, on the way; nothing, where it has to begin anew."""
-    if not (run.path / CARD).is_file():
-        return ""
     try:
         status = str(Run.open(run.path).card().get("status"))
     except GlassformerError:
@@ -117,6 +112,31 @@ class _Progress:
         return self.most if self.peak.cuda else self.most + weights
 
 
+class PeakMemory:
+    """The most that this process held since the start of a training, beyond what it held then; on a GPU, CUDA's."""
+
+    def __init__(self) -> None:
+        self.cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        if self.cuda:
+            torch.cuda.reset_peak_memory_stats()
+        with contextlib.suppress(OSError):  # the peak so far may be that of reading the data
+            RESET.write_text("5")
+        self.before = _process_bytes("VmRSS")
+
+    def bytes(self) -> int:
+        return torch.cuda.max_memory_allocated() if self.cuda else max(0, _process_bytes("VmHWM") - self.before)
+
+
+def _process_bytes(name: str) -> int:
+    """Bytes of this process: now (VmRSS), or at the most (VmHWM)."""
+    if STATUS.is_file():
+        for line in STATUS.read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of macOS in bytes
+    return most if sys.platform == "darwin" else most * 1024
+
+
 # --- what is not trained here ---
 
 
@@ -127,11 +147,11 @@ def _run_baseline(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     began = time.perf_counter()
     result = evaluate_baseline(cell.kind, cell.name, config, prepared, part)
     seconds = time.perf_counter() - began if result.seconds is None else result.seconds
-    return _outcome(
+    return outcome_of(
         cell,
         part,
         result.evaluation,
-        config.task,
+        FAMILIES[config.task],
         parameters=result.parameters,
         seconds=seconds,
         tokenizer=None if prepared.tokenizer is None or cell.kind == REFERENCE else prepared.tokenizer.hash,
@@ -164,31 +184,16 @@ def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, **more: A
     with torch.inference_mode():
         evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions(), silent).evaluation
     card = loaded.run.card()
-    return _outcome(
+    return outcome_of(
         cell,
         part,
         evaluation,
-        loaded.config.task,
+        loaded.family,
         steps=int(card.get("steps", 0)),
         seconds=float(card.get("seconds", 0.0)),
         per_example=seconds_per_example(loaded, examples),
         tokenizer=None if loaded.tokenizer is None else loaded.tokenizer.hash,
         curve=_curve(loaded.run, evaluation.primary),
-        **more,
-    )
-
-
-def _outcome(cell: Cell, part: str, evaluation: Evaluation, task: str, **more: Any) -> Outcome:
-    found = example_scores(evaluation, FAMILIES[task])
-    return Outcome(
-        cell=cell,
-        part=part,
-        metrics=dict(evaluation.metrics),
-        primary=evaluation.primary,
-        lower_is_better=evaluation.lower_is_better,
-        scores=found.scores,
-        weights=found.weights,
-        examples=found.digest,
         **more,
     )
 

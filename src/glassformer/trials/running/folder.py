@@ -12,12 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from glassformer.config.errors import GlassformerError, Misuse, RunError
+from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
 from glassformer.config.resolve import first_name, with_new_names
-from glassformer.config.say import Say
 from glassformer.runs.files import read_json, write_json, writing
-from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import Cell, Outcome
+from glassformer.trials.settings import data_stem, free_folder
 
 QUESTION, CELL, OUTCOME, LOG, LOCK = "question.json", "cell.json", "outcome.json", "log.txt", ".lock"
 PATIENCE = 90.0
@@ -48,17 +47,14 @@ class Folder:
         cls, out: "str | os.PathLike[str] | None", data: str, identity: dict[str, Any], ids: list[str]
     ) -> "Folder":
         """The folder that is asked for; else that of the same comparison, where one was stopped; else a new one."""
-        if out is not None:
-            return cls(Path(out))
-        free = Run.next_name(data, "x")
-        stem = free.name.removesuffix("-x-1").rsplit("-x-", 1)[0]
-        number = 1
-        while (path := RUNS / f"compare-{stem}-{number}").exists():
+
+        def is_same(path: Path) -> bool:
             there = cls(path)._question()
-            if there and not there.get("finished") and (there["same"], there["asked"]) == (_as_read(identity), ids):
-                return cls(path)
-            number += 1
-        return cls(path)
+            if there is None or there.get("finished"):
+                return False
+            return (there["same"], there["asked"]) == (identity, ids)
+
+        return cls(free_folder(f"compare-{data_stem(data)}", is_same) if out is None else Path(out))
 
     def check(self) -> None:
         """Refuse what is something else, before anything is left in it."""
@@ -75,7 +71,7 @@ class Folder:
             with writing(path):
                 shutil.rmtree(path / "cells", ignore_errors=True)
             there = None
-        if there is not None and (changed := _difference(there.get("same", {}), _as_read(identity))):
+        if there is not None and (changed := _difference(there.get("same", {}), identity)):
             raise Misuse(
                 f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
             )
@@ -107,15 +103,15 @@ class Folder:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / OUTCOME).unlink(missing_ok=True)
         there = folder / CELL
-        if there.is_file() and _with_new_names(read_json(there).get("cell", {})) != _as_read(asdict(cell)):
+        if there.is_file() and _with_new_names(read_json(there).get("cell", {})) != asdict(cell):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
         write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
         return folder
 
     def outcome(self, cell: Cell) -> Outcome | None:
         """What a cell came to, if it is done, and was this very one."""
-        found = _read_outcome(self.cell_path(cell))
-        return found if found is not None and _as_read(asdict(found.cell)) == _as_read(asdict(cell)) else None
+        outcome = _read_outcome(self.cell_path(cell))
+        return outcome if outcome is not None and outcome.cell == cell else None
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
         """What is done: outcomes of these cells in their order, and then of those that were asked for before."""
@@ -147,7 +143,8 @@ class Folder:
         began = time.monotonic()
         while not _try_lock(file):
             file.seek(0)
-            if _is_alive(file.read()) or time.monotonic() - began > PATIENCE:
+            holder = file.read()
+            if (holder.isdigit() and is_alive(int(holder))) or time.monotonic() - began > PATIENCE:
                 file.close()
                 raise Misuse(f"another comparison is at work in {self.path}: wait for it, or name another --out")
             if time.monotonic() - began < 0.1:
@@ -189,19 +186,14 @@ def _is_there(file: IO[str], path: Path) -> bool:
         return False
 
 
-def _is_alive(pid: str) -> bool:
+def is_alive(process: int) -> bool:
     try:
-        os.kill(int(pid), 0)
-    except (ValueError, ProcessLookupError):
+        os.kill(process, 0)
+    except ProcessLookupError:
         return False
     except PermissionError:  # somebody else's
         pass
     return True
-
-
-def _as_read(value: Any) -> Any:
-    """A value as it comes back from a file."""
-    return json.loads(json.dumps(value))
 
 
 def _with_new_names(stored: dict[str, Any]) -> dict[str, Any]:

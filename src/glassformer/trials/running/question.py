@@ -5,18 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.resolve import BUDGETS, Config, check_ranges, resolve, that_writes
-from glassformer.config.say import Say, silent
+from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
 from glassformer.families.base import FAMILIES, Family
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell
-from glassformer.trials.running.finetuned import finetuned_rows
-from glassformer.trials.running.ladder import ladder, main_rungs, rung
-from glassformer.trials.running.shared_settings import SharedSettings, settings_for, share_settings
-from glassformer.trials.running.variations import ablations, grid
-from glassformer.trials.running.width import width_for
+from glassformer.trials.running.candidates import ablations, grid, ladder, main_rungs, rung
+from glassformer.trials.running.row_settings import (
+    SharedSettings,
+    finetuned_cells,
+    settings_for,
+    share_settings,
+    width_for,
+)
 
 LADDER, FRACTIONS, SIZES, VARY, ABLATION = "ladder", "fractions", "sizes", "vary", "ablation"
 SEEDS = 3
@@ -111,32 +113,29 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
     folded = {} if options.folds is None else {"data.folds": options.folds, "data.fold": 0}
     shared = share_settings({**settings, **folded}, options.models or ("transformer",), list(options.varied), say)
     models = options.models or _models(options.mode, FAMILIES[shared.config.task], shared.config.data.kind)
-    rows = ablations(_whole_config(shared, models[0])) if options.ablate else grid(options.varied)
     own = {name: rung(name) for name in models}
+    if options.ablate:
+        rows = ablations(shared.resolve(settings_for(shared, own[models[0]])[0]))
+    else:
+        rows = grid(options.varied)
     if options.parameters is not None:
         each = {name: settings_for(shared, own[name])[0] for name in models}
         for name, (key, width) in width_for(options.parameters, each, shared, say).items():
             own[name][key] = width
     _refuse_unused(settings, [own[name] for name in models], shared, say)
-    finetuned = finetuned_rows(options.from_runs, shared, say)
-    trained = [
-        _with_repeat(cell, options, repeat)
-        for repeat in range(options.repeats)
-        for cell in (
-            *(
-                Cell(name=name, settings=settings_for(shared, {**own[name], **varied})[0], varied=varied)
-                for name in models
-                for varied in rows
-            ),
-            *(
-                Cell(name=row.name, settings=row.settings(shared, varied), varied=varied, begins=row.weights)
-                for row in finetuned
-                for varied in rows
-            ),
-        )
+    rows_of_models = [
+        Cell(name=name, settings=settings_for(shared, {**own[name], **varied})[0], varied=varied)
+        for name in models
+        for varied in rows
     ]
-    _refuse_if_none_can_be([cell for cell in trained if cell.repeat == 0], shared)
-    cells = [*_baseline_cells(options, shared, rows), *_run_cells(options, shared), *trained]
+    trained = [*rows_of_models, *finetuned_cells(options.from_runs, shared, rows, say)]
+    _refuse_if_none_can_be(trained, shared)
+    where = {run: str(Path(run).resolve()) for run in options.runs}
+    cells = [
+        *_baseline_cells(options, shared, rows),
+        *(Cell(name=run, kind=GIVEN, settings={**shared.data_settings, "run": where[run]}) for run in options.runs),
+        *(_with_repeat(cell, options, repeat) for repeat in range(options.repeats) for cell in trained),
+    ]
     return Question(options, shared, cells)
 
 
@@ -157,12 +156,6 @@ def _models(mode: str, family: Family, kind: str) -> tuple[str, ...]:
     if mode == LADDER:
         return ladder(family, kind)
     return main_rungs(family, kind) if mode == FRACTIONS else ("transformer",)
-
-
-def _whole_config(shared: SharedSettings, name: str) -> Config:
-    """The whole Transformer's configuration."""
-    settings, _ = settings_for(shared, rung(name))
-    return resolve({}, {**settings, "task": shared.config.task, "data.kind": shared.config.data.kind}, strict=False)
 
 
 def _with_repeat(cell: Cell, options: CompareOptions, repeat: int) -> Cell:
@@ -191,12 +184,6 @@ def _baseline_cells(options: CompareOptions, shared: SharedSettings, rows: Seque
         if wanted[baseline.kind]
         for varied in fractions
     ]
-
-
-def _run_cells(options: CompareOptions, shared: SharedSettings) -> list[Cell]:
-    """Runs that were there before: judged on the same examples, of every fold the same."""
-    where = {run: str(Path(run).resolve()) for run in options.runs}
-    return [Cell(name=run, kind=GIVEN, settings={**shared.data_settings, "run": where[run]}) for run in options.runs]
 
 
 def _refuse_if_none_can_be(rows: Sequence[Cell], shared: SharedSettings) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, out_of_memory
 from glassformer.config.presets import has_decoder, predicts_next_token
 from glassformer.training.events import Event, Stepped, Validated
-from glassformer.trials.tuning.heartbeat import heartbeat
 from glassformer.trials.tuning.search import MODEL, Search
 from glassformer.trials.tuning.space import Dimension, sample
-from glassformer.trials.tuning.storage import START, State, optuna
+from glassformer.trials.tuning.storage import START, State, heartbeat, optuna
 from glassformer.verbs.train import Trained, train
 
 
@@ -35,9 +34,7 @@ def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
     start = trial.user_attrs.get(START)
     if start is not None and search.start_of(start) is None:
         return {MODEL: start}
-    model = search.models[0]
-    if len(search.models) > 1:
-        model = trial.suggest_categorical(MODEL, search.models)
+    model = trial.suggest_categorical(MODEL, search.models) if len(search.models) > 1 else search.models[0]
 
     def suggest(dimension: Dimension) -> Any:
         name = search.name_of(model, dimension)
@@ -46,12 +43,11 @@ def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
         if dimension.whole:
             step = int(dimension.step or 1)
             return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log, step=step)
-        return trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+        value = trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+        # to three digits: a recipe that a person can read, and trains the very same model
+        return value if start is not None else float(f"{value:.3g}")
 
-    drawn = sample(search.spaces[model], suggest, search.starts[model])
-    if start is None:  # to three digits: a recipe that a person can read, and trains the very same model
-        drawn = {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in drawn.items()}
-    return {MODEL: model, **drawn}
+    return {MODEL: model, **sample(search.spaces[model], suggest, search.starts[model])}
 
 
 def run_trial(
@@ -93,7 +89,6 @@ class Watch:
         if not isinstance(event, Validated):
             return
         self.primary = event.evaluation.primary
-        assert event.evaluation.lower_is_better == self.search.lower_is_better
         if self.reports:
             self.validations += 1
             self.trial.report(event.evaluation.metrics[self.primary], self.validations)

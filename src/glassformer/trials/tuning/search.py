@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import BUDGETS, Config, first_name, flatten, full_key, keys, with_new_names
-from glassformer.config.say import Say, silent
 from glassformer.families.base import FAMILIES
-from glassformer.families.infer import infer_config
+from glassformer.families.recognition import infer_config
 from glassformer.families.settings import PATHS, RUNS, read_config, with_vectors
-from glassformer.finetuning.finetune import Finetuning
+from glassformer.finetuning.settings import Finetuning
 from glassformer.finetuning.sources import weights_digest
+from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import Run
-from glassformer.trials.settings import read_settings, refuse_reserved
-from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
+from glassformer.trials.settings import read_settings, refuse_reserved, say_renamed
+from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space, setting_names
 from glassformer.trials.tuning.space_defaults import default_space
 
 MODEL = "model"
@@ -119,7 +119,8 @@ def plan_search(
     say: Say = silent,
 ) -> Search:
     """A search as a person asked for it; looks at the data, to learn what it is for."""
-    fixed = {key: value for key, value in read_settings(data, config, settings).items() if value is not None}
+    requested = read_settings(TrainRequest(data=data, config=config, settings=settings))
+    fixed = {key: value for key, value in requested.items() if value is not None}
     refuse_reserved(fixed, "tune")
     source = Finetuning.of(fixed)
     encoder = fixed.pop("model.encoder", "transformer" if source is None else source.encoder)
@@ -131,14 +132,14 @@ def plan_search(
     return Search(
         task=task,
         settings={**fixed, "task": task},
-        spaces=_spaces(space, configs, fixed),
+        spaces=_spaces(space, configs, fixed, say),
         starts={model: {key: start.get(key) for key in keys()} for model, start in configs.items()},
         begins={key: weights_digest(Run.open(fixed[key]).path)[:12] for key in RUNS if key in fixed},
     )
 
 
 def _spaces(
-    space: str | Path | Mapping[str, Any] | None, configs: Mapping[str, Config], fixed: Mapping[str, Any]
+    space: str | Path | Mapping[str, Any] | None, configs: Mapping[str, Config], fixed: Mapping[str, Any], say: Say
 ) -> dict[str, list[Dimension]]:
     fixed_of = {model: {*fixed, *flatten({"model": model})} for model in configs}
     if space is None:
@@ -146,6 +147,7 @@ def _spaces(
     where = str(space) if isinstance(space, str | Path) else "space"
     whole = read_config(space) if isinstance(space, str | Path) else dict(space)
     own = {model: whole.pop(model) for model in configs if isinstance(whole.get(model), dict)}
+    say_renamed((name for part in (whole, *own.values()) for name in setting_names(part)), say)
     out = {}
     for model, config in configs.items():
         dimensions = read_space({**whole, **own.get(model, {})}, where)

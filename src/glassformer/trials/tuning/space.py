@@ -1,12 +1,11 @@
 """What is searched: settings, and for each the values that may be tried. Torch-free."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.config.errors import SettingError
-from glassformer.config.names import unknown
+from glassformer.config.errors import SettingError, unknown
 from glassformer.config.resolve import ALIASES, BUDGETS, SECTIONS, full_key, keys
 from glassformer.config.setting import Rule, kind_of, parse
 
@@ -101,8 +100,12 @@ def read_space(spec: Mapping[str, Any], where: str) -> list[Dimension]:
         out += [_dimension(key, part, label) for part in (value if several else [value])]
     if not out:
         raise SettingError(f"{where} names no setting to search, as in: model.width: [64, 128]")
-    _check_conditions(out, where)
-    budgets = [dimension.key for dimension in out if dimension.key in BUDGETS]
+    searched = [dimension.key for dimension in out]
+    for place, dimension in enumerate(out):
+        for key in dimension.when:
+            if key in searched and key not in searched[:place]:
+                raise SettingError(f"{where}: {dimension.key} depends on {key}, which must stand before it")
+    budgets = [key for key in searched if key in BUDGETS]
     if len(set(budgets)) > 1:
         raise SettingError(f"{where}: {budgets[0]} and {budgets[1]} both say how long to train: search one of them")
     return out
@@ -119,12 +122,13 @@ def dotted(spec: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _check_conditions(space: Sequence[Dimension], where: str) -> None:
-    searched = [dimension.key for dimension in space]
-    for place, dimension in enumerate(space):
-        for key in dimension.when:
-            if key in searched and key not in searched[:place]:
-                raise SettingError(f"{where}: {dimension.key} depends on {key}, which must stand before it")
+def setting_names(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Every setting that a space names, those of conditions too."""
+    for key, value in dotted(spec).items():
+        yield key
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                yield from part.get("when") or ()
 
 
 def _dimension(key: str, value: Any, label: str) -> Dimension:

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
+from glassformer.config.defaults import WORDS
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import SettingError
-from glassformer.config.needs import WORDS
 from glassformer.config.presets import IMAGE, TABLE, has_decoder, labels_examples, reads_stream
 from glassformer.config.resolve import BUDGETS, Config
 from glassformer.trials.tuning.space import Dimension

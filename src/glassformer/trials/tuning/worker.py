@@ -14,15 +14,23 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.config.errors import GlassformerError, RunError
+from glassformer.config.errors import GlassformerError, RunError, Say, silent
 from glassformer.config.plugins import load_plugins
 from glassformer.config.resolve import with_new_names
-from glassformer.config.say import Say, silent
 from glassformer.runs.files import read_json, write_json
-from glassformer.trials.tuning.heartbeat import GAVE_UP, PROCESS, counted, give_up, retry_lost, this_process
 from glassformer.trials.tuning.objective import Stopped, Verdict, run_trial, settings_of
 from glassformer.trials.tuning.search import Search
-from glassformer.trials.tuning.storage import State, open_study, optuna
+from glassformer.trials.tuning.storage import (
+    GAVE_UP,
+    PROCESS,
+    State,
+    counted,
+    give_up,
+    open_study,
+    optuna,
+    retry_lost,
+    this_process,
+)
 from glassformer.trials.tuning.trial_record import OUTCOME, best_of, line_of
 
 HOPELESS = 5

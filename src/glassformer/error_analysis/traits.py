@@ -1,0 +1,284 @@
+"""What examples that are wrong have in common: their lengths, words and columns, and how often chance explains it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+
+from glassformer.config.arrays import Array
+from glassformer.data.columns.heuristics import hold_numbers, number_in
+from glassformer.data.features.texts import Sequences
+from glassformer.data.split.labelled import Labelled
+from glassformer.data.wording import counted
+from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ends, percent, span
+from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
+from glassformer.statistics.intervals import weighted_mean_interval
+from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
+from glassformer.statistics.paired import difference_p
+from glassformer.text.display import cut
+from glassformer.text.tokenizer import Tokenizer
+
+MOST_VALUES = 12
+"""Values of a category column: the most frequent ones."""
+MOST_LETTERS = 40
+"""Letters of a value, or of a word."""
+WORD = re.compile(r"\w+(?:['’]\w+)*")
+LEAST = 5
+"""Texts that a word must stand in to be looked at."""
+MOST_LOOKED_AT = 20_000
+"""Words that are looked at, the most frequent ones."""
+MOST_SHOWN = 12
+RARE = 5
+"""A word seen fewer times than this in training is rare."""
+
+
+# --- groups ---
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Some of the examples, and what they have in common."""
+
+    of: str
+    """What was looked at: the length, a column."""
+    name: str
+    rows: NDArray[np.bool_]
+    """Which examples they are; one at least."""
+
+    @property
+    def size(self) -> int:
+        return int(self.rows.sum())
+
+
+def quartiles(of: str, values: Float[Array, " N"]) -> list[Group]:
+    """Four groups from the smallest values to the largest; equal values stand in one group, so that there may be fewer.
+    NaN stands in none.
+    """
+    known = values[~np.isnan(values)]
+    different = np.unique(known)
+    borders = different
+    if len(different) > 4:
+        borders = np.unique(np.append(np.quantile(known, [0.25, 0.5, 0.75], method="lower"), different[0]))
+    place = np.searchsorted(borders, values, side="right")
+    groups = []
+    for number in range(1, len(borders) + 1):
+        rows = (place == number) & ~np.isnan(values)
+        low, high = float(values[rows].min()), float(values[rows].max())
+        groups.append(Group(of, f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}", rows))
+    return groups
+
+
+def value_groups(of: str, values: Sequence[str]) -> list[Group]:
+    """A group for each of the most frequent values."""
+    column = np.array(values, dtype=object)
+    common = Counter(values).most_common(MOST_VALUES)
+    return [Group(of, cut(value, MOST_LETTERS) or "(empty)", column == value) for value, _ in common]
+
+
+def column_groups(part: Labelled) -> list[Group]:
+    """Quarters of every number column, and the values of every category column."""
+    groups: list[Group] = []
+    for name, values in part.columns.items():
+        if hold_numbers(values):
+            numbers = [number_in(value) for value in values]
+            groups += quartiles(name, np.array(numbers, float))
+        else:
+            groups += value_groups(name, [value.strip() for value in values])
+    return groups
+
+
+def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
+    """How many examples of each group are wrong, with Wilson's interval; what no chance explains is said."""
+    if not groups:
+        return ErrorFinding()
+    all_wrong = percent(float(wrong.mean()))
+    names = {f"{place}": group for place, group in enumerate(groups)}
+    over = among_errors({name: group.rows for name, group in names.items()}, wrong)
+    by_name = {row.name: row for row in over}
+    first, labels = _labels(groups)
+    rows: Rows = [
+        [*label, row.in_all, row.in_errors, row.rate.value, row.rate.low, row.rate.high, row.holm]
+        for label, row in zip(labels, (by_name[name] for name in names), strict=True)
+    ]
+    table = Table(
+        title=title,
+        columns=[*first, f"{noun}s", "wrong", "error rate", "from", "to", "chance"],
+        rows=rows,
+        bars=("error rate",),
+        note=f"Of all, {all_wrong} are wrong. The true rate of a group lies between “from” and "
+        "“to” in 95 of 100 cases. Chance: how often so many errors, or more, would fall into it by chance alone "
+        "(Fisher, corrected for looking at all of these by Holm's method).",
+    )
+    group, rate = names[over[0].name], over[0].rate
+    sentence = (
+        f"Where {group.of} is {group.name}, {percent(rate.value)} are wrong ({span(rate)}), against "
+        f"{all_wrong} of all {counted(len(wrong), noun)}."
+    )
+    return ErrorFinding([table], sentence if over[0].holm < CHANCE else "")
+
+
+def among_errors(rows: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"]) -> list[Overrepresentation]:
+    """How often examples of each kind are wrong, the least probable first; a kind without any example is left out."""
+    wrong_counts = {name: int((chosen & wrong).sum()) for name, chosen in rows.items()}
+    other_counts = {name: int((chosen & ~wrong).sum()) for name, chosen in rows.items()}
+    return over_represented(wrong_counts, other_counts, int(wrong.sum()), int((~wrong).sum()))
+
+
+def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun: str, measured: str) -> list[Panel]:
+    """The mean of what was measured of each group, with its interval over examples; nothing without groups."""
+    if not groups:
+        return []
+    first, labels = _labels(groups)
+    intervals = [weighted_mean_interval(values[group.rows]) for group in groups]
+    rows: Rows = [
+        [*label, group.size, interval.value, *ends(interval)]
+        for label, group, interval in zip(labels, groups, intervals, strict=True)
+    ]
+    note = "The true mean of a group lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows."
+    return [Table(title=title, columns=[*first, f"{noun}s", measured, "from", "to"], rows=rows, note=note)]
+
+
+def _labels(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
+    """The heads of a table's first columns, and what stands there of each group."""
+    if len({group.of for group in groups}) == 1:
+        return [groups[0].of], [[group.name] for group in groups]
+    return ["column", "value"], [[group.of, group.name] for group in groups]
+
+
+# --- lengths and words ---
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text, lower-cased."""
+    return WORD.findall(text.lower())
+
+
+def lengths_of(texts: Sequence[str]) -> tuple[NDArray[np.float64], str]:
+    """How long each text is, in words, or where a text is one word in characters; and which of the two."""
+    words = np.array([len(WORD.findall(text)) for text in texts], float)
+    if len(words) and np.median(words) >= 2:
+        return words, "words"
+    return np.array([len(text) for text in texts], float), "characters"
+
+
+def errors_by_length(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
+    """The error rate of short and long texts, by quarter."""
+    lengths, unit = lengths_of(texts)
+    panels = error_rates("Errors by length", quartiles(unit, lengths), wrong, noun).panels
+    mistakes, rest = lengths[wrong], lengths[~wrong]
+    if difference_p(mistakes, rest) >= CHANCE:
+        return ErrorFinding(panels)
+    than = "longer" if mistakes.mean() > rest.mean() else "shorter"
+    return ErrorFinding(
+        panels, f"Errors are {than}: {mistakes.mean():.3g} {unit} on average against {rest.mean():.3g}."
+    )
+
+
+def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
+    """Words that stand in texts taken wrongly more often than in the rest, each counted once a text."""
+    title = "Words over-represented among errors"
+    errors, rest = int(wrong.sum()), int((~wrong).sum())
+    if not errors or not rest:
+        which = f"None of the {rest:,} {noun}s is wrong" if not errors else f"All {errors:,} {noun}s are wrong"
+        return ErrorFinding([Words(title=title, text=f"{which}: there is nothing to set the words of errors against.")])
+    here, there = Counter[str](), Counter[str]()
+    for text, mistaken in zip(texts, wrong.tolist(), strict=True):
+        (here if mistaken else there).update(set(words_in(text)))
+    often = Counter({word: count for word, count in (here + there).items() if count >= LEAST})
+    looked_at = [word for word, _ in often.most_common(MOST_LOOKED_AT)]
+    if not looked_at:
+        return ErrorFinding([Words(title=title, text=f"No word stands in {LEAST} {noun}s or more.")])
+    over = over_represented(
+        {word: here[word] for word in looked_at}, {word: there[word] for word in looked_at}, errors, rest
+    )
+    top = [row for row in over if row.lift > 1 and row.in_errors][:MOST_SHOWN]
+    rows = [_trait_row(cut(row.name, MOST_LETTERS), row, errors, rest) for row in top]
+    sure = [row for row in top if row.holm < CHANCE]
+    looked = f"the {len(looked_at):,} words seen in {LEAST} {noun}s or more"
+    heard = f"{len(sure)} of {looked}: " if sure else f"None of {looked} is there "
+    note = (
+        f"{heard}more often than chance. Chance: how often a word would stand in so many errors by chance alone, "
+        "corrected for looking at all of them (Fisher, Holm)."
+    )
+    table = _trait_table(title, "word", rows, noun, note)
+    if not sure:
+        return ErrorFinding([table])
+    best = sure[0]
+    return ErrorFinding(
+        [table],
+        f"Of {looked}, “{best.name}” stands in {percent(best.in_errors / errors)} of errors against "
+        f"{percent((best.in_all - best.in_errors) / rest)} of the rest.",
+    )
+
+
+def _trait_row(name: str, row: Overrepresentation, errors: int, rest: int) -> list[Cell]:
+    of_rest = (row.in_all - row.in_errors) / rest if rest else None
+    shares = [row.in_errors / errors, of_rest, row.rate.value, row.rate.low, row.rate.high, row.holm]
+    return [name, row.in_errors, row.in_all, *shares]
+
+
+def _trait_table(title: str, first: str, rows: Rows, noun: str, note: str) -> Table:
+    columns = [first, "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"]
+    return Table(title=title, columns=columns, rows=rows, bars=("of errors", "of the rest", "error rate"), note=note)
+
+
+def word_counts(texts: Iterable[str]) -> Counter[str]:
+    """How often each word stands in the texts that were learned from."""
+    return Counter(word for text in texts for word in words_in(text))
+
+
+def unknown_tokens(tokens: Sequences, tokenizer: Tokenizer | None) -> NDArray[np.int64] | None:
+    """How many tokens of each text the tokenizer does not know; None where it knows every text."""
+    if tokenizer is None or tokenizer.unk is None:
+        return None
+    sums = np.append(0, np.cumsum(tokens.ids == tokenizer.unk))
+    return np.asarray(sums[tokens.starts[1:]] - sums[tokens.starts[:-1]])
+
+
+def rare_and_unknown(
+    texts: Sequence[str],
+    wrong: Bool[Array, " N"],
+    noun: str,
+    *,
+    unknown: Int[Array, " N"] | None,
+    seen: Mapping[str, int] | None,
+) -> ErrorFinding:
+    """How many errors hold a token that the tokenizer does not know, or a word that training never or hardly had.
+
+    `unknown`: such tokens of each text, where there can be any. `seen`: how often training had each word, where the
+    data is still there.
+    """
+    traits: dict[str, NDArray[np.bool_]] = {}
+    if unknown is not None:
+        traits["a token unknown to the tokenizer"] = unknown > 0
+    if seen is not None:
+        fewest = np.array([min((seen.get(word, 0) for word in words_in(text)), default=RARE) for text in texts])
+        traits["a word never seen in training"] = fewest == 0
+        traits[f"a word seen fewer than {RARE} times in training"] = fewest < RARE
+    errors, rest = int(wrong.sum()), int((~wrong).sum())
+    if not traits or not errors:
+        return ErrorFinding()
+    over = among_errors(traits, wrong)
+    by_name = {row.name: row for row in over}
+    rows: Rows = [
+        _trait_row(name, by_name[name], errors, rest)
+        if name in by_name
+        else [name, 0, 0, 0.0, 0.0, None, None, None, None]
+        for name in traits
+    ]
+    note = (
+        f"Error rate: of the {noun}s that have it, with its interval. Chance: how often it would be in so many "
+        "errors by chance alone."
+    )
+    table = _trait_table("Rare and unknown words in errors", "it has", rows, noun, note)
+    if not over or over[0].holm >= CHANCE or not rest:
+        return ErrorFinding([table])
+    return ErrorFinding(
+        [table],
+        f"{percent(over[0].in_errors / errors)} of the errors have {over[0].name}, against "
+        f"{percent((over[0].in_all - over[0].in_errors) / rest)} of the rest.",
+    )

@@ -1,0 +1,146 @@
+"""Models that differ in one setting alone: positions, read beyond the length of training, and attention or none, as the
+source gets longer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glassformer.bricks.losses import vocabulary_losses
+from glassformer.config.errors import Say, silent
+from glassformer.data.packing.shards import Ids
+from glassformer.data.packing.windows import NOTHING
+from glassformer.experiments.growth import Curve, Section, attention_section, beyond_section, plain
+from glassformer.experiments.models import brief_training, train_briefly
+from glassformer.experiments.request import HEADS, ScalingRequest
+from glassformer.families.load import build_model
+from glassformer.families.prepare import prepare
+from glassformer.families.recognition import infer_config
+from glassformer.models.token_model import LanguageModel
+from glassformer.tasks.language_model import answers
+
+POSITIONS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
+"""Positions by their setting, and in words."""
+BOUND = ("learned",)
+"""These have no vector beyond the context."""
+CONTEXT, FURTHER, POSITION_UPDATES = 64, 4, 400
+TEXTS = 256
+DATA = "docstrings"
+
+ATTENTION = {"additive": "with attention", "none": "without"}
+"""Attention by its setting, and in words."""
+ATTENTION_UPDATES, ROWS = 300, 8000
+SHORTEST, LONGEST = 2, 16
+
+
+def train_variants(
+    chosen: Mapping[str, Any], setting: str, kinds: Mapping[str, str], device: torch.device, say: Say
+) -> Iterator[tuple[str, Any, Any]]:
+    """Each kind of a model's `setting`, the model that was trained briefly with it, and its task. `kinds`: the kinds,
+    with what is said before the training of each.
+    """
+    config, table = infer_config({}, chosen, silent)
+    prepared = prepare(config, silent, rows=table)
+    for kind, announcement in kinds.items():
+        say(announcement)
+        model = build_model(replace(config, model=replace(config.model, **{setting: kind})), prepared)
+        train_briefly(model, prepared.task, config.training, device)
+        yield kind, model, prepared.task
+
+
+# --- beyond the length of training ---
+
+
+def beyond_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+    """With each kind of positions, a Transformer learns from short texts, by character, and reads longer ones: the mean
+    loss at each position of these, in nats per character.
+    """
+    updates = plan.updates(POSITION_UPDATES)
+    chosen = {
+        "data.path": DATA,
+        "task": "language-model",
+        "tokenizer.kind": "char",
+        "model.width": plan.width,
+        "model.layers": plan.layers,
+        "model.heads": HEADS,
+        "model.context": CONTEXT,
+        **brief_training(updates, plan.seed),
+    }
+    kinds = {
+        kind: f"positions: {name}, {updates:,} updates on texts of {CONTEXT} characters"
+        for kind, name in POSITIONS.items()
+    }
+    losses = {}
+    for kind, model, task in train_variants(chosen, "positions", kinds, device, say):
+        length = CONTEXT if kind in BOUND else FURTHER * CONTEXT
+        ids = task.parts["validation"].ids
+        losses[POSITIONS[kind]] = loss_by_position(model, ids, length, TEXTS, start=task.start).tolist()
+    section = beyond_section(losses, context=CONTEXT, updates=updates)
+    return replace(section, numbers={"context": CONTEXT, "updates": updates, "loss": losses})
+
+
+@torch.inference_mode()
+def loss_by_position(
+    model: LanguageModel, ids: Ids, length: int, texts: int, *, start: int | None = None
+) -> NDArray[np.float64]:
+    """Over stretches of the text, evenly spread: how surprising each of their characters is; START is no character."""
+    spread = np.linspace(0, len(ids) - length - 1, texts).astype(int)
+    rows = np.stack([ids[first : first + length + 1] for first in spread]).astype(np.int64)
+    block = torch.from_numpy(rows).to(model.head.weight.device)
+    features = model.features(block[:, :-1])
+    following = answers(block, start)
+    losses = vocabulary_losses(
+        features.flatten(0, 1), model.head.weight, following.flatten(), bias=model.head.bias
+    ).view(texts, length)
+    asked = following != NOTHING
+    return (losses.double().masked_fill(~asked, 0.0).sum(0) / asked.sum(0)).cpu().numpy()
+
+
+# --- with and without attention ---
+
+
+def attention_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+    """One LSTM reads letters, another writes them backwards, with additive attention between them or none: letters in
+    their right place, and whole answers that are right, by length of the source.
+    """
+    updates = plan.updates(ATTENTION_UPDATES)
+    chosen = {
+        "data.path": f"reverse-pairs:rows={ROWS},seed={plan.seed},shortest={SHORTEST},longest={LONGEST}",
+        "model": "lstm",
+        "model.width": plan.width,
+        "model.dropout": 0.0,
+        "training.label_smoothing": 0.0,
+        **brief_training(updates, plan.seed),
+    }
+    kinds = {
+        kind: f"an LSTM that writes letters backwards, {name}: {updates:,} updates" for kind, name in ATTENTION.items()
+    }
+    letters, exact = {}, {}
+    for kind, model, task in train_variants(chosen, "attention", kinds, device, say):
+        records = task.evaluate(model, "validation").records
+        pairs = [(record["target"], record["output"]) for record in records]
+        letters[ATTENTION[kind]], exact[ATTENTION[kind]] = by_length(pairs)
+    section = attention_section(letters, exact, updates=updates)
+    return replace(section, numbers={"updates": updates, "letters": plain(letters), "exact": plain(exact)})
+
+
+def by_length(pairs: list[tuple[str, str]]) -> tuple[Curve, Curve]:
+    """The right letters and the right answers, by length, of pairs of what was wanted and what was written."""
+    groups: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for wanted, written in pairs:
+        groups[len(wanted)].append((wanted, written))
+    lengths = sorted(groups)
+    letters = [fmean(_in_place(*pair) for pair in groups[length]) for length in lengths]
+    exact = [fmean(wanted == written for wanted, written in groups[length]) for length in lengths]
+    return Curve(lengths, letters), Curve(lengths, exact)
+
+
+def _in_place(wanted: str, written: str) -> float:
+    """The share of the letters that are right."""
+    return sum(letter == there for letter, there in zip(wanted, written, strict=False)) / len(wanted)

@@ -1,0 +1,215 @@
+"""What the data is for: from the settings that a person gave to a whole configuration."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from glassformer.config.encoders import encoder_info
+from glassformer.config.errors import DataError, Say, SettingError
+from glassformer.config.presets import (
+    ANY_LABEL,
+    CLASS,
+    CLASSIFICATION,
+    IMAGE,
+    TABLE,
+    TASK_OF_LABELS,
+    TEXT,
+    TRANSLATION,
+    label_kind_of,
+    reads_stream,
+)
+from glassformer.config.resolve import KINDS_IN_WORDS, flatten, that_writes, with_epochs
+from glassformer.config.sections import DataSettings, ModelSettings
+from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
+from glassformer.data.datasets.dataset import is_hub
+from glassformer.data.datasets.embedded import open_dataset
+from glassformer.data.datasets.hub import own_parts
+from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
+from glassformer.data.io.pictures import holds_pictures, read_pictures
+from glassformer.data.io.place import find
+from glassformer.data.io.table import Table, holds_table, read_table
+from glassformer.data.split.labelled import PICTURE_COLUMNS
+from glassformer.data.split.pairs import pair_columns
+from glassformer.families.base import FAMILIES
+from glassformer.families.requests import NO_DATA, ConfigRequest, Recognition
+
+
+def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> Recognition:
+    """The whole configuration: what the settings leave open, what the data looks like decides.
+
+    A task that is asked for recognises its own data; else images, pairs of texts and labels are looked for in this
+    order, and what has none of these is a text.
+    """
+    request = ConfigRequest(file, flags, say)
+    if request.task is not None:
+        family = FAMILIES[request.task]
+        return family.recognise(_with_own_parts(request))
+    request = _with_own_parts(request)
+    return recognise_images(request) or recognise_pairs(request) or recognise_table(request) or recognise_text(request)
+
+
+def _with_own_parts(request: ConfigRequest) -> ConfigRequest:
+    """What a data set of the hub holds out itself becomes settings."""
+    path = request.path
+    if path is None or not is_hub(path) or find(path) is not None:
+        return request
+    return replace(request, file={**flatten(request.file), **own_parts(path, request.settings, request.say)})
+
+
+# --- images, tables ---
+
+
+def recognise_images(request: ConfigRequest) -> Recognition | None:
+    """Folders or arrays of images, each with a class."""
+    path = request.path
+    if path is None or not holds_pictures(path):
+        return None
+    if request.finetuning is not None:
+        raise SettingError(
+            f"{request.finetuning.sources.first} reads texts, and {path} holds pictures: leave --from away"
+        )
+    if label_kind_of(request.task) not in (ANY_LABEL, CLASS):
+        raise DataError(
+            f"{path} holds pictures with a class each, and {request.task} is asked for: numbers of pictures come from "
+            f"a table whose column --image names their files ({IMAGE} and mixed data: --task {CLASSIFICATION})"
+        )
+    pictures = read_pictures(path, request.data.size_of_images())
+    request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {CLASSIFICATION} (--task)")
+    config = request.resolve({"task": CLASSIFICATION, "data.kind": IMAGE})
+    _check_kind(request, PICTURE_COLUMNS, pictures.name)
+    return Recognition(config if request.has_budget else with_epochs(config, len(pictures)), pictures)
+
+
+def recognise_table(request: ConfigRequest) -> Recognition | None:
+    """A table with a column of labels or numbers; where it has none, its texts are for a language model."""
+    path, settings = request.path, request.data
+    if path is None or not holds_table(path):
+        if path is not None and request.task is not None:
+            raise DataError(
+                f"{path} is not a table: {request.task} needs a text and a label column (.csv, .tsv, .jsonl, .parquet)"
+            )
+        return None
+    table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
+    if request.task is not None or may_hold_labels(table, settings):
+        table = read_table(path, settings)
+    columns = _columns(table, request)
+    request.say(f"columns: {columns.why}")
+    _check_kind(request, columns, table.name)
+    found = {
+        "task": TASK_OF_LABELS[columns.label_kind],
+        "data.text": columns.text,
+        "data.label": columns.label,
+        "data.kind": columns.kind,
+        "data.extra_columns": ",".join(columns.also) or None,
+        "data.label_separator": columns.separator,
+    }
+    if request.finetuning is not None and columns.label_kind is None:
+        found["task"] = request.finetuning.task
+    config = request.resolve(found, rows=len(table))
+    if reads_stream(config.task):
+        return Recognition(that_writes(config))
+    if request.finetuning is None and not request.has_budget:
+        config = with_epochs(config, len(table))
+    return Recognition(config, table)
+
+
+def _columns(table: Table, request: ConfigRequest) -> Columns:
+    """What each column is for; a model that reads no texts takes a table for its other columns, if it has any."""
+    said, kind = request.settings, label_kind_of(request.task)
+    reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
+    if TABLE in reads and TEXT not in reads and "data.kind" not in said:
+        with contextlib.suppress(DataError):
+            return choose_columns(table, replace(request.data, kind=TABLE), kind)
+    return choose_columns(table, request.data, kind)
+
+
+def _check_kind(request: ConfigRequest, columns: Columns, name: str) -> None:
+    """Refuse a kind of examples that was asked for and is not there."""
+    kind = request.settings.get("data.kind")
+    if kind not in (None, columns.kind):
+        raise SettingError(
+            f"data.kind {kind}: {name} holds {KINDS_IN_WORDS[columns.kind]} as it is read here ({columns.why}): leave "
+            "--data.kind unset"
+        )
+
+
+# --- pairs of texts ---
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """Pairs to translate, with the names of their columns."""
+
+    table: Table
+    source: str
+    target: str
+
+
+def recognise_pairs(request: ConfigRequest) -> Recognition | None:
+    """Two columns of texts, two files line by line, or a translation memory."""
+    pairs = find_pairs(request.data, asked=request.task is not None)
+    if pairs is None:
+        return None
+    request.say(
+        f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target); task: {TRANSLATION} (--task)"
+    )
+    named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
+    config = request.resolve({"task": TRANSLATION, **named}, starts=request.starts)
+    return Recognition(that_writes(config), pairs.table)
+
+
+def is_read_apart(settings: DataSettings) -> bool:
+    """Whether pairs come from two files, or from a translation memory: then their columns need no names."""
+    return settings.source_file is not None or (settings.path is not None and is_tmx(settings.path))
+
+
+def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
+    """Pairs to translate, where that is asked for or plainly what is there."""
+    if settings.source_file is not None:
+        table = read_aligned(settings.source_file, str(settings.target_file), settings.encoding)
+        return PairTable(table, "source", "target")
+    if settings.path is None:
+        return None
+    if is_tmx(settings.path):
+        return PairTable(read_tmx(settings.path, settings.source, settings.target), "source", "target")
+    if not holds_table(settings.path):
+        if asked or settings.source or settings.target:
+            raise DataError(
+                f"{settings.path} holds no pairs: translation needs a source and a target column (.csv, .tsv, .jsonl, "
+                ".parquet), a .tmx file, or --source-file and --target-file"
+            )
+        return None
+    embedded = find(settings.path) is None
+    there = (
+        open_dataset(settings.path).columns if embedded else read_table(settings.path, settings, most=SAMPLE).columns
+    )
+    names = pair_columns(settings.path, there, settings)
+    if names is None:
+        if asked:
+            raise DataError(
+                f"{settings.path}: no columns to translate from and to (columns: {', '.join(there)}): "
+                "name them with --source and --target"
+            )
+        return None
+    return PairTable(read_table(settings.path, settings), *names)
+
+
+def pairs_of(data: DataSettings, table: Table | None = None) -> PairTable:
+    """Pairs to translate. `table`: where it has been read already."""
+    if table is not None:
+        named = ("source", "target") if is_read_apart(data) else (data.source, data.target)
+        return PairTable(table, str(named[0]), str(named[1]))
+    found = find_pairs(data, asked=True)
+    if found is None:
+        raise SettingError(NO_DATA)
+    return found
+
+
+# --- texts ---
+
+
+def recognise_text(request: ConfigRequest) -> Recognition:
+    """A text is what a language model learns, or what the run that it starts from has learned."""
+    task = request.task or (None if request.finetuning is None else request.finetuning.task)
+    return Recognition(that_writes(request.resolve({"task": task}, starts=request.starts)))

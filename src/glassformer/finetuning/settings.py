@@ -1,0 +1,294 @@
+"""Fine-tuning, `--from`: the settings of a training that begins from another run. What is the run's and stays, where
+the rest starts, and how the training goes where nobody says: slowly, and not for long.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from glassformer.config.encoders import DECODERS, RECURRENT
+from glassformer.config.errors import SettingError
+from glassformer.config.presets import (
+    DECODER_TASK,
+    DEFAULT_TASK,
+    MIXED,
+    has_decoder,
+    labels_examples,
+    pools_tokens,
+    predicts_hidden_tokens,
+    predicts_next_token,
+    reads_stream,
+    settings_task,
+)
+from glassformer.config.resolve import BUDGETS, Config
+from glassformer.config.sections import ModelSettings
+from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
+
+FREE = (
+    "from_run", "decoder_from", "context", "dropout", "word_dropout", "pool", "head_layers", "head_hidden",
+    "head_activation", "head_bias", "head_transform", "causal", "unit", "vectors", "vectors_frozen", "tied",
+    "causal_mask", "decoder", "decoder_layers", "attention", "input_feeding", "shared",
+)  # fmt: skip
+"""Settings that are not of the body, or are treated apart."""
+SIDES = ("model.encoder", "model.layers", "model.bidirectional", "model.initial", "model.size", "model.style",
+         "model.vocab", "model.initialisation")  # fmt: skip
+"""In these a translation's two sides may differ."""
+OF_PAIRS = ("decoder", "decoder_layers", "attention", "input_feeding", "tied", "head_bias")
+FIXED_POSITIONS = ("learned", "onehot")
+"""Kinds of positions that a model has only so many of."""
+RATE = 0.02
+"""The learning rate times the width: the wider a model, the smaller its steps."""
+HEAD_RATE = 1e-2
+"""The rate of a head that learns alone."""
+PARTS_RATE = 3e-4
+"""The rate of a translator of which a part is new: that has all to learn."""
+FURTHER = 0.1
+"""The share of the usual rate that a model learns at which goes on with its own task."""
+EPOCHS, MOST_EPOCHS, UPDATES = 3, 20, 200
+"""So many epochs, or as many as make so many updates, if these are not too many."""
+HEAD_EPOCHS, HEAD_UPDATES = 10, 1000
+"""The same for a head alone, which costs next to nothing."""
+BATCH, SMALL_BATCH, FEW_ROWS = 32, 16, 1000
+WARMUP = 100_000
+"""More updates than there are: a warm-up takes a tenth of the run at most."""
+
+
+@dataclass(frozen=True)
+class Finetuning:
+    """A training that starts from other runs, as a person asked for it."""
+
+    sources: FinetuneSources
+    said: Mapping[str, Any]
+
+    @staticmethod
+    def of(said: Mapping[str, Any]) -> "Finetuning | None":
+        """`said`: settings by dotted key; None where nothing is begun from."""
+        runs = said.get("model.from_run"), said.get("model.decoder_from")
+        return None if runs == (None, None) else Finetuning(FinetuneSources.of(*runs), said)
+
+    @property
+    def task(self) -> str | None:
+        """What is learned of a text without labels, where nobody says."""
+        if self.sources.decoder is not None:
+            return DECODER_TASK
+        return self.sources.first.task if reads_stream(self.sources.first.task) else None
+
+    @property
+    def encoder(self) -> str:
+        return self.sources.first.config.model.encoder
+
+    def settings(self, task: str | None, rows: int | None = None) -> dict[str, Any]:
+        """The settings that follow, by dotted key; what was said and cannot be is refused."""
+        task = task or DEFAULT_TASK
+        fixed = fixed_settings(self.sources, task)
+        refuse_others(self.sources, fixed, self.said)
+        first = first_settings(self.sources, task, self.said)
+        return {**first, **first_training(self.sources, task, self.said, rows), **fixed}
+
+    def finish(self, config: Config) -> Config:
+        """The configuration with what only all of it tells: a model that goes on with its own task learns at a tenth of
+        the usual rate.
+        """
+        if labels_examples(config.task) and config.data.kind == MIXED:
+            raise SettingError(
+                f"{self.sources.first} reads texts alone, and the data has other columns: leave them out (--data.kind "
+                "text), or --from"
+            )
+        if not reads_stream(config.task) or config.training.lr is None or self.said.get("training.lr") is not None:
+            return config
+        return replace(config, training=replace(config.training, lr=rounded(FURTHER * config.training.lr)))
+
+
+# --- of the model ---
+
+
+def fixed_settings(sources: FinetuneSources, task: str) -> dict[str, Any]:
+    """The settings that the weights which are taken leave no choice of, by dotted key."""
+    refuse_pair(sources, task)
+    if not has_decoder(task):
+        return {**_body(sources.first), **_head(sources.first, task)}
+    if sources.whole:
+        shared = {"model.shared": sources.first.config.model.shared}  # does nothing there with two tokenizers
+        return {**_body(sources.first), **_used(sources.first, OF_PAIRS), **shared}
+    fixed = {} if sources.body is None else _body(sources.body)
+    if sources.decoder is not None:
+        fixed |= _decoder(sources, sources.decoder)
+    elif fixed["model.embed"] == "onehot":
+        fixed |= {"model.shared": False, "model.tied": False}
+    return fixed
+
+
+def _body(source: FinetuneSource) -> dict[str, Any]:
+    names = [field.name for field in fields(ModelSettings) if field.name not in FREE]
+    body = _used(source, names)
+    return {**body, **{f"model.{name}": getattr(source.config.model, name) for name in ("size", "style", "vocab")}}
+
+
+def _used(source: FinetuneSource, names: "tuple[str, ...] | list[str]") -> dict[str, Any]:
+    """The settings of these names that do something there."""
+    keys = [f"model.{name}" for name in names]
+    return {key: source.config.get(key) for key in keys if source.config.idle(key) is None}
+
+
+def _head(source: FinetuneSource, task: str) -> dict[str, Any]:
+    """Which way the body reads; where a head that scores tokens goes on as one, all of it stays."""
+    if source.task == task and reads_stream(task):
+        return _used(source, ("tied", "head_bias", "head_transform", "causal_mask"))
+    if labels_examples(task):
+        model = source.config.model
+        return {"model.causal": model.causal_mask if predicts_next_token(source.task) else model.causal}
+    return {}
+
+
+def _decoder(sources: FinetuneSources, decoder: FinetuneSource) -> dict[str, Any]:
+    """What a language model that writes the translation decides."""
+    own = _body(decoder)
+    both = [key for key in own if key not in SIDES]
+    if sources.body is not None:
+        there = _body(sources.body)
+        for key in both:
+            if key in there and there[key] != own[key]:
+                raise SettingError(
+                    f"{sources.body} has {key} {_word(there[key])} and {decoder} {_word(own[key])}: a translation's "
+                    "two sides must have the same"
+                )
+    model = decoder.config.model
+    fixed = {key: own[key] for key in both}
+    fixed |= {"model.decoder": model.encoder, "model.decoder_layers": model.layers, "model.tied": model.tied}
+    fixed |= {"model.head_bias": model.head_bias, "model.vocab": _rows(sources, decoder)}
+    if sources.body is not None or model.embed == "onehot":
+        fixed["model.shared"] = False  # each brings its own
+    return fixed
+
+
+def _rows(sources: FinetuneSources, decoder: FinetuneSource) -> int | None:
+    """`model.vocab` for both tables of word vectors."""
+    if sources.body is None:
+        return decoder.config.model.vocab
+    both = (sources.body, decoder)
+    if all(source.rows == source.tokenizer.vocab_size for source in both):
+        return None
+    if sources.body.rows != decoder.rows:
+        raise SettingError(
+            f"{sources.body} has {sources.body.rows:,} word vectors and {decoder} {decoder.rows:,}, more than tokens: "
+            "both sides must have as many"
+        )
+    return decoder.rows
+
+
+def refuse_pair(sources: FinetuneSources, task: str) -> None:
+    """What cannot become what."""
+    source, decoder = sources.first, sources.decoder
+    if decoder is not None and not has_decoder(task):
+        raise SettingError(f"{decoder} becomes the decoder of a translation, and the task is {task}: give --from")
+    if predicts_next_token(task) and not predicts_next_token(source.task):
+        other = "" if source.tokenizer.mask is None else ", or another --task (masked-language-model)"
+        raise SettingError(
+            f"{source} learned {source.task}, and a language model begins from a language model: give labelled data"
+            f"{other}"
+        )
+    if predicts_hidden_tokens(task) and source.tokenizer.mask is None:
+        raise SettingError(
+            f"{source} has a tokenizer without MASK, which {settings_task(task)} needs: train one with --task "
+            f"{settings_task(task)}"
+        )
+    width = source.config.model.embed_width
+    if not labels_examples(task) and pools_tokens(source.task) and width not in (None, source.config.model.width):
+        raise SettingError(
+            f"{source} has word vectors of width {width} (model.embed_width), which only labels can have"
+        )
+    if decoder is not None and decoder.config.model.encoder not in DECODERS:
+        name = decoder.config.model.encoder
+        raise SettingError(f"{decoder} is a {name}: what writes a translation is one of {', '.join(DECODERS)}")
+
+
+def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Where settings of the model start that may be said otherwise, by dotted key."""
+    source = sources.first
+    model = source.config.model
+    starts: dict[str, Any] = {"model.context": _context(sources, said), "model.dropout": 0.1}
+    if has_decoder(task) and not sources.whole and sources.body is None:
+        starts |= {"model.encoder": model.encoder, "model.layers": model.layers}
+    if has_decoder(task) and not sources.whole and sources.decoder is None and model.encoder in RECURRENT:
+        starts["model.tied"] = False
+    if not labels_examples(task):
+        return starts
+    starts |= {"model.word_dropout": 0.0, "model.pool": "mean", "model.head_layers": 0}
+    if predicts_next_token(source.task):
+        starts |= {"model.pool": "last", "model.head_bias": False}
+    elif pools_tokens(source.task):
+        kept = ("pool", "head_layers", "head_hidden", "head_activation", "head_bias")
+        starts |= _used(source, kept)
+    return starts
+
+
+def _context(sources: FinetuneSources, said: Mapping[str, Any]) -> int:
+    """As many tokens as the run reads; fewer, if that is said, and more where positions allow it."""
+    wanted = said.get("model.context")
+    for source in sources.runs:
+        model = source.config.model
+        few = wanted is not None and wanted < model.context and model.positions == "onehot"
+        if wanted is not None and bound_positions(source.config) and (wanted > model.context or few):
+            raise SettingError(
+                f"model.context {wanted}: {source} has {model.positions} positions for {model.context} tokens: ask for "
+                + ("as many" if model.positions == "onehot" else f"{model.context} at most")
+            )
+    return min(source.config.model.context for source in sources.runs)
+
+
+def bound_positions(config: Config) -> bool:
+    """Whether a model has only so many positions, each with weights of its own."""
+    return config.idle("model.positions") is None and config.model.positions in FIXED_POSITIONS
+
+
+def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+    """What was said and is not as the run has it."""
+    for key, value in said.items():
+        if key == "model.vectors" and value is not None:
+            raise SettingError(f"model.vectors: {sources.first} brings its own word vectors: leave it away")
+        if key in fixed and value != fixed[key]:
+            has = "none" if fixed[key] is None else _word(fixed[key])
+            of_decoder = key in ("model.decoder", "model.decoder_layers")
+            source = sources.decoder if of_decoder and sources.decoder is not None else sources.first
+            raise SettingError(
+                f"{key} {_word(value)}: {source.run.path} has {has}, and {source.flag} keeps its body: leave it away"
+            )
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+# --- of the training ---
+
+
+def rounded(rate: float) -> float:
+    """The rate to one digit, as a person would write it."""
+    return float(f"{rate:.0e}")
+
+
+def finetuning_rate(task: str, width: int, last_blocks: int | None, *, whole: bool = True) -> float:
+    """`whole`: nothing but a head is new."""
+    if labels_examples(task) and last_blocks == 0:
+        return HEAD_RATE
+    return rounded(RATE / width) if whole else PARTS_RATE
+
+
+def first_training(sources: FinetuneSources, task: str, said: Mapping[str, Any], rows: int | None) -> dict[str, Any]:
+    """Settings of the training by dotted key. `rows`: of labelled data; None: as many as there may be."""
+    if reads_stream(task):
+        return {}
+    starts: dict[str, Any] = {"training.optimizer": "adamw", "training.weight_decay": 0.01, "training.warmup": WARMUP}
+    blocks = said.get("training.last_blocks")
+    if said.get("training.optimizer") in (None, "adamw", "muon"):  # the others have rates of another size
+        whole = not has_decoder(task) or sources.whole
+        starts["training.lr"] = finetuning_rate(task, sources.first.config.model.width, blocks, whole=whole)
+    if labels_examples(task) and rows is not None:
+        batch = said.get("training.batch_size", SMALL_BATCH if rows < FEW_ROWS else BATCH)
+        starts["training.batch_size"] = batch
+        if all(said.get(budget) is None for budget in BUDGETS):
+            train = max(1, round(rows * said.get("data.train_fraction", 1.0)))
+            epochs, updates = (HEAD_EPOCHS, HEAD_UPDATES) if blocks == 0 else (EPOCHS, UPDATES)
+            starts["training.epochs"] = float(min(MOST_EPOCHS, max(epochs, math.ceil(updates * batch / train))))
+    return starts

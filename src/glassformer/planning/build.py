@@ -1,0 +1,185 @@
+"""How a plan is made: for this machine, or for GPUs that need not be here."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config.errors import Say, SettingError
+from glassformer.encoders.transformer import Block
+from glassformer.models.build import learned_count, parameter_count, sized
+from glassformer.planning.available_memory import SHARE, available_memory, fit
+from glassformer.planning.compute import probe, seconds_to_end, training_compute
+from glassformer.planning.parameters import parameters_by_part, tied
+from glassformer.planning.plan import Plan
+from glassformer.planning.setup import CPU, PlannedTraining
+from glassformer.planning.sharding import Cluster, layerwise_memory
+from glassformer.planning.training_step import (
+    CANNOT,
+    Piece,
+    StepDevice,
+    StepMemory,
+    as_fake,
+    fake_tensors,
+    has_recurrent_layers,
+    measure_step_memory,
+    resized,
+    step_memory,
+)
+from glassformer.training.device import choose_compile, choose_device, choose_precision
+
+PRETENDED = "Memory is that of all tensors of a step, which was gone through without computing a number."
+TRIED = "Memory is that of a real step on a few examples: not all kernels here say beforehand what they keep."
+WORKING = "what kernels need for themselves (cuBLAS 8 to 32 MiB, cuDNN more or less by layer)"
+COMPILED = (
+    "The step will be compiled, and these numbers are of one that is not: a compiled step holds less (on an H200, 43 "
+    "to 79 % of what is planned)."
+)
+
+
+def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
+    """`model`: what is planned, of tensors that need no numbers."""
+    return Plan(
+        config=planned.config,
+        about=planned.about,
+        parameters=parameter_count(model),
+        learned=learned_count(model),
+        parts=parameters_by_part(model),
+        tied=tied(model),
+        **more,
+    )
+
+
+# --- this machine ---
+
+
+def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bool, say: Say) -> Plan:
+    """`measure_speed`: the speed, from a few seconds of training."""
+    config, training = planned.config, planned.config.training
+    device = choose_device(training.device)
+    where = StepDevice(device, choose_precision(training.precision, device).name)
+    with fake_tensors(where):
+        model = planned.build(config)
+    size = sized(parameter_count(model), learned_count(model))
+    say(f"planning: {size}, {planned.batch:,} examples in the largest batch")
+    steps = _StepMemories(planned, where, really=device == CPU and has_recurrent_layers(model))
+    rows = -(-planned.batch // training.accumulation_steps)
+    needs = steps.needs(rows, training.accumulation_steps)
+    room = available_memory(device, memory)
+    batch_fit = fit(needs, rows, training.accumulation_steps, _pieces(planned), room, steps.needs)
+    speed = None
+    if measure_speed and batch_fit.accumulation_steps:
+        say("trying out a few updates (--no-probe leaves that out)")
+        settings = replace(training, accumulation_steps=batch_fit.accumulation_steps)
+        speed = probe(planned.family, planned.model(say), planned.task, settings, device)
+    work = training_compute(planned, speed)
+    return _plan(
+        planned,
+        model,
+        work=work,
+        needs=needs,
+        room=room,
+        fit=batch_fit,
+        speed=speed,
+        seconds=seconds_to_end(planned, work, speed),
+        notes=_notes(steps),
+    )
+
+
+@dataclass
+class _StepMemories:
+    """Steps of a training that is not begun: on tensors without numbers, or where that cannot be on real ones."""
+
+    planned: PlannedTraining
+    where: StepDevice
+    really: bool
+
+    def needs(self, rows: int, pieces: int) -> StepMemory:
+        """What a batch needs in so many pieces, each with so many rows of the largest batch."""
+        planned = self.planned
+        build, training = partial(planned.build, planned.config), planned.config.training
+        piece = planned.rows(rows)
+        if not self.really:
+            try:
+                return step_memory(build, planned.task, piece, training, self.where, pieces=pieces)
+            except CANNOT:
+                self.really = True
+        where = StepDevice(CPU, self.where.precision)
+        return measure_step_memory(build, planned.task, piece, training, where, pieces=pieces)
+
+
+def _pieces(planned: PlannedTraining) -> list[int]:
+    """Into how many pieces a batch can be cut."""
+    training = planned.config.training
+    if training.batch_tokens is not None:
+        return list(range(1, planned.batch + 1))
+    return [count for count in range(1, training.batch_size + 1) if training.batch_size % count == 0]
+
+
+def _notes(steps: _StepMemories) -> tuple[str, ...]:
+    """What the numbers are of, and what is not in them."""
+    planned, device = steps.planned, steps.where.device
+    kernels, libraries = "what a kernel needs for itself", "torch"
+    if device.type == "cuda":
+        kernels, libraries = WORKING, "torch and CUDA"
+    memory = f"{TRIED if steps.really else PRETENDED} Beside it stand {kernels}, and about half a GiB for {libraries}."
+    compiled = choose_compile(planned.config.training, device, planned.updates, steady=planned.task.steady)
+    return (memory,) if compiled == "off" else (memory, COMPILED)
+
+
+# --- GPUs that need not be here ---
+
+
+def cluster_plan(planned: PlannedTraining, gpus: int, memory: float, flops: float) -> Plan:
+    config, training = planned.config, planned.config.training
+    if training.batch_tokens is None and training.batch_size % (gpus * training.accumulation_steps):
+        raise SettingError(
+            f"training.batch_size {training.batch_size} cannot be shared evenly by {gpus} GPUs with "
+            f"training.accumulation_steps {training.accumulation_steps}: a multiple of "
+            f"{gpus * training.accumulation_steps} can"
+        )
+    precision = "bf16" if training.precision == "auto" else training.precision
+    where = StepDevice(torch.device("cuda"), precision, stand_in=True)
+    with fake_tensors(where):
+        model = planned.build(config)
+    rows = max(1, planned.batch // (gpus * training.accumulation_steps))
+
+    def needs(layers: int, rows: int) -> StepMemory:
+        build = partial(planned.build, planned.with_blocks(layers) if layers else config)
+        return step_memory(build, planned.task, resized(planned.piece, rows), training, where)
+
+    border = _border(planned, resized(planned.piece, rows), where) if planned.blocks else 0
+    paper = Cluster(gpus, memory, rows, layerwise_memory(needs, planned.blocks or 0, rows, border), flops)
+    work = training_compute(planned, None)
+    seconds = None if work.all_flops is None else paper.seconds(work.all_flops)
+    return _plan(planned, model, work=work, seconds=seconds, notes=_assumptions(paper, precision), paper=paper)
+
+
+def _border(planned: PlannedTraining, piece: Piece, where: StepDevice) -> int:
+    """Bytes that go into a layer, of a translator into one of each side."""
+    sizes: list[int] = []
+
+    def look(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        sizes.append(inputs[0].nbytes)
+
+    with fake_tensors(where), where.autocast(), torch.no_grad():
+        model = planned.build(planned.with_blocks(1))
+        for block in model.modules():
+            if isinstance(block, Block):
+                block.register_forward_pre_hook(look)
+        planned.task.loss(model, *as_fake(piece, where))
+    return sum(sizes)
+
+
+def _assumptions(paper: Cluster, precision: str) -> tuple[str, ...]:
+    return (
+        f"Assumed: weights, gradients and the optimiser's memory in float32, as glassformer has them, matrix products "
+        f"in {precision}; attention in one pass that holds no T×T weights; {paper.rows:,} "
+        f"example{'s' * (paper.rows != 1)} at once on each GPU, of whose memory {1 - SHARE:.0%} stays free; the "
+        "working memory of the update is not counted.",
+        f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and waits for no other; a forward pass that is "
+        "gone through again is a third more work.",
+        "Glassformer trains with copies on every GPU (torchrun); sharing is on paper.",
+    )

@@ -1,0 +1,261 @@
+"""Say of an example which class it belongs to, which of several labels are true of it, or a number."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
+from glassformer.config.arrays import Array
+from glassformer.config.errors import SettingError, unknown
+from glassformer.data.features.inputs import Inputs
+from glassformer.tasks.answers import Classes, Labels, Scale
+from glassformer.tasks.base import Evaluation
+from glassformer.tasks.labelling import Labelling, precision_recall_f1, ratios
+
+# --- a class ---
+
+
+class Classification(Labelling):
+    """Which class an example belongs to."""
+
+    answers: Classes
+    loss_unit = "nats per {noun}"
+
+    def __init__(
+        self,
+        parts: Mapping[str, Inputs],
+        answers: Classes,
+        *,
+        batch_size: int = 1,
+        seed: int = 0,
+        smoothing: float = 0.0,
+        class_weights: str | None = None,
+    ) -> None:
+        super().__init__(parts, answers, batch_size=batch_size, seed=seed)
+        self.smoothing = smoothing
+        self.weights = None
+        if class_weights is not None:
+            self.weights = torch.from_numpy(weights_of(class_weights, answers.names, parts["train"].answers))
+
+    def losses(self, scores: Float[Tensor, "B outputs"], answers: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+        losses = self._plain(scores, answers, self.smoothing)
+        return losses if self.weights is None else losses * self.weights.to(losses.device)[answers]
+
+    def _plain(self, scores: Float[Tensor, "B outputs"], answers: Int[Tensor, "B"], smoothing: float) -> Tensor:
+        """Softmax and logistic loss of two classes are the same function of the difference of their scores."""
+        if self.answers.loss == "softmax":
+            return softmax_loss(scores, answers, smoothing)
+        return logistic_loss(scores[:, 0], answers * (1 - smoothing) + smoothing / 2)
+
+    def judge(self, examples: Inputs, scores: Float[Tensor, "N outputs"]) -> Evaluation:
+        true = torch.from_numpy(examples.answers)
+        losses = self._plain(scores, true, 0.0)
+        probabilities = self.answers.probabilities(scores).numpy()
+        predicted = probabilities.argmax(1)
+        names = self.answers.names
+        confusion = confusion_matrix(examples.answers, predicted, len(names))
+        by_class = dict(zip(names, per_class(confusion, self.noun), strict=True))
+        metrics = {
+            "accuracy": float(np.trace(confusion) / confusion.sum()),
+            "macro_f1": macro_f1(confusion),
+            "loss": float(losses.double().mean()),
+            "majority": float(confusion.sum(1).max() / confusion.sum()),
+            f"{self.noun}s": len(examples),
+        }
+        records = [
+            {
+                self.noun: text,
+                "label": names[answer],
+                "predicted": names[guess],
+                "probability": float(row[guess]),
+                "loss": float(loss),
+            }
+            for text, answer, guess, row, loss in zip(
+                examples.texts, examples.answers, predicted, probabilities, losses, strict=True
+            )
+        ]
+        summary = (
+            f"accuracy {metrics['accuracy']:.4f} (always the largest class: {metrics['majority']:.4f}), "
+            f"macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
+        )
+        details = {"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}}
+        return Evaluation(
+            metrics,
+            "accuracy",
+            lower_is_better=False,
+            summary=summary,
+            details=details,
+            records=records,
+            arrays={"scores": scores.numpy()},
+        )
+
+
+def confusion_matrix(true: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """How many examples of class i (row) were taken for class j (column)."""
+    return np.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
+
+
+def per_class(confusion: NDArray[np.int64], noun: str = Inputs.noun) -> list[dict[str, Any]]:
+    """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
+    return precision_recall_f1(np.diag(confusion), confusion.sum(0), confusion.sum(1), f"{noun}s")
+
+
+def macro_f1(confusion: NDArray[np.int64]) -> float:
+    """The mean of the classes' F1, over the classes that occur or were said to."""
+    met = confusion.sum(0) + confusion.sum(1) > 0
+    return float(np.mean([row["f1"] for row, there in zip(per_class(confusion), met, strict=True) if there]))
+
+
+def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) -> NDArray[np.float32]:
+    """`balanced` (a class weighs as much as any other, however rare), or `spam=5,ham=1` (those not named weigh 1)."""
+    if spec == "balanced":
+        counts = np.bincount(answers, minlength=len(names))
+        return (len(answers) / (len(names) * np.maximum(counts, 1))).astype(np.float32)
+    weights = np.ones(len(names), np.float32)
+    for pair in spec.split(","):
+        name, separator, value = pair.rpartition("=")
+        if not separator:
+            raise SettingError(
+                f"training.class_weights wants balanced or a weight by class, {names[0]}=5, not '{pair}'"
+            )
+        if name not in names:
+            raise SettingError(unknown("class in training.class_weights", name, names))
+        try:
+            weight = float(value)
+        except ValueError:
+            weight = -1.0
+        if not 0 <= weight < np.inf:
+            raise SettingError(
+                f"training.class_weights: the weight of '{name}' must be a number from 0 up, not '{value}'"
+            )
+        weights[names.index(name)] = weight
+    return weights
+
+
+# --- several labels ---
+
+
+class Multilabel(Labelling):
+    """A logistic regression for each label, on one model.
+
+    The loss of an example is the mean over its labels, so that it does not grow with how many there are, and a rate
+    that suits classes suits these.
+    """
+
+    answers: Labels
+    loss_unit = "nats per label of a {noun}"
+
+    def losses(self, scores: Float[Tensor, "B L"], answers: Float[Tensor, "B L"]) -> Float[Tensor, "B"]:
+        return logistic_loss(scores, answers).mean(-1)
+
+    def judge(self, examples: Inputs, scores: Float[Tensor, "N L"]) -> Evaluation:
+        true: NDArray[np.bool_] = examples.answers > 0.5
+        losses = self.losses(scores, torch.from_numpy(examples.answers)).double()
+        probabilities = self.answers.probabilities(scores).numpy()
+        predicted = probabilities > self.answers.threshold
+        often = most_frequent_set(true)
+        metrics = {
+            **set_metrics(true, predicted),
+            "loss": float(losses.mean()),
+            "majority": set_metrics(true, often)["exact_match"],
+            "majority_micro_f1": set_metrics(true, often)["micro_f1"],
+            f"{self.noun}s": len(examples),
+        }
+        names = np.array(self.answers.names, dtype=object)
+        records = [
+            {
+                self.noun: text,
+                "labels": names[of].tolist(),
+                "predicted": names[guess].tolist(),
+                "probabilities": dict(zip(self.answers.names, map(float, row), strict=True)),
+                "loss": float(loss),
+            }
+            for text, of, guess, row, loss in zip(examples.texts, true, predicted, probabilities, losses, strict=True)
+        ]
+        summary = (
+            f"micro F1 {metrics['micro_f1']:.4f} (always the most frequent set: {metrics['majority_micro_f1']:.4f}; "
+            f"never any label: 0), macro F1 {metrics['macro_f1']:.4f}, exact match {metrics['exact_match']:.4f}, "
+            f"Hamming loss {metrics['hamming']:.4f}, loss {metrics['loss']:.4f}"
+        )
+        rows = per_label(true, predicted, f"{self.noun}s")
+        details = {"per_label": dict(zip(self.answers.names, rows, strict=True))}
+        return Evaluation(
+            metrics,
+            "micro_f1",
+            lower_is_better=False,
+            summary=summary,
+            details=details,
+            records=records,
+            arrays={"scores": scores.numpy()},
+        )
+
+
+def most_frequent_set(true: Bool[Array, "N L"]) -> Bool[Array, "N L"]:
+    """What would be said by who always says the set that most examples have; of two, in whatever order examples come,
+    the one with the first label that they differ in.
+    """
+    counts = Counter(map(tuple, true.tolist()))
+    often = max(counts, key=lambda labels: (counts[labels], labels))
+    return np.tile(np.array(often, dtype=np.bool_), (len(true), 1))
+
+
+def set_metrics(true: Bool[Array, "N L"], predicted: Bool[Array, "N L"]) -> dict[str, float]:
+    """Micro F1 counts every label of every example alike; macro F1 is the mean over the labels that occur or were said;
+    exact match wants all labels of an example right; Hamming is the share of single decisions that are wrong.
+    """
+    right, says, there = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
+    met = says + there > 0
+    by_label = ratios(2 * right, says + there)
+    return {
+        "micro_f1": float(ratios(2 * right.sum(), says.sum() + there.sum())[0]),
+        "macro_f1": float(by_label[met].mean()) if met.any() else 0.0,
+        "exact_match": float((true == predicted).all(1).mean()),
+        "hamming": float((true != predicted).mean()),
+    }
+
+
+def per_label(
+    true: Bool[Array, "N L"], predicted: Bool[Array, "N L"], noun: str = "examples"
+) -> list[dict[str, float]]:
+    """Precision, recall and F1 of each label, and of how many examples it is true; 0 where nothing is to divide by."""
+    return precision_recall_f1((true & predicted).sum(0), predicted.sum(0), true.sum(0), noun)
+
+
+# --- a number ---
+
+
+class Regression(Labelling):
+    """The loss is the squared error in spreads of the training part; the metrics are in the unit of the data."""
+
+    answers: Scale
+    loss_unit = "squared error, in spreads"
+
+    def losses(self, scores: Float[Tensor, "B 1"], answers: Float[Tensor, "B"]) -> Float[Tensor, "B"]:
+        return squared_loss(scores[:, 0], answers)
+
+    def judge(self, examples: Inputs, scores: Float[Tensor, "N 1"]) -> Evaluation:
+        answers = torch.from_numpy(examples.answers)
+        true = self.answers.values(answers[:, None])
+        predicted = self.answers.values(scores)
+        errors = predicted - true
+        variance = float((true - true.mean()).square().mean())
+        metrics = {
+            "rmse": math.sqrt(float(errors.square().mean())),
+            "mae": float(errors.abs().mean()),
+            "r2": 1 - float(errors.square().mean()) / variance if variance > 0 else 0.0,
+            "loss": float(self.losses(scores, answers).double().mean()),
+            f"{self.noun}s": len(examples),
+        }
+        records = [
+            {self.noun: text, "number": float(number), "predicted": float(guess), "error": float(error)}
+            for text, number, guess, error in zip(examples.texts, true, predicted, errors, strict=True)
+        ]
+        summary = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, R² {metrics['r2']:.4f}"
+        return Evaluation(metrics, "rmse", lower_is_better=True, summary=summary, records=records)

@@ -1,0 +1,321 @@
+"""How a model is judged: a score for each example, the seconds of one use, whether a run has learned from the examples,
+and what folds come to together.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import math
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.config.errors import GlassformerError, silent
+from glassformer.config.resolve import Config
+from glassformer.data.packing.store import pack
+from glassformer.data.split.documents import Part
+from glassformer.data.split.labelled import Labelled
+from glassformer.data.split.pairs import Pairs
+from glassformer.decoding.generate import generate
+from glassformer.decoding.sampling import Sampling
+from glassformer.families.base import FAMILIES, DataParts, Family, Loaded
+from glassformer.families.labelling import (
+    ClassificationFamily,
+    LabellingFamily,
+    LoadedPredictor,
+    MultilabelFamily,
+    RegressionFamily,
+)
+from glassformer.families.language import LanguageFamily, LoadedLanguageModel, StreamFamily
+from glassformer.families.masked import LoadedMasked, MaskedFamily
+from glassformer.families.prepare import split_data
+from glassformer.families.translation import LoadedTranslator, TranslationFamily
+from glassformer.runs.run import Run
+from glassformer.tasks.base import Evaluation
+from glassformer.tasks.language_model import stack_rows
+from glassformer.tasks.prediction import confusion_matrix, macro_f1, set_metrics
+from glassformer.tasks.translation import judge
+from glassformer.trials.outcome import Cell, Outcome
+
+Records = Sequence[Mapping[str, Any]]
+Folds = Sequence[Mapping[str, float]]
+"""The metrics of each fold."""
+
+EXAMPLE_KEYS: tuple[str, ...] = ("text", "example", "label", "labels", "number", "source", "target")
+WINDOW_KEYS: tuple[str, ...] = ("start", "tokens", "covered")
+"""What tells an example, or a window of a text, from others; never what a model said."""
+
+WARM_UP, TIMED, LONGEST = 3, 50, 3.0
+"""Examples that are not timed, examples that are, and seconds after which it is enough."""
+SPLIT = ("validation", "test", "validation_fraction", "test_fraction", "split_seed", "split_by", "folds", "fold")
+"""The data settings that decide what is held out."""
+PLACES = ("path", "source_file", "target_file")
+"""Where the data lies, which may be elsewhere by now."""
+
+
+# --- a score for each example, so that two models can be compared on the very same ones ---
+
+
+def outcome_of(cell: Cell, part: str, evaluation: Evaluation, family: Family, **more: Any) -> Outcome:
+    """What a cell came to on a part, example by example, and what `more` is known of it.
+
+    The mean of the scores is the accuracy; of numbers, the mean squared error below zero, of which RMSE is the root;
+    of a text, the loss per token below zero. chrF and F1 of a whole part are no means over its examples: there it is
+    the mean chrF of the sentences, and the mean F1 of the examples' sets of labels.
+    """
+    keys, weights = EXAMPLE_KEYS, None
+    if family.reads_stream:
+        keys, weights = WINDOW_KEYS, [float(record["tokens"]) for record in evaluation.records]
+    digest = hashlib.sha256()
+    for record in evaluation.records:
+        line = json.dumps([record[key] for key in keys if key in record], ensure_ascii=False)
+        digest.update(f"{line}\n".encode("utf-8", "surrogatepass"))
+    return Outcome(
+        cell=cell,
+        part=part,
+        metrics=dict(evaluation.metrics),
+        primary=evaluation.primary,
+        lower_is_better=evaluation.lower_is_better,
+        scores=score_records(family, evaluation),
+        weights=weights,
+        examples=digest.hexdigest(),
+        **more,
+    )
+
+
+@singledispatch
+def score_records(family: Family, evaluation: Evaluation) -> list[float]:
+    """A score for each record: what it has by the name of the primary metric, or its loss, if that is what the metric
+    is the mean of.
+    """
+    sign, metric = -1 if evaluation.lower_is_better else 1, evaluation.metrics[evaluation.primary]
+    for key in (evaluation.primary, "loss"):
+        values = [float(record[key]) for record in evaluation.records if key in record]
+        if len(values) == len(evaluation.records) > 0 and math.isclose(
+            math.fsum(values) / len(values), metric, rel_tol=1e-6
+        ):
+            return [sign * value for value in values]
+    return []
+
+
+@score_records.register
+def _(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
+    return [float(record["predicted"] == record["label"]) for record in evaluation.records]
+
+
+@score_records.register
+def _(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
+    """F1: twice what is in both sets, divided by what is in each; two empty sets agree."""
+    sets = [(set(record["labels"]), set(record["predicted"])) for record in evaluation.records]
+    return [
+        2 * len(true & predicted) / (len(true) + len(predicted)) if true or predicted else 1.0
+        for true, predicted in sets
+    ]
+
+
+@score_records.register
+def _(family: RegressionFamily, evaluation: Evaluation) -> list[float]:
+    return [-float(record["error"] ** 2) for record in evaluation.records]
+
+
+@score_records.register
+def _(family: StreamFamily, evaluation: Evaluation) -> list[float]:
+    return [float(-record["loss"] / record["tokens"]) if record["tokens"] else 0.0 for record in evaluation.records]
+
+
+@score_records.register
+def _(family: TranslationFamily, evaluation: Evaluation) -> list[float]:
+    from sacrebleu.metrics.chrf import CHRF
+
+    chrf = CHRF()
+    return [chrf.sentence_score(record["output"], [record["target"]]).score for record in evaluation.records]
+
+
+# --- seconds ---
+
+
+@torch.inference_mode()
+def seconds_per_example(loaded: Loaded, part: Any) -> float | None:
+    """Seconds that one example alone takes, from raw text to answer: the median of some; of a language model, a token
+    written, of a masked one a window read. None where its family does not say what a use is.
+    """
+    times: list[float] = []
+    began = last = time.perf_counter()
+    for _ in itertools.islice(uses(loaded.family, loaded, part), WARM_UP + TIMED):
+        now = time.perf_counter()
+        times.append(now - last)
+        if now - began > LONGEST:
+            break
+        last = time.perf_counter()
+    return statistics.median(times[WARM_UP:] or times) if times else None
+
+
+@singledispatch
+def uses(family: Family, loaded: Any, part: Any) -> Iterator[object]:
+    """Uses of a run on a part of the data, one a step."""
+    return iter(())
+
+
+@uses.register
+def _(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterator[object]:
+    start = loaded.tokenizer.start
+    prompt = [0 if start is None else start]
+    never = list(loaded.tokenizer.specials)
+    return generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=never)
+
+
+@uses.register
+def _(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
+    ids = pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]
+    window = stack_rows(loaded.model.head.weight.device, [ids])
+    return (loaded.model(window) for _ in itertools.count())
+
+
+@uses.register
+def _(family: TranslationFamily, loaded: LoadedTranslator, part: Pairs) -> Iterator[object]:
+    return (loaded.translate(source) for source in itertools.cycle(part.sources))
+
+
+@uses.register
+def _(family: LabellingFamily, loaded: LoadedPredictor, part: Labelled) -> Iterator[object]:
+    return (loaded.predict_part(part.select("given", [row])) for row in itertools.cycle(range(len(part))))
+
+
+# --- whether a run has learned from what it is judged on ---
+
+
+def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: str) -> tuple[str, bool]:
+    """A remark for its row, and whether it has learned from some of these examples: then it does not compete.
+
+    `trained`: the run's configuration; `corpus`: the data of the comparison, which judges on this `part` of it.
+    """
+    if run.card()["data"]["fingerprint"] != corpus.fingerprint:
+        return "it was trained on other data: it may have seen some of these examples", False
+    other = next((name for name in SPLIT if getattr(trained.data, name) != getattr(config.data, name)), None)
+    if other is None and not trained.data.refit:
+        return "", False
+    here = {name: getattr(config.data, name) for name in PLACES}
+    family, examples = FAMILIES[config.task], corpus.parts[part]
+    own: Mapping[str, Any] = {}
+    with contextlib.suppress(GlassformerError):
+        own = split_data(replace(trained, data=replace(trained.data, **here))).parts
+    shares = {name: known_share(family, examples, own[name]) for name in ("train", "validation") if name in own}
+    learned = shares.get("train")
+    if learned is None:
+        return f"it was trained with another data.{other or 'refit'}: it may have seen some of these examples", False
+    if learned > 0:
+        some = "" if learned == 1 else "some of "
+        return f"it has learned from {some}these examples: its score does not say how good it is", True
+    if shares.get("validation"):
+        return "its weights were chosen on some of these examples: its score is a little too good", False
+    return "", False
+
+
+@singledispatch
+def known_share(family: Family, examples: Any, known: Any) -> float | None:
+    """Which share of some examples is among those that are known; None: that cannot be told."""
+    return None
+
+
+@known_share.register(LabellingFamily)
+@known_share.register(TranslationFamily)
+def _(family: Family, examples: Any, known: Any) -> float:
+    return float(np.isin(examples.digests, known.digests).mean())
+
+
+@known_share.register
+def _(family: StreamFamily, examples: Part, known: Part) -> float:
+    if examples.span is not None and known.span is not None:
+        both = min(examples.span[1], known.span[1]) - max(examples.span[0], known.span[0])
+        return max(0, both) / (examples.span[1] - examples.span[0])
+    if len(examples.chosen) != len(known.chosen):  # from a file of its own
+        return 0.0
+    return float((examples.chosen & known.chosen).sum() / max(1, examples.chosen.sum()))
+
+
+# --- the folds of a cross-validation, all rows together ---
+
+
+@singledispatch
+def fold_metric(family: Family) -> str:
+    """What a fold is judged by."""
+    return family.primary
+
+
+@fold_metric.register
+def _(family: LanguageFamily) -> str:
+    """Folds may have other tokens each: a metric that does not depend on them."""
+    return "bits_per_byte"
+
+
+@singledispatch
+def pooled_metrics(family: Family, records: Records, folds: Folds) -> dict[str, float]:
+    """Metrics over the records of all folds. Where nobody knows how they follow from records: counts of the folds are
+    added up, and of all else the mean is taken.
+    """
+    names = [name for name in folds[0] if all(name in fold for fold in folds)]
+    sums = {name: sum(fold[name] for fold in folds) for name in names}
+    return {name: value if isinstance(value, int) else value / len(folds) for name, value in sums.items()}
+
+
+@pooled_metrics.register
+def _(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str, float]:
+    names = sorted({record[key] for record in records for key in ("label", "predicted")})
+    numbers = {name: number for number, name in enumerate(names)}
+    true, predicted = (np.array([numbers[record[key]] for record in records]) for key in ("label", "predicted"))
+    confusion = confusion_matrix(true, predicted, len(names))
+    accuracy = float(np.trace(confusion) / confusion.sum())
+    return {"accuracy": accuracy, "macro_f1": macro_f1(confusion), **_mean_loss(records)}
+
+
+@pooled_metrics.register
+def _(family: MultilabelFamily, records: Records, folds: Folds) -> dict[str, float]:
+    names = sorted({name for record in records for key in ("labels", "predicted") for name in record[key]})
+    true, predicted = (
+        np.array([[name in record[key] for name in names] for record in records]) for key in ("labels", "predicted")
+    )
+    return {**set_metrics(true, predicted), **_mean_loss(records)}
+
+
+def _mean_loss(records: Records) -> dict[str, float]:
+    return {"loss": math.fsum(record["loss"] for record in records) / len(records), "examples": len(records)}
+
+
+@pooled_metrics.register
+def _(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, float]:
+    true, predicted = (np.array([record[key] for record in records], float) for key in ("number", "predicted"))
+    square, variance = float(np.mean((predicted - true) ** 2)), float(true.var())
+    return {
+        "rmse": math.sqrt(square),
+        "mae": float(np.mean(np.abs(predicted - true))),
+        "r2": 1 - square / variance if variance > 0 else 0.0,
+        "examples": len(records),
+    }
+
+
+@pooled_metrics.register
+def _(family: TranslationFamily, records: Records, folds: Folds) -> dict[str, float]:
+    return judge([dict(record) for record in records], "greedy").metrics
+
+
+@pooled_metrics.register
+def _(family: StreamFamily, records: Records, folds: Folds) -> dict[str, float]:
+    tokens = sum(fold["tokens"] for fold in folds)
+    loss = math.fsum(fold["loss"] * fold["tokens"] for fold in folds) / tokens
+    return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "tokens": tokens}
+
+
+@pooled_metrics.register
+def _(family: LanguageFamily, records: Records, folds: Folds) -> dict[str, float]:
+    """Folds may cut the text into different tokens: bits over bytes are the fair sum."""
+    bits = [fold["loss"] * fold["tokens"] / math.log(2) for fold in folds]
+    size = math.fsum(n / fold["bits_per_byte"] for n, fold in zip(bits, folds, strict=True) if n)
+    of_tokens = pooled_metrics.dispatch(StreamFamily)(family, records, folds)
+    return {**of_tokens, "bits_per_byte": math.fsum(bits) / size if size else 0.0}
