@@ -22,8 +22,7 @@ from glassformer.checks.run import ANOTHER_PROGRAM, CHECKS, EXACT, ROUNDING
 from glassformer.checks.subject import largest_share, relative_difference
 from glassformer.cli.main import main
 from glassformer.config.errors import DataError, Misuse, RunError
-from glassformer.models.reader import Predictor
-from glassformer.models.token_model import LanguageModel, Seq2Seq
+from glassformer.models.modules import LanguageModel, Predictor, Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.training.snapshot import Snapshot
 from helpers.bare_family import use_bare_family

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 from glassformer.verbs.train import train
 from helpers.running import Command, one_line
 

@@ -11,7 +11,7 @@ from glassformer.config.resolve import resolve
 from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.sampling import GREEDY, Sampling, choose
 from glassformer.models.build import build_language_model
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from helpers.running import CAUSAL, tiny
 from helpers.support import ready, same, softmax, tokens
 

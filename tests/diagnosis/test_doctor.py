@@ -17,8 +17,7 @@ from glassformer.config.errors import TrainingFailed
 from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
 from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
-from glassformer.families.load import load
-from glassformer.families.prepare import prepare_again
+from glassformer.families.load import load, prepare_again
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report_of
 from glassformer.runs.run import Run

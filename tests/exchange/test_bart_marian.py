@@ -16,7 +16,7 @@ from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import import_external
 from glassformer.families.translation import LoadedTranslator
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from helpers.translator_twins import (
     CONTEXT,
     END,

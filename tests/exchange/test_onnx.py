@@ -20,7 +20,7 @@ from glassformer.data.features.texts import encode_examples
 from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import Sampling
 from glassformer.decoding.translate import GREEDY, marks_of, translate
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.tasks.answers import Classes, Labels, Scale
 from helpers.exported import (
     CAPITALS,

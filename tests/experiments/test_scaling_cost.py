@@ -14,7 +14,7 @@ from glassformer.experiments.models import same_size_models
 from glassformer.experiments.request import MODELS
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, state_numbers
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from glassformer.verbs.scaling import scaling
 from helpers.scaled import tiny
 

@@ -11,7 +11,7 @@ from glassformer.data.io import source as source_module
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.shards import Shards
 from glassformer.families.evaluate import evaluate_run
-from glassformer.families.prepare import prepare
+from glassformer.families.load import prepare
 from glassformer.families.recognition import infer_config
 from glassformer.families.requests import EvaluateOptions
 from glassformer.runs.run import Run

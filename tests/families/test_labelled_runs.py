@@ -16,7 +16,7 @@ from glassformer.data.features.build import read_features
 from glassformer.families.base import Processor
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.language import LoadedLanguageModel
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 from glassformer.pipeline import training as train_verb
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers, Classes

@@ -15,9 +15,8 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
-from glassformer.families.load import load
+from glassformer.families.load import load, prepare
 from glassformer.families.masked import LoadedMasked, masked_ids
-from glassformer.families.prepare import prepare
 from glassformer.families.recognition import infer_config
 from glassformer.inspection.views.registry import views_of
 from glassformer.rendering.panels import Guesses, Lines
@@ -205,7 +204,7 @@ def test_the_lens_speaks_of_what_stands_there(loaded: LoadedMasked) -> None:
 
 
 def test_the_last_of_the_lens_is_what_the_model_guesses(loaded: LoadedMasked) -> None:
-    from glassformer.inspection.lens import layer_scores
+    from glassformer.inspection.views.logit_lens import layer_scores
 
     ids = torch.tensor([masked_ids(loaded.tokenizer, "the <mask> always barks")])
     *_, (_, last) = layer_scores(loaded.model, (ids,))

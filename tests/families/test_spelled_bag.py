@@ -6,7 +6,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import SettingError
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 
 SPELLED = {"model": "bag", "tokenizer.kind": "char", "model.ngrams": 3, "model.words": 2, "model.buckets": 997}
 

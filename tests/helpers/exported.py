@@ -15,7 +15,7 @@ from glassformer.data.features.tables import CategoryColumn, NumberColumn, Table
 from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.onnx.export import export_onnx
 from glassformer.models.build import build_language_model, build_masked_model, build_predictor, build_seq2seq
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 from glassformer.tasks.answers import Answers, Classes
 from glassformer.text.tokenizer import Tokenizer
 from helpers.kinds import config_of

@@ -2,7 +2,7 @@
 
 from glassformer.experiments.models import same_size_models
 from glassformer.models.build import build_language_model
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 
 
 def tiny(name: str) -> LanguageModel:

@@ -9,8 +9,7 @@ from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.models.inputs import Shape
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor
 from helpers.kinds import config_of
 from helpers.support import numbers, randomise, tokens
 

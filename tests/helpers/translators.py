@@ -7,7 +7,7 @@ from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ATTENTIONS, ModelSettings
 from glassformer.encoders.registry import BUILDERS
 from glassformer.models.build import build_seq2seq
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from helpers.support import pairwise
 
 Flags = dict[str, Any]

@@ -9,7 +9,7 @@ from glassformer.bricks.attention import Attention, attend_written_out
 from glassformer.config.resolve import resolve
 from glassformer.inspection.capture import Seen, capture
 from glassformer.models.build import build_language_model
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from helpers.support import randomise, same
 
 B, T, S, VOCAB = 3, 6, 7, 11

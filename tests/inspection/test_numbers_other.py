@@ -19,8 +19,7 @@ from glassformer.inspection.capture import Seen, capture
 from glassformer.inspection.numbers.walk import walk
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.models.inputs import ColumnTokens, Shape
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import LanguageModel, Seq2Seq
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
 from glassformer.rendering.panels import Table, Words
 from glassformer.rendering.view import View
 from helpers.arithmetic import check_sentences, grid_of, holds, written_in_full  # noqa: F401

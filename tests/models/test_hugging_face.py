@@ -10,7 +10,7 @@ from glassformer.bricks.embedding import WordVectors
 from glassformer.config.resolve import resolve
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from helpers.support import randomise, same, tokens
 
 B, T, VOCAB, LAYERS, CONTEXT = 3, 7, 29, 2, 11

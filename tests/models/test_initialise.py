@@ -1,4 +1,4 @@
-"""How weights start: the table at the head of `models/initialise.py`, row by row."""
+"""How weights start: the table at the head of `models/weights.py`, row by row."""
 
 import math
 
@@ -12,7 +12,7 @@ from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.registry import BUILDERS
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model, build_masked_model
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from helpers.support import numbers, same
 
 VOCAB, WIDTH, LAYERS = 211, 64, 2

@@ -12,10 +12,9 @@ from glassformer.bricks.image import Patches
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import IMAGE, KINDS, MIXED, TABLE, TEXT
-from glassformer.inspection.links import words_of
 from glassformer.models.build import build_predictor, parameter_count, put_vectors
-from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, MixedTokens, Shape
-from glassformer.models.reader import Predictor
+from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, MixedTokens, Shape, words_of
+from glassformer.models.modules import Predictor
 from helpers.kinds import config_of
 from helpers.support import differs, numbers, randomise, same, tokens
 

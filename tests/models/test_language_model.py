@@ -16,7 +16,7 @@ from glassformer.config.resolve import resolve, used_keys
 from glassformer.encoders.registry import BUILDERS
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model, parameter_count
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from helpers.support import differs, randomise, ready, same, tokens
 
 B, T, VOCAB = 3, 7, 13

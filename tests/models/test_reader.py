@@ -17,7 +17,7 @@ from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import POOLS, ModelSettings
 from glassformer.encoders.registry import BUILDERS
 from glassformer.models.build import build_language_model, build_predictor, learned_count, parameter_count, put_vectors
-from glassformer.models.reader import BagPredictor, Predictor
+from glassformer.models.modules import BagPredictor, Predictor
 from helpers.support import Seen, differs, numbers, randomise, ready, same, tokens
 
 B, T, VOCAB, OUT = 5, 7, 13, 3

@@ -14,7 +14,7 @@ from glassformer.config.errors import SettingError
 from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_seq2seq, parameter_count
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.models.weights import put_weights, take_weights
 from helpers.support import copy_block, differs, numbers, randomise, ready, same, tokens
 from helpers.translators import SMALL, SOURCE_VOCAB, TARGET_VOCAB, TRANSLATORS, Flags, label, settings_of, translator

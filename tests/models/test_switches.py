@@ -13,7 +13,7 @@ from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import ACTIVATIONS, NORMS, POOLS, POSITIONS, SCORES
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
 from glassformer.models.build import build_language_model, build_masked_model, build_predictor, build_vectors
-from glassformer.models.reader import TextPredictor
+from glassformer.models.modules import TextPredictor
 from helpers.support import differs, numbers, randomise, same, tokens
 
 B, T, VOCAB = 3, 7, 13

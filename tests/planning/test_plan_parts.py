@@ -17,7 +17,7 @@ from glassformer.experiments.models import same_size_models
 from glassformer.experiments.request import MODELS
 from glassformer.models.build import build_language_model, build_masked_model, learned_count, parameter_count
 from glassformer.models.counting import multiplications
-from glassformer.models.token_model import MaskedLanguageModel
+from glassformer.models.modules import MaskedLanguageModel
 from glassformer.planning import build, compute
 from glassformer.planning.available_memory import AvailableMemory, _allowed, available_memory, fit
 from glassformer.planning.parameters import parameters_by_part, tied

@@ -13,7 +13,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
 from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_language_model
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from glassformer.tasks import language_model
 from glassformer.tasks.language_model import LanguageModelling
 from helpers.running import CAUSAL, tiny

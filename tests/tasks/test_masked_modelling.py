@@ -16,7 +16,7 @@ from glassformer.config.resolve import resolve
 from glassformer.data.packing.store import Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.build import build_masked_model
-from glassformer.models.token_model import MaskedLanguageModel
+from glassformer.models.modules import MaskedLanguageModel
 from glassformer.tasks import language_model
 from glassformer.tasks.masked_language_model import MaskedBatch, MaskedModelling, masked_places
 from glassformer.trials.baselines.language import judge_hidden

@@ -13,7 +13,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.sections import TrainingSettings
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import Search
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.tasks.translation import PairBatch, Translating, text_scores
 from glassformer.training.loop import Trainer
 from helpers.support import ready, same

@@ -19,7 +19,7 @@ from glassformer.families.base import Family
 from glassformer.families.language import LanguageFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.inspection.capture import capture
-from glassformer.models.token_model import LanguageModel, Seq2Seq
+from glassformer.models.modules import LanguageModel, Seq2Seq
 
 TOGETHER = 4
 MORE = 3

@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import Loaded, OwnModel, Prepared, tokenizers_of
 from glassformer.families.evaluate import held_out_examples
-from glassformer.families.load import load
-from glassformer.families.prepare import check_same_data, prepare
+from glassformer.families.load import check_same_data, load, prepare, resumed_config
+from glassformer.families.recognition import whole_path
 from glassformer.families.requests import ModelInput
-from glassformer.families.settings import resumed_config, whole_path
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of
 

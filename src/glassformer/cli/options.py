@@ -214,7 +214,7 @@ def training_settings(
     if needs_data and options.data is None and not (options.config or PAIR_FILES.intersection(settings)):
         raise Misuse(f"DATA is missing{instead} (see glassformer {verb} --help)")
     if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's
-        from glassformer.families.settings import read_config
+        from glassformer.families.recognition import read_config
 
         file = read_config(options.config)
         sections = {name: section for name, section in file.items() if isinstance(section, dict)}

@@ -55,7 +55,7 @@ def run(argv: list[str]) -> None:
     answer = answer_function(loaded.family, loaded, AnswerOptions(options.run, top, say))
     if options.top is not None and not predicts_hidden_tokens(loaded.config.task):
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
-    if options.file is not None and loaded.family.reads_tables:
+    if options.file is not None and loaded.family.label_kind is not None:
         count = predict_file(
             loaded,
             options.file,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.config.errors import SettingError, unknown
+from glassformer.config.errors import SettingError, refuse_unknown, unknown
 from glassformer.config.presets import IMAGE, KINDS, MIXED, SIZES, STYLES, TABLE, TEXT, TRANSLATION
 
 RECURRENT = ("lstm", "gru", "rnn")
@@ -239,8 +239,7 @@ def model_name(name: str) -> tuple[str, dict[str, Any]]:
     settings: dict[str, Any] = {}
     for variant in variants:
         usable = [other for other, keys in VARIANTS.items() if set(keys) <= set(encoder_info(encoder).keys)]
-        if variant not in usable:
-            raise SettingError(unknown(f"variant of {encoder}", variant, usable))
+        refuse_unknown(f"variant of {encoder}", variant, usable)
         settings |= VARIANTS[variant]
     return encoder, settings
 
@@ -259,8 +258,7 @@ def size_of(name: str, encoder: str) -> dict[str, int]:
     The table is the Transformer's. Another encoder takes its usual depth, and the width at which its matrices hold as
     many numbers as that Transformer's: models of one size name are then comparable.
     """
-    if name not in SIZES:
-        raise SettingError(unknown("size", name, SIZES))
+    refuse_unknown("size", name, SIZES)
     size, info = SIZES[name], encoder_info(encoder)
     if info.layers is None:
         used = {*info.keys, *SHARED_KEYS}.difference(info.without)

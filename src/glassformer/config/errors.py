@@ -4,7 +4,7 @@ The command line prints an error as one line and exits with its code.
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 
 class GlassformerError(Exception):
@@ -65,6 +65,12 @@ def unknown(what: str, wrong: str, right: Iterable[str], old: Mapping[str, str] 
     hint = f"; did you mean {meant}?" if meant else ""
     listed = f" (one of: {', '.join(names)})" if len(names) <= 24 else ""
     return f"unknown {what} '{wrong}'{hint}{listed}"
+
+
+def refuse_unknown(what: str, name: str, right: Collection[str], error: type[Misuse] = SettingError) -> None:
+    """Refuse a name that is none of the right ones."""
+    if name not in right:
+        raise error(unknown(what, name, right))
 
 
 Say = Callable[[str], None]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from glassformer.config.errors import SettingError, unknown
+from glassformer.config.errors import refuse_unknown
 
 VERSION = "0.1.0"
 """The version of this glassformer; runs say which one made them."""
@@ -34,15 +34,13 @@ OWN_TASKS: dict[str, str] = {}
 
 
 def add_task(name: str, like: str) -> None:
-    if like not in TASKS:
-        raise SettingError(unknown("task", like, TASKS))
+    refuse_unknown("task", like, TASKS)
     OWN_TASKS[name] = like
 
 
 def settings_task(name: str) -> str:
     """The task of ours whose settings a task has: itself, unless it is a person's own."""
-    if name not in (*TASKS, *OWN_TASKS):
-        raise SettingError(unknown("task", name, (*TASKS, *OWN_TASKS)))
+    refuse_unknown("task", name, (*TASKS, *OWN_TASKS))
     return OWN_TASKS.get(name, name)
 
 
@@ -159,6 +157,5 @@ def label_kind_of(task: str | None) -> str | None:
 
 
 def style_of(name: str) -> dict[str, Any]:
-    if name not in STYLES:
-        raise SettingError(unknown("style", name, STYLES))
+    refuse_unknown("style", name, STYLES)
     return STYLES[name]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from glassformer.config.data_section import DataSettings as DataSettings
 from glassformer.config.encoders import DECODERS
-from glassformer.config.errors import SettingError, unknown
+from glassformer.config.errors import SettingError, refuse_unknown
 from glassformer.config.presets import SIZES, STYLES
 from glassformer.config.setting import TINY, check, setting
 
@@ -30,8 +30,7 @@ class Scaling:
     def read(cls, text: str) -> "Scaling":
         """`linear:4`, or `llama3:8:1:4:8192` (factor, low, high, first context)."""
         kind, *numbers = text.split(":")
-        if kind not in SCALINGS:
-            raise SettingError(unknown("model.rotary_scaling", kind, SCALINGS))
+        refuse_unknown("model.rotary_scaling", kind, SCALINGS)
         try:
             if kind == "linear":
                 (factor,) = map(float, numbers)

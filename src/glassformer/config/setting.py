@@ -76,8 +76,6 @@ def whole(value: Any) -> int:
     """A whole number, however it is written; else a ValueError or TypeError."""
     if isinstance(value, bool):
         raise ValueError
-    if isinstance(value, int):
-        return value
     try:
         return int(str(value))  # 10_000 too, and no digit of a long seed is lost
     except ValueError:

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.encoders.base import State
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 
 
 @dataclass(frozen=True)

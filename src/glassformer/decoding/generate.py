@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.decoding.sampling import Sampling, choose
 from glassformer.encoders.base import State
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 
 
 @torch.inference_mode()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.config.errors import SettingError
 from glassformer.decoding.beam import Hypothesis, beam_search
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.text.tokenizer import Tokenizer
 
 ROWS_AT_ONCE, TOKENS_AT_ONCE = 512, 2**14

@@ -119,7 +119,7 @@ class Encoder(Brick, nn.Module, ABC):
 
 
 def init_map(layer: nn.Linear, how: str) -> None:
-    """First weights of a linear map; `how`: as `models.initialise` says."""
+    """First weights of a linear map; `how`: as `models.weights` says."""
     if how == "xavier":
         nn.init.xavier_uniform_(layer.weight)
     else:

@@ -125,8 +125,12 @@ def build_recurrent(settings: ModelSettings, place: Place) -> Encoder:
         raise SettingError(f"model.bidirectional halves model.width, and {settings.width} is odd")
     if place.memory_width is not None:
         return _recurrent_decoder(settings, place, place.memory_width)
-    layers = _recurrent_layers(settings, place.input_width, initial=settings.initial)
-    return RecurrentEncoder(layers=layers, width=settings.width, causal=place.causal, dropout=settings.dropout)
+    return RecurrentEncoder(
+        layers=_recurrent_layers(settings, place.input_width, initial=settings.initial),
+        width=settings.width,
+        causal=place.causal,
+        dropout=settings.dropout,
+    )
 
 
 def _recurrent_layers(settings: ModelSettings, input_width: int, *, initial: bool) -> Recurrent:

@@ -19,7 +19,7 @@ from glassformer.config.errors import Misuse, RunError
 from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features
 from glassformer.models.inputs import Shape
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.runs.files import flush, writing
 from glassformer.runs.run import CARD
 from glassformer.tasks.answers import Answers

@@ -18,7 +18,7 @@ from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 
 VOCAB = 96
 """Signs of the random texts: about the characters that people type."""

@@ -19,10 +19,9 @@ from glassformer.data.packing.windows import NOTHING
 from glassformer.experiments.growth import Curve, Section, attention_section, beyond_section, plain
 from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.experiments.request import HEADS, ScalingRequest
-from glassformer.families.load import build_model
-from glassformer.families.prepare import prepare
+from glassformer.families.load import build_model, prepare
 from glassformer.families.recognition import infer_config
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from glassformer.tasks.language_model import answers
 
 POSITIONS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
@@ -49,7 +48,8 @@ def train_variants(
     prepared = prepare(config, silent, rows=table)
     for kind, announcement in kinds.items():
         say(announcement)
-        model = build_model(replace(config, model=replace(config.model, **{setting: kind})), prepared)
+        changed: Any = {setting: kind}
+        model = build_model(replace(config, model=replace(config.model, **changed)), prepared)
         train_briefly(model, prepared.task, config.training, device)
         yield kind, model, prepared.task
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, unknown
+from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, refuse_unknown
 from glassformer.config.plugins import note_plugin
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
@@ -151,8 +151,10 @@ class Loaded(Processor):
         """What only runs of another task can do is refused with what this one can."""
         if name.startswith("_") or not any(name in family.methods for family in FAMILIES.values()):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        can = ", ".join(self.family.methods)
-        raise NotThisRun(f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has {can}")
+        raise NotThisRun(
+            f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has "
+            f"{', '.join(self.family.methods)}"
+        )
 
 
 AnyRun = str | os.PathLike[str] | Run | Loaded
@@ -184,8 +186,6 @@ class Family(ABC):
     """What it says of an example, where that is a class, several labels or a number: one of `LABEL_KINDS`."""
     has_decoder: bool = False
     """A second model writes what the first has read."""
-    reads_tables: bool = False
-    """Its examples may be the rows of a table, which `predict --file` answers as a whole."""
     text_loss: bool = True
     """A text alone has a loss; where tokens are hidden, only a part of the data has."""
     predicts_next: bool = False
@@ -317,9 +317,6 @@ class Family(ABC):
         tokens = (card.get("target_tokenizer") or card["tokenizer"])["vocab_size"]
         return math.log(tokens), f"ln of {tokens:,} tokens"
 
-    def batch_size_in_words(self, config: Config) -> str:
-        return str(config.training.batch_size)
-
     @property
     def methods(self) -> list[str]:
         """What a person can ask of its runs."""
@@ -345,8 +342,7 @@ class Families(Mapping[str, Family]):
 
     def __getitem__(self, task: str) -> Family:
         known = self._known()
-        if task not in known:
-            raise SettingError(unknown("task", task, known))
+        refuse_unknown("task", task, known)
         return known[task]
 
     def __contains__(self, task: object) -> bool:

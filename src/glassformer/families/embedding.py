@@ -12,24 +12,14 @@ import torch
 from torch import Generator, Tensor, nn
 
 from glassformer.config.errors import Misuse, Say, SettingError
-from glassformer.config.presets import (
-    TEXT,
-    VECTORS,
-)
+from glassformer.config.presets import TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.data.features.build import MixedFeatures, text_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import TableFeatures
 from glassformer.data.split.labelled import Labelled
 from glassformer.families.base import Family, Loaded, ModelCall, Processor
-from glassformer.families.predict import (
-    embed,
-    embed_examples,
-    images_in,
-    inputs_of,
-    part_of,
-    texts_in,
-)
+from glassformer.families.predict import embed, embed_examples, images_in, inputs_of, part_of, texts_in
 from glassformer.families.requests import (
     ConfigRequest,
     Embedded,
@@ -41,7 +31,7 @@ from glassformer.families.requests import (
 )
 from glassformer.models.build import build_vectors
 from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.reader import TextPredictor
+from glassformer.models.modules import TextPredictor
 from glassformer.runs.run import Run
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
@@ -80,8 +70,7 @@ class ExampleFamily(Family):
 
 def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> ModelInput:
     """One example of a part that a run's features have read."""
-    device = device_of(loaded.model)
-    tensors = tuple(tensor.to(device) for tensor in inputs.take(np.array([row])))
+    tensors = tuple(tensor.to(device_of(loaded.model)) for tensor in inputs.take(np.array([row])))
     text, image = texts_in(inputs), images_in(inputs)
     ids = [] if text is None else text.tokens.padded(np.array([row]))[0][0].tolist()
     tokenizer = loaded.tokenizer

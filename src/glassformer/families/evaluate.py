@@ -8,8 +8,7 @@ import torch
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import AnyRun, DataParts, EvaluatedPart, Loaded, Prepared
-from glassformer.families.load import loaded_run
-from glassformer.families.prepare import prepare_again, split_data
+from glassformer.families.load import loaded_run, prepare_again, split_data
 from glassformer.families.requests import EvaluateOptions, Example, ModelInput
 from glassformer.runs.run import CARD
 from glassformer.tasks.base import Task
@@ -101,9 +100,13 @@ def held_out_examples(
     loaded: Loaded, prepared: Prepared, *, count: int, max_tokens: int, max_patches: int = MAX_PATCHES
 ) -> Iterator[ModelInput]:
     """Some examples of the validation part, of so many tokens at most; of an image, so many patches."""
-    part = held_out_part(prepared.task)
     yield from loaded.family.held_out_examples(
-        loaded, prepared, part, count=count, max_tokens=max_tokens, max_patches=max_patches
+        loaded,
+        prepared,
+        held_out_part(prepared.task),
+        count=count,
+        max_tokens=max_tokens,
+        max_patches=max_patches,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.sampling import Sampling
-from glassformer.models.token_model import LanguageModel
+from glassformer.models.modules import LanguageModel
 from glassformer.text.chat import Message, chat_ids, specials_of
 from glassformer.text.stream import Stops, Stream
 from glassformer.text.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, Say, SettingError, silent, unknown
+from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent
 from glassformer.config.presets import (
     CLASS,
     CLASSIFICATION,
@@ -27,7 +27,7 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.data.columns.inference import choose_columns
-from glassformer.data.columns.labels import label_columns, labels_in
+from glassformer.data.columns.labels import as_text, label_columns, labels_in
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.io.pictures import read_pictures
@@ -42,6 +42,7 @@ from glassformer.data.split.labelled import (
 )
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
 from glassformer.families.embedding import ExampleFamily, row_input
+from glassformer.families.load import say_tokens, tokenizer_of_texts
 from glassformer.families.predict import (
     Prediction,
     as_learned,
@@ -52,7 +53,6 @@ from glassformer.families.predict import (
     say_read,
     texts_in,
 )
-from glassformer.families.prepare import say_tokens, tokenizer_of_texts
 from glassformer.families.recognition import recognise_images, recognise_table
 from glassformer.families.requests import (
     NO_DATA,
@@ -64,7 +64,7 @@ from glassformer.families.requests import (
     evenly_chosen,
 )
 from glassformer.models.build import build_predictor
-from glassformer.models.reader import BagPredictor
+from glassformer.models.modules import BagPredictor
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task
@@ -105,7 +105,6 @@ class LabellingFamily(ExampleFamily):
 
     noun = "example"
     labels_examples = True
-    reads_tables = True
     loaded_class = LoadedPredictor
 
     def recognise(self, request: ConfigRequest) -> Recognition:
@@ -181,8 +180,7 @@ class LabellingFamily(ExampleFamily):
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:
         """A bag of words learns how frequent each is."""
         if isinstance(model, BagPredictor):
-            train = prepared.task.parts["train"]
-            model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in train.batches())
+            model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in prepared.task.parts["train"].batches())
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
         """Where only the head learns, what the rest of a model makes of each example is computed once."""
@@ -288,8 +286,7 @@ class ClassificationFamily(LabellingFamily):
         names = loaded.answers.names
         if answer is None:
             raise Misuse(f"a training step needs what the example should be: --answer, one of {', '.join(names)}")
-        if answer not in names:
-            raise Misuse(unknown("class", answer, names))
+        refuse_unknown("class", answer, names, Misuse)
         return torch.from_numpy(loaded.answers.learned([answer]))
 
     def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
@@ -326,8 +323,8 @@ class MultilabelFamily(LabellingFamily):
 
     def learned_answer(self, loaded: Any, answer: str | None) -> Tensor:
         named = labels_in(answer or "", loaded.config.data.label_separator or ";")
-        if odd := next((name for name in named if name not in loaded.answers.names), None):
-            raise Misuse(unknown("label", odd, loaded.answers.names))
+        for name in named:
+            refuse_unknown("label", name, loaded.answers.names, Misuse)
         return torch.from_numpy(loaded.answers.learned([as_text(named)]))
 
     def own_answer(self, answers: Labels, scores: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.generate import Writer
-from glassformer.families.prepare import say_tokens
+from glassformer.families.load import say_tokens
 from glassformer.families.recognition import recognise_text
 from glassformer.families.requests import (
     NO_DATA,
@@ -34,7 +34,7 @@ from glassformer.families.requests import (
     say_unknown,
 )
 from glassformer.models.build import build_language_model
-from glassformer.models.token_model import TokenModel
+from glassformer.models.modules import TokenModel
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
@@ -75,8 +75,12 @@ class StreamFamily(Family):
         say_tokens(tokenizer, counts, {name: tokens.unknown for name, tokens in parts.items()}, say)
         if tokenizer.vocab_size <= len(tokenizer.specials) + 1:
             raise DataError("there is only one token to learn: the text repeats a single one")
-        task = self.task_on(config, parts, tokenizer, config.model.context)
-        return Prepared(corpus=corpus, tokenizer=tokenizer, tokens=counts, task=task)
+        return Prepared(
+            corpus=corpus,
+            tokenizer=tokenizer,
+            tokens=counts,
+            task=self.task_on(config, parts, tokenizer, config.model.context),
+        )
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
         """Refuse to read documents apart where nothing says where one begins."""
@@ -110,8 +114,7 @@ class StreamFamily(Family):
         return EvaluatedPart(loaded, part, tokens, self.evaluate_task(task, loaded.model, part.name, options))
 
     def evaluate_task(self, task: Any, model: nn.Module, part: str, options: EvaluateOptions) -> Evaluation:
-        evaluation: Evaluation = task.evaluate(model, part)
-        return evaluation
+        return task.evaluate(model, part)
 
     def held_out_examples(
         self, loaded: Any, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
@@ -127,8 +130,13 @@ class StreamFamily(Family):
             if tokenizer.end in chosen:
                 chosen = chosen[: chosen.index(tokenizer.end) + 1]
             batch = torch.tensor([chosen], device=device_of(loaded.model))
-            names = [tokenizer.shown(id) for id in chosen]
-            yield ModelInput(inputs=(batch,), text="", tokens=names, ids=chosen, words=range(len(chosen)))
+            yield ModelInput(
+                inputs=(batch,),
+                text="",
+                tokens=[tokenizer.shown(id) for id in chosen],
+                ids=chosen,
+                words=range(len(chosen)),
+            )
 
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         return random_tokens(loaded.tokenizer.vocab_size, generator, max_tokens), None

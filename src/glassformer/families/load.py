@@ -1,22 +1,94 @@
-"""A configuration's model (one of ours by name, or a person's own), and that of a run, ready for use."""
+"""The data and the model of a configuration, or of a run that is there already; and the card that a run leaves."""
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import Misuse, RunError, Say, SettingError
-from glassformer.config.resolve import Config
-from glassformer.families.base import FAMILIES, Loaded, OwnModel, Prepared, Processor
+from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
+from glassformer.config.presets import TEXT, VERSION
+from glassformer.config.resolve import Config, flatten, resolve
+from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
+from glassformer.families.recognition import PATHS
+from glassformer.finetuning.sources import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
-from glassformer.models.reader import Predictor
-from glassformer.runs.run import Run
+from glassformer.models.modules import Predictor
+from glassformer.runs.run import Run, environment, tokenizer_card
 from glassformer.tasks.labelling import device_of
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
+from glassformer.training.checkpointer import restore
 from glassformer.training.device import choose_device
+from glassformer.training.schedule import total_steps
+from glassformer.training.snapshot import Snapshot
+
+UNKNOWN_PROCESSOR = Processor()
+
+
+def split_data(config: Config, rows: Any = None) -> DataParts:
+    """The data and what is held out of it. `rows`: where it has been read already."""
+    return FAMILIES[config.task].split_data(config, rows)
+
+
+def prepare(config: Config, say: Say, known: Processor = UNKNOWN_PROCESSOR, rows: Any = None) -> Prepared:
+    """`known`: tokenizers to use, instead of training some. `rows`: where the data has been read already."""
+    if known.tokenizer is None and config.is_finetuned:
+        tokenizer, target_tokenizer = source_tokenizers(config)
+        known = Processor(tokenizer=tokenizer, target_tokenizer=target_tokenizer)
+    corpus = split_data(config, rows)
+    say(f"data: {corpus.report()}")
+    check_validation(corpus, config)
+    prepared = FAMILIES[config.task].prepare(config, corpus, known, say)
+    prepared.task.validates = "validation" in corpus.parts
+    return prepared
+
+
+def check_validation(corpus: DataParts, config: Config) -> None:
+    """Refuse a training that nothing would tell how good it is."""
+    if "validation" not in corpus.parts and not config.data.refit:
+        raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
+
+
+def prepare_again(run: Run, instead: str = "") -> Prepared:
+    """The data that a run was trained on, as it was read then. `instead`: what to do where nobody knows it."""
+    if "imported" in run.card():
+        raise DataError(f"{run.path} was imported: what it was trained on is not known here{instead}")
+    try:
+        prepared = prepare(run.config(), silent, tokenizers_of(run))
+    except DataError as error:
+        raise DataError(f"the data that this run was trained on is not there: {error}") from None
+    check_same_data(run, prepared)
+    return prepared
+
+
+def check_same_data(run: Run, prepared: Prepared) -> None:
+    if prepared.corpus.fingerprint != run.card().get("data", {}).get("fingerprint"):
+        raise DataError("the data is not what this run began with: going on would mix the two")
+
+
+# --- tokens, as every family that reads texts makes them ---
+
+
+def tokenizer_of_texts(texts: list[str], config: Config, say: Say, *, encoded_next: bool = False) -> Tokenizer:
+    """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
+    size = sum(len(text.encode()) for text in texts)
+    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=encoded_next)
+
+
+def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int], say: Say) -> None:
+    counts = ", ".join(
+        f"{count:,} {name}" + (f" ({unknown[name] / count:.2%} unknown)" if unknown[name] else "")
+        for name, count in tokens.items()
+    )
+    say(f"tokens: {tokenizer.kind}, vocabulary of {tokenizer.vocab_size:,}; {counts}")
+
+
+# --- the model ---
 
 
 def build_model(config: Config, processor: Processor, own: OwnModel | None = None) -> nn.Module:
@@ -98,3 +170,109 @@ def load_for(verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto
         what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {loaded.family.verb} {run} TEXT"
         raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to {what}: {instead}")
     return loaded
+
+
+# --- the card ---
+
+BEFORE = "before the refit, on rows held out"
+"""How the scores that a refitted run tells are labelled: they are not its own."""
+
+
+def run_card(
+    config: Config, prepared: Prepared, model: nn.Module, command: str | None, source: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The card as it stands before the first step. `source`: what is to be said of the run it begins from."""
+    return {
+        "glassformer": VERSION,
+        "status": "training",
+        "task": config.task,
+        "labels": None if prepared.answers is None else prepared.answers.to_json(),
+        "parameters": parameter_count(model),
+        "learned": learned_count(model),
+        **({} if source is None else {"from": source}),
+        "data": {
+            "name": Path(config.data.path or config.data.source_file or "").name,
+            "fingerprint": prepared.corpus.fingerprint,
+            "report": prepared.corpus.report(),
+            "tokens": prepared.tokens,
+        },
+        "tokenizer": None if prepared.tokenizer is None else tokenizer_card(prepared.tokenizer),
+        **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),
+        "target_tokenizer": None if prepared.target_tokenizer is None else tokenizer_card(prepared.target_tokenizer),
+        "command": command,
+        "environment": environment(),
+        "config": config.to_dict(),
+    }
+
+
+def learned_of(card: Mapping[str, Any]) -> int:
+    """How many of a run's parameters were trained: all, where its card says nothing else."""
+    return int(card.get("learned", card["parameters"]))
+
+
+def size_in_words(card: Mapping[str, Any]) -> str:
+    """How large a run's model is, in words."""
+    return sized(card["parameters"], learned_of(card))
+
+
+def nothing_held_out(card: dict[str, Any]) -> bool:
+    """Whether a run has learned from all its rows."""
+    return "before_refit" in card and "test" not in card
+
+
+def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    """What a run tells apart, and what these are called: classes, or labels of which several may hold."""
+    labels = card["labels"]
+    if isinstance(labels, list):
+        return "classes", labels
+    return ("labels", labels["labels"]) if isinstance(labels, dict) and "labels" in labels else None
+
+
+# --- going on with a run ---
+
+
+FIXED = ("training.optimizer", "training.loss", "training.last_blocks")
+"""Of those of training: what the optimiser remembers is of these."""
+
+
+def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
+    """The run's own settings; how to train may change, but not what the optimiser remembers.
+
+    So may the place of the data: that it is the same is told by its fingerprint.
+    """
+    if "imported" in run.card():
+        raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
+    saved = run.config().to_dict()
+    before = flatten(saved)
+    for key, value in flags.items():
+        free = key in PATHS or (key.startswith("training.") and key not in FIXED)
+        if not free and before.get(key) != value:
+            raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
+    return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
+
+
+def snapshot_to_resume(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
+    """Where the run stands, if there is something left to do."""
+    finished = run.card().get("status") in ("finished", "stopped early")
+    found = run.newest_checkpoint(say)
+    if found is None:
+        if finished:
+            raise Misuse(f"{run.path} had finished and has no checkpoint to go on from: --overwrite trains it anew")
+        say("no checkpoint to go on from: starting again from the first step")
+        return None
+    snapshot = restore(*found)
+    done, wanted = snapshot.progress.step, total_steps(config.training, prepared.task)
+    if wanted is not None and (wanted < done or (finished and wanted == done)):
+        raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more")
+    _say_average(run.config().training.average, config.training.average, snapshot, say)
+    return snapshot
+
+
+def _say_average(before: int | None, span: int | None, snapshot: Snapshot, say: Say) -> None:
+    """What becomes of the average of the weights, where it is not as it was."""
+    if span is not None and not snapshot.average:
+        say("training.average: the checkpoint holds no average yet, so it starts from the weights as they are")
+    elif span is None and snapshot.average:
+        say("training.average is unset: the checkpoint's average is dropped, and the weights are used as they are")
+    elif span is not None and span != before:
+        say(f"training.average: the average goes on, from here over about {span} updates")

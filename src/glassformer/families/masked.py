@@ -18,7 +18,7 @@ from glassformer.families.base import Loaded, Processor
 from glassformer.families.language import StreamFamily, window_settings
 from glassformer.families.requests import Example, ModelInput, check_text, say_unknown
 from glassformer.models.build import build_masked_model
-from glassformer.models.token_model import MaskedLanguageModel
+from glassformer.models.modules import MaskedLanguageModel
 from glassformer.tasks.labelling import device_of
 from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.text.display import cut
@@ -86,25 +86,18 @@ def framed_ids(tokenizer: Tokenizer, text: str, context: int, say: Say) -> list[
     return [*before, *ids[:room], *after]
 
 
-def fill(
-    model: MaskedLanguageModel, tokenizer: Tokenizer, texts: Sequence[str], *, context: int, most: int, say: Say
-) -> list[Filled]:
-    """The likeliest tokens for every MASK of each text; `most` of them. Tokens that stand for no text are none."""
+@torch.inference_mode()
+def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context: int, most: int, say: Say) -> Filled:
+    """The likeliest tokens for every MASK of a text; `most` of them. Tokens that stand for no text are none."""
     if most < 1:
         raise Misuse(f"--top {most} must be at least 1")
-    return [_filled(model, tokenizer, text, context, most, say) for text in texts]
-
-
-@torch.inference_mode()
-def _filled(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, context: int, most: int, say: Say) -> Filled:
     ids = framed_ids(tokenizer, text, context, say)
     mask = _mask(tokenizer)
     if mask not in ids:
         own = " or ".join(dict.fromkeys([MASK, tokenizer.token(mask)]))
         raise Misuse(f"'{cut(text, LONGEST)}' has nothing to guess: write {own} where a token is missing")
     places = [place for place, id in enumerate(ids) if id == mask]
-    device = model.head.weight.device
-    features = model.features(torch.tensor([ids], device=device))[0, places]
+    features = model.features(torch.tensor([ids], device=device_of(model)))[0, places]
     chances = model.head(features).float().softmax(-1)
     guesses = [_likeliest(tokenizer, row, most) for row in chances.cpu()]
     for place, found in zip(places, guesses, strict=True):
@@ -145,7 +138,8 @@ class LoadedMasked(Loaded):
             return self.fill([texts], most=most, say=say)[0]
         if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
             raise Misuse("fill takes a text, or a list of texts")
-        return fill(self.model, self.tokenizer, texts, context=self.config.model.context, most=most, say=say)
+        context = self.config.model.context
+        return [fill(self.model, self.tokenizer, text, context=context, most=most, say=say) for text in texts]
 
     predict = fill
 

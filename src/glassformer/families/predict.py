@@ -26,10 +26,9 @@ from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import listed
 from glassformer.families.requests import Embedded, Example
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.tasks.answers import Answers, Labels, Scale
-from glassformer.tasks.labelling import device_of, score
+from glassformer.tasks.labelling import compute_rows, device_of, score
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -253,13 +252,9 @@ def embed_examples(model: nn.Module, features: Features, config: Config, example
     """Of examples that are more than texts: what the model's head sees of each."""
     if not isinstance(model, Predictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
-    device = device_of(model)
     inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent)
-    found: dict[int, Embedded] = {}
-    for rows, tensors in inputs.batches():
-        whole = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu().numpy()
-        found |= {row: Embedded(inputs.texts[row], whole[place]) for place, row in enumerate(rows.tolist())}
-    return [found[row] for row in range(len(inputs))]
+    vectors = compute_rows(inputs, model.features, device_of(model)).numpy()
+    return [Embedded(text, vector) for text, vector in zip(inputs.texts, vectors, strict=True)]
 
 
 def _vectors(

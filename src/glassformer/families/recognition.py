@@ -1,9 +1,13 @@
 """What the data is for: from the settings that a person gave to a whole configuration."""
 
 import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, Say, SettingError
@@ -24,7 +28,7 @@ from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.datasets.hub import own_parts
+from glassformer.data.datasets.hub import own_parts, whole_name
 from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.io.pictures import holds_pictures, read_pictures
 from glassformer.data.io.place import find
@@ -33,6 +37,8 @@ from glassformer.data.split.labelled import PICTURE_COLUMNS
 from glassformer.data.split.pairs import pair_columns
 from glassformer.families.base import FAMILIES
 from glassformer.families.requests import NO_DATA, ConfigRequest, Recognition
+from glassformer.runs.run import Run
+from glassformer.text.vectors import vectors_width
 
 
 def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> Recognition:
@@ -43,8 +49,7 @@ def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) ->
     """
     request = ConfigRequest(file, flags, say)
     if request.task is not None:
-        family = FAMILIES[request.task]
-        return family.recognise(_with_own_parts(request))
+        return FAMILIES[request.task].recognise(_with_own_parts(request))
     request = _with_own_parts(request)
     return recognise_images(request) or recognise_pairs(request) or recognise_table(request) or recognise_text(request)
 
@@ -167,8 +172,9 @@ def is_read_apart(settings: DataSettings) -> bool:
 def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
     """Pairs to translate, where that is asked for or plainly what is there."""
     if settings.source_file is not None:
-        table = read_aligned(settings.source_file, str(settings.target_file), settings.encoding)
-        return PairTable(table, "source", "target")
+        return PairTable(
+            read_aligned(settings.source_file, str(settings.target_file), settings.encoding), "source", "target"
+        )
     if settings.path is None:
         return None
     if is_tmx(settings.path):
@@ -213,3 +219,70 @@ def recognise_text(request: ConfigRequest) -> Recognition:
     """A text is what a language model learns, or what the run that it starts from has learned."""
     task = request.task or (None if request.finetuning is None else request.finetuning.task)
     return Recognition(that_writes(request.resolve({"task": task}, starts=request.starts)))
+
+
+# --- settings as a person gives them ---
+
+
+PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
+"""The settings that say where the data is: it may have moved."""
+
+
+RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
+"""The settings that name a run to begin from, and their flags."""
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """Settings from a YAML (or JSON) file; a run's `glassformer.json` serves as well."""
+    try:
+        value = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"cannot read the config {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = (
+            f" (line {error.problem_mark.line + 1})"
+            if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark
+            else ""
+        )
+        raise SettingError(f"{path} is not valid YAML{where}") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingError(
+            f"{path} must hold sections (data, tokenizer, model, training), not a {type(value).__name__}"
+        )
+    return value["config"] if isinstance(value.get("config"), dict) else value
+
+
+def file_settings(path: str | Path | None) -> dict[str, Any]:
+    """The settings of a file by dotted key, with paths that lead from anywhere; none, if there is no file."""
+    settings = flatten(read_config(path) if path else {})
+    return {key: whole_path(key, value) for key, value in settings.items()}
+
+
+def flag_settings(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a person gave by dotted key, `data` among them, with paths that lead from anywhere."""
+    if data is not None and not isinstance(data, str | os.PathLike):
+        raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
+    flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    return {key: whole_path(key, value) for key, value in flags.items()}
+
+
+def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """Pretrained word vectors bring their own width."""
+    path = said.get("model.vectors")
+    if path is None or said.get("model.embed_width") is not None:
+        return flags
+    return {**flags, "model.embed_width": vectors_width(path)}
+
+
+def whole_path(key: str, value: Any) -> Any:
+    """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
+    if key in PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():
+        return whole_name(value)
+    if key in RUNS and value is not None and not value.strip():
+        raise SettingError(f"{RUNS[key]} is empty: name a run's folder, or `last`")
+    if key in RUNS and value == "last" and not Path(value).exists():
+        return str(Run.last().path.resolve())
+    is_path = key in (*PATHS, *RUNS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()
+    return str(Path(value).resolve()) if is_path else value

@@ -53,8 +53,8 @@ class ConfigRequest:
 
     @cached_property
     def data(self) -> DataSettings:
-        reading = {key: value for key, value in self.settings.items() if key.startswith("data.")}
-        return DataSettings(**{key.removeprefix("data."): value for key, value in reading.items()})
+        reading = (key for key in self.settings if key.startswith("data."))
+        return DataSettings(**{key.removeprefix("data."): self.settings[key] for key in reading})
 
     @cached_property
     def finetuning(self) -> Finetuning | None:

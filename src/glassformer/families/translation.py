@@ -15,7 +15,7 @@ from glassformer.data.features.pairs import PairExamples, encode_pairs, source_r
 from glassformer.data.split.pairs import PairCorpus, Pairs, split_pairs, whole_pairs
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.prepare import say_tokens, tokenizer_of_texts
+from glassformer.families.load import say_tokens, tokenizer_of_texts
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
 from glassformer.families.requests import (
     ConfigRequest,
@@ -29,7 +29,7 @@ from glassformer.families.requests import (
     say_unknown,
 )
 from glassformer.models.build import build_seq2seq
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import device_of
@@ -288,16 +288,12 @@ class TranslationFamily(Family):
         pairs = prepared.task.parts[part]
         short = np.flatnonzero(np.maximum(pairs.source.lengths, pairs.target.lengths) <= max_tokens)
         for row in evenly_chosen(short, count):
-            target = pairs.targets[row]
-            yield self.encode_example(loaded, pairs.sources[row], target=target, beam=1, say=silent)
+            yield self.encode_example(loaded, pairs.sources[row], target=pairs.targets[row], beam=1, say=silent)
 
     def random_call(self, loaded: LoadedTranslator, generator: Generator, max_tokens: int) -> ModelCall:
         vocabs = (loaded.tokenizer.vocab_size, loaded.target_tokenizer.vocab_size)
         source, target = (random_tokens(vocab, generator, max_tokens) for vocab in vocabs)
         return source, None, target, None
-
-    def batch_size_in_words(self, config: Config) -> str:
-        return f"{config.training.batch_tokens} tokens"
 
 
 def _check_marks(config: Config, tokenizer: Tokenizer) -> None:

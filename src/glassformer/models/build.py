@@ -21,13 +21,6 @@ from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import Encoder, init_map
 from glassformer.encoders.convolutional import IdentityEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
-from glassformer.inspection.links import words_of
-from glassformer.models.initialise import (
-    initialise_bag,
-    initialise_head,
-    initialise_input,
-    initialise_scores,
-)
 from glassformer.models.inputs import (
     ColumnTokens,
     FlatColumns,
@@ -39,9 +32,24 @@ from glassformer.models.inputs import (
     build_input,
     embed_tokens,
     rows_of,
+    words_of,
 )
-from glassformer.models.reader import BagPredictor, Predictor, TextPredictor
-from glassformer.models.token_model import LanguageModel, MaskedLanguageModel, Seq2Seq, TokenModel, Transform
+from glassformer.models.modules import (
+    BagPredictor,
+    LanguageModel,
+    MaskedLanguageModel,
+    Predictor,
+    Seq2Seq,
+    TextPredictor,
+    TokenModel,
+    Transform,
+)
+from glassformer.models.weights import (
+    initialise_bag,
+    initialise_head,
+    initialise_input,
+    initialise_scores,
+)
 
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:
@@ -109,9 +117,7 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
     with _own_random_numbers(seed):
         embed_source = embed_tokens(settings, source_vocab)
         embed_target = embed_tokens(writing, target_vocab)
-        if settings.shared:
-            assert isinstance(embed_source, WordVectors)
-            assert isinstance(embed_target, WordVectors)
+        if settings.shared and isinstance(embed_source, WordVectors) and isinstance(embed_target, WordVectors):
             embed_source.table = embed_target.table
         encoder = build_encoder(settings, Place(input_width=embed_source.width, causal=False))
         place = Place(

@@ -4,7 +4,8 @@ Of T tokens: T the length, d the width, i the width inside, V the vocabulary. Ad
 left out: they grow as T does, and are few.
 """
 
-from itertools import accumulate
+from collections.abc import Iterator
+from itertools import accumulate, count, islice
 
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.sections import ModelSettings
@@ -55,16 +56,11 @@ def path_length(settings: ModelSettings, tokens: int) -> int | None:
         return 1
     if settings.encoder == "window":
         return 1 if apart < settings.window else None
-    step = settings.kernel - 1
     if apart == 0:
         return 1
-    if step == 0:
+    if settings.kernel == 1:
         return None
-    needed, reached = 0, 0
-    while reached < apart:
-        reached += step * settings.dilation**needed
-        needed += 1
-    return needed
+    return next(layers for layers, far in enumerate(accumulate(_reaches(settings)), 1) if far >= apart)
 
 
 def reach(settings: ModelSettings) -> int | None:
@@ -72,7 +68,7 @@ def reach(settings: ModelSettings) -> int | None:
     if settings.encoder == "window":
         return settings.window - 1
     if settings.encoder == "cnn":
-        return sum(_reaches(settings))
+        return sum(islice(_reaches(settings), settings.layers))
     return None
 
 
@@ -85,11 +81,10 @@ def state_numbers(settings: ModelSettings, tokens: int) -> int:
     if settings.encoder == "window":
         return (settings.window - 1) * d
     if settings.encoder == "cnn":
-        return sum(_reaches(settings)) * d
+        return sum(islice(_reaches(settings), settings.layers)) * d
     return 2 * layers * tokens * settings.kv_heads * settings.head_width
 
 
-def _reaches(settings: ModelSettings) -> list[int]:
-    """How far back each convolution reads."""
-    dilations = accumulate([1, *[settings.dilation] * (settings.layers - 1)], lambda wide, more: wide * more)
-    return [(settings.kernel - 1) * wide for wide in dilations]
+def _reaches(settings: ModelSettings) -> Iterator[int]:
+    """How far back each convolution of an endless stack reads."""
+    return ((settings.kernel - 1) * settings.dilation**layer for layer in count())

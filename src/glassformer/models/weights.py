@@ -1,10 +1,38 @@
-"""Weights by name, out of a model and back into one. Of weights that are shared, the first name stands for all."""
+"""Weights: how they start, and by name out of a model and back into one; of shared ones, the first name stands
+for all.
 
+How they start:
+
+| how | linear maps | maps that end a residual branch | word vectors, learned positions |
+|---|---|---|---|
+| `zero` (default) | normal, 1/√(fan-in) | 0: every block starts as the identity (not without residual) | normal, 0.02 |
+| `gpt2` | normal, 0.02 | normal, 0.02/√(2·layers) | normal, 0.02 |
+| `xavier` (classic) | uniform, ±√(6/(fan-in + fan-out)) | the same | normal, 1/√width |
+
+Biases start at 0, norms at 1. An encoder starts its weights itself (`Encoder.init_weights`): the Transformer as the
+table says; recurrent, convolutional and window encoders as torch starts them, but for the recurrent matrices, which
+start orthogonal, and an LSTM's forget gate, whose bias starts at 1; their word vectors as `xavier`'s, and so do the
+maps with which a recurrent decoder takes up a memory. A head of its own starts like the word vectors, the map before a
+masked model's like the other linear maps; word vectors that two sides share start like the decoder's.
+
+The head of a classifier or regressor starts small (normal, 0.02), so that its first answers say next to nothing; hidden
+layers before it start normal, √(2 / fan-in). A bag of words or other columns start at 0 where the model is linear, for
+its loss has no other valley; a bag before hidden layers like `xavier`'s word vectors.
+
+The patches of an image, the columns of a table and what tells one kind from another start like word vectors, the
+convolutions of an image normal, √(2 / fan-in).
+"""
+
+import math
 from collections.abc import Collection, Mapping
 
 from torch import Tensor, nn
 
+from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.feed_forward import MultilayerPerceptron
+from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.config.errors import RunError
+from glassformer.encoders.base import init_vectors
 
 RENAMED_WEIGHTS = {"recall": "cross_attention", "around_recall": "around_cross_attention"}
 """Parts of names, between the dots, as older runs have them, and as they are now."""
@@ -51,3 +79,52 @@ def put_weights(model: nn.Module, found: dict[str, Tensor], source: str) -> None
             has, wants = tuple(found[name].shape), tuple(wanted[name].shape)
             raise RunError(f"{source} does not fit the model: {name} is {has}, but must be {wants}")
     model.load_state_dict(found, strict=False)
+
+
+# --- how they start ---
+
+
+def initialise_scores(head: nn.Linear, how: str, *, tied: bool) -> None:
+    """The map to a score for each token; one that is tied starts as the word vectors do."""
+    if not tied:
+        init_vectors(head.weight, how)
+    if head.bias is not None:
+        nn.init.zeros_(head.bias)
+
+
+def initialise_input(embed: nn.Module, how: str) -> None:
+    """Whatever an example is made of: its vectors start as large as word vectors."""
+    for module in embed.modules():
+        if isinstance(module, nn.Embedding):
+            init_vectors(module.weight, how)
+            if module.padding_idx is not None:
+                nn.init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, Patches):
+            size = module.map.out_channels**-0.5 if how == "xavier" else 0.02
+            nn.init.normal_(module.map.weight, std=size / math.sqrt(module.map.weight[0].numel()))
+            if module.map.bias is not None:
+                nn.init.zeros_(module.map.bias)
+        elif isinstance(module, ConvolutionStack):
+            for layer in module.convolutions:
+                assert isinstance(layer, nn.Conv2d)
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+
+
+def initialise_head(head: MultilayerPerceptron, *, linear: bool = False) -> None:
+    """`linear`: it is all of the model that is learned."""
+    for layer in [*head.hidden, head.output]:
+        assert isinstance(layer, nn.Linear)
+        last = 0.0 if linear else 0.02
+        std = last if layer is head.output else math.sqrt(2 / layer.in_features)
+        nn.init.normal_(layer.weight, std=std)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+
+
+def initialise_bag(bag: BagOfWords, *, linear: bool) -> None:
+    if linear:
+        nn.init.zeros_(bag.table.weight)
+    else:
+        init_vectors(bag.table.weight, "xavier")

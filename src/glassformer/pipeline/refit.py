@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.families.card import BEFORE
-from glassformer.pipeline.result import Trained
-from glassformer.pipeline.training import BeforeRefit, Training, TrainRequest, refuse_refit
+from glassformer.families.load import BEFORE
+from glassformer.pipeline.training import BeforeRefit, Trained, Training, TrainRequest, refuse_refit
 from glassformer.runs.files import write_text, writing
 from glassformer.runs.run import CARD, Run
 from glassformer.training.events import Noted

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +14,26 @@ from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import usual_rate
 from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
-from glassformer.families.card import run_card
-from glassformer.families.load import build_model, learn_from_data, say_size, try_out
-from glassformer.families.prepare import check_same_data, prepare
-from glassformer.families.recognition import infer_config
-from glassformer.families.settings import (
+from glassformer.families.load import (
+    build_model,
+    check_same_data,
+    learn_from_data,
+    prepare,
+    resumed_config,
+    run_card,
+    say_size,
+    snapshot_to_resume,
+    try_out,
+)
+from glassformer.families.recognition import (
     file_settings,
     flag_settings,
-    resumed_config,
-    snapshot_to_resume,
+    infer_config,
     with_vectors,
 )
 from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
-from glassformer.pipeline.result import Trained
 from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
@@ -40,6 +45,58 @@ from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import total_steps
 from glassformer.training.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training came to."""
+
+    run: str
+    task: str
+    model: str
+    parameters: int
+    learned: int
+    """How many of the parameters were trained."""
+    steps: int
+    seconds: float
+    """The time spent in updates, validations left out."""
+    reason: str
+    """Why it ended: finished, patience, or interrupted."""
+    validation: dict[str, float]
+    """The best weights on the whole validation part."""
+    summary: str
+    """These scores for a person to read; `words` in `to_dict`."""
+    best: dict[str, float]
+    """The best validation on the way, and its step."""
+    test: dict[str, float] | None = None
+    before_refit: dict[str, Any] | None = None
+    """How good the training before a refit, which has seen all rows, was on rows held out."""
+    evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False, compare=False)
+    """The same parts with a record for each example; they are not part of `to_dict`."""
+
+    @property
+    def words(self) -> str:
+        """The summary, by its old name."""
+        return self.summary
+
+    def __fspath__(self) -> str:
+        return self.run
+
+    def to_dict(self) -> dict[str, Any]:
+        names = ["words" if one.name == "summary" else one.name for one in fields(self) if one.name != "evaluations"]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def _repr_html_(self) -> str:
+        rows = {
+            name: str(getattr(self, name)) for name in ("run", "model", "parameters", "learned", "steps", "seconds")
+        }
+        rows |= {name: f"{value:.6g}" for name, value in self.validation.items()}
+        return (
+            "<table>"
+            + "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+            + "</table>"
+        )
+
 
 BeforeRefit = Mapping[str, Any]
 """What a refit comes after: `words`, and `runs` in the same folder; `steps` that it makes; scores."""

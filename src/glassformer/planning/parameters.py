@@ -17,7 +17,7 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.models.inputs import ColumnTokens, MixedTokens
-from glassformer.models.token_model import Transform
+from glassformer.models.modules import Transform
 
 PARTS: dict[type[nn.Module], str] = {
     WordVectors: "word vectors",

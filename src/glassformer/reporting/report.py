@@ -18,15 +18,12 @@ from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
-from glassformer.families.card import BEFORE, label_names, learned_of, size_in_words
 from glassformer.families.evaluate import held_out_examples
 from glassformer.families.language import StreamFamily
-from glassformer.families.load import load, opened_run
-from glassformer.families.prepare import prepare_again
+from glassformer.families.load import BEFORE, label_names, learned_of, load, opened_run, prepare_again, size_in_words
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.attention import attention_panels
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records, curves, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words

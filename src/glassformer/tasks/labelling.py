@@ -2,7 +2,7 @@
 
 import copy
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from glassformer.config.errors import DataError, SettingError
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import LengthOrder
-from glassformer.models.reader import Predictor
+from glassformer.models.modules import Predictor
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
@@ -122,11 +122,18 @@ def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Input
 @torch.no_grad()
 def score(model: nn.Module, examples: Inputs, outputs: int) -> Float[Tensor, "N outputs"]:
     """The scores of every example, in their order."""
-    device = device_of(model)
-    out = torch.empty(len(examples), outputs)
+    if not len(examples):
+        return torch.empty(0, outputs)
+    return compute_rows(examples, lambda *inputs: scores_of(model, inputs, outputs, examples.noun), device_of(model))
+
+
+def compute_rows(examples: Inputs, compute: Callable[..., Tensor], device: torch.device) -> Tensor:
+    """What is computed of every example, in their order."""
+    out = torch.empty(0, 0)
     for rows, tensors in examples.batches():
-        inputs = tuple(tensor.to(device) for tensor in tensors)
-        out[torch.from_numpy(rows)] = scores_of(model, inputs, outputs, examples.noun).cpu()
+        some = compute(*(tensor.to(device) for tensor in tensors)).float().cpu()
+        out = out if len(out) else some.new_empty(len(examples), *some.shape[1:])
+        out[torch.from_numpy(rows)] = some
     return out
 
 
@@ -188,14 +195,9 @@ class FrozenFeatures(Inputs):
     @torch.no_grad()
     def features(self) -> Float[Tensor, "N pooled"]:
         """The features that the model has in use: without dropout, and in full precision."""
-        model, examples = self._model, self._examples
-        device, training = device_of(model), model.training
-        out: Tensor | None = None
+        model, device, training = self._model, device_of(self._model), self._model.training
         model.eval()
         with torch.autocast(device.type, enabled=False):
-            for rows, tensors in examples.batches():
-                batch_features = model.features(*(tensor.to(device) for tensor in tensors)).float().cpu()
-                out = batch_features.new_empty(len(examples), *batch_features.shape[1:]) if out is None else out
-                out[torch.from_numpy(rows)] = batch_features
+            features = compute_rows(self._examples, model.features, device)
         model.train(training)
-        return torch.empty(0, 0) if out is None else out
+        return features

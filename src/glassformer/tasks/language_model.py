@@ -16,7 +16,7 @@ from glassformer.config.errors import DataError
 from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.store import Tokens
 from glassformer.data.packing.windows import NOTHING, WindowOrder, segments_of
-from glassformer.models.token_model import LanguageModel, TokenModel
+from glassformer.models.modules import LanguageModel, TokenModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 

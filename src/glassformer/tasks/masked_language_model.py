@@ -16,7 +16,7 @@ from glassformer.data.mixing import mix, number
 from glassformer.data.packing.shards import Ids
 from glassformer.data.packing.store import Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
-from glassformer.models.token_model import MaskedLanguageModel
+from glassformer.models.modules import MaskedLanguageModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
 from glassformer.tasks.language_model import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
 from glassformer.text.tokenizer import Tokenizer

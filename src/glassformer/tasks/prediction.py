@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
 from glassformer.config.arrays import Array
-from glassformer.config.errors import SettingError, unknown
+from glassformer.config.errors import SettingError, refuse_unknown
 from glassformer.data.features.inputs import Inputs
 from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.tasks.base import Evaluation
@@ -55,8 +55,7 @@ class Classification(Labelling):
         return logistic_loss(scores[:, 0], answers * (1 - smoothing) + smoothing / 2)
 
     def judge(self, examples: Inputs, scores: Float[Tensor, "N outputs"]) -> Evaluation:
-        true = torch.from_numpy(examples.answers)
-        losses = self._plain(scores, true, 0.0)
+        losses = self._plain(scores, torch.from_numpy(examples.answers), 0.0)
         probabilities = self.answers.probabilities(scores).numpy()
         predicted = probabilities.argmax(1)
         names = self.answers.names
@@ -85,13 +84,12 @@ class Classification(Labelling):
             f"accuracy {metrics['accuracy']:.4f} (always the largest class: {metrics['majority']:.4f}), "
             f"macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
         )
-        details = {"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}}
         return Evaluation(
             metrics,
             "accuracy",
             lower_is_better=False,
             summary=summary,
-            details=details,
+            details={"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}},
             records=records,
             arrays={"scores": scores.numpy()},
         )
@@ -125,8 +123,7 @@ def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) ->
             raise SettingError(
                 f"training.class_weights wants balanced or a weight by class, {names[0]}=5, not '{pair}'"
             )
-        if name not in names:
-            raise SettingError(unknown("class in training.class_weights", name, names))
+        refuse_unknown("class in training.class_weights", name, names)
         try:
             weight = float(value)
         except ValueError:
@@ -184,14 +181,13 @@ class Multilabel(Labelling):
             f"never any label: 0), macro F1 {metrics['macro_f1']:.4f}, exact match {metrics['exact_match']:.4f}, "
             f"Hamming loss {metrics['hamming']:.4f}, loss {metrics['loss']:.4f}"
         )
-        rows = per_label(true, predicted, f"{self.noun}s")
-        details = {"per_label": dict(zip(self.answers.names, rows, strict=True))}
+        by_label = dict(zip(self.answers.names, per_label(true, predicted, f"{self.noun}s"), strict=True))
         return Evaluation(
             metrics,
             "micro_f1",
             lower_is_better=False,
             summary=summary,
-            details=details,
+            details={"per_label": by_label},
             records=records,
             arrays={"scores": scores.numpy()},
         )

@@ -17,7 +17,7 @@ from glassformer.data.features.texts import Sequences
 from glassformer.data.order import TokenOrder
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import GREEDY, Search, marks_of, translate
-from glassformer.models.token_model import Seq2Seq
+from glassformer.models.modules import Seq2Seq
 from glassformer.tasks.base import Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 

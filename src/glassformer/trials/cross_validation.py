@@ -18,8 +18,7 @@ from glassformer.config.resolve import with_new_names
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import DONE, refitted
-from glassformer.pipeline.result import Trained
-from glassformer.pipeline.training import TrainRequest
+from glassformer.pipeline.training import Trained, TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text, writing
 from glassformer.runs.run import CARD, Run
 from glassformer.statistics.intervals import Interval, mean_interval

@@ -11,9 +11,8 @@ from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.resolve import BUDGETS, RENAMED_SETTINGS, Config
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
-from glassformer.families.prepare import check_validation, split_data
-from glassformer.families.recognition import infer_config
-from glassformer.families.settings import file_settings, with_vectors
+from glassformer.families.load import check_validation, split_data
+from glassformer.families.recognition import file_settings, infer_config, with_vectors
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import RUNS, Run
 

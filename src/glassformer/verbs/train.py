@@ -6,7 +6,7 @@ from typing import Any
 from glassformer.config.errors import SettingError, silent
 from glassformer.families.base import OwnModel
 from glassformer.pipeline.refit import train_and_refit, waits_for_refit
-from glassformer.pipeline.result import Trained as Trained
+from glassformer.pipeline.training import Trained as Trained
 from glassformer.pipeline.training import Training, TrainRequest
 from glassformer.training.events import Listener
 

@@ -18,7 +18,7 @@ from glassformer.data.features.tables import TableFeatures
 from glassformer.exchange.exporting import ExportedRun, check_empty, fill_folder, inference_copy
 from glassformer.exchange.onnx.graph import DECODER, ENCODER, MODEL, Graph, OnnxModel, graphs_of, require_onnx
 from glassformer.exchange.onnx.twins import twin_of
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.text.tokenizer import Tokenizer

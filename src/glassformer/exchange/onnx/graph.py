@@ -19,8 +19,7 @@ from glassformer.bricks.attention import Memory
 from glassformer.config.errors import Misuse
 from glassformer.exchange.exporting import BATCH, LENGTH, SOURCE, Port, ports_of, tensors_of, translator_ports
 from glassformer.models.inputs import Shape
-from glassformer.models.reader import TextPredictor
-from glassformer.models.token_model import Seq2Seq, TokenModel
+from glassformer.models.modules import Seq2Seq, TextPredictor, TokenModel
 from glassformer.tasks.answers import Answers, Scale
 
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"

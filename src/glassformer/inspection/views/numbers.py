@@ -4,10 +4,8 @@ from glassformer.config.presets import LABEL_SET
 from glassformer.families.base import Loaded
 from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
-from glassformer.models.reader import BagPredictor, Predictor
-from glassformer.models.token_model import LanguageModel, Seq2Seq
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
 from glassformer.rendering.view import View
 
 RATE = 0.1

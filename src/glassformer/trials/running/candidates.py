@@ -150,7 +150,7 @@ PARTS: tuple[dict[str, Any], ...] = (
 """The parts of the lectures. Scores are left unscaled together with the norm of queries and keys: that norm bounds
 the scores whatever the weights, and the claim is about scores that grow with the width of a head. What the norm alone
 is worth is the row before it. Without residual connections no branch starts at zero
-(`models/initialise.py`): such a model could not learn at all, which is not what is claimed of it."""
+(`models/weights.py`): such a model could not learn at all, which is not what is claimed of it."""
 
 MASK = "model.causal_mask"
 UNMASKED = "without the mask it reads the token it is to predict: its loss is no honest one"

@@ -34,8 +34,8 @@ from glassformer.families.labelling import (
     RegressionFamily,
 )
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel, StreamFamily
+from glassformer.families.load import split_data
 from glassformer.families.masked import LoadedMasked, MaskedFamily
-from glassformer.families.prepare import split_data
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation

@@ -18,8 +18,7 @@ from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.load import build_model
-from glassformer.families.prepare import prepare
+from glassformer.families.load import build_model, prepare
 from glassformer.families.recognition import infer_config
 from glassformer.finetuning.settings import fixed_settings
 from glassformer.finetuning.sources import FinetuneSources, weights_digest

@@ -8,8 +8,7 @@ from typing import Any, Self
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import BUDGETS, Config, first_name, flatten, full_key, keys, with_new_names
 from glassformer.families.base import FAMILIES
-from glassformer.families.recognition import infer_config
-from glassformer.families.settings import PATHS, RUNS, read_config, with_vectors
+from glassformer.families.recognition import PATHS, RUNS, infer_config, read_config, with_vectors
 from glassformer.finetuning.settings import Finetuning
 from glassformer.finetuning.sources import weights_digest
 from glassformer.pipeline.training import TrainRequest
