@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from glassformer.bricks.activation import ACTIVATIONS
+from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.config import sections
 from helpers.support import ACTIVATIONS_WRITTEN_OUT, numbers, same
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
+from glassformer.bricks.feed_forward import Bias, MultilayerPerceptron
 from helpers.support import differs, numbers, ready, same
 
 B, D, HIDDEN, OUT = 3, 5, 11, 7

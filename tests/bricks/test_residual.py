@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from glassformer.bricks.norm import make_norm
-from glassformer.bricks.residual import Residual
+from glassformer.bricks.norm import Residual, make_norm
 from helpers.support import numbers, ready, same
 
 D = 7

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
+from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
 from helpers.support import numbers, same, tokens
 
 N, D, V = 13, 5, 11
@@ -55,7 +55,7 @@ def test_any_number_of_pieces(n: int, at_once: int) -> None:
 
 def test_no_piece_holds_more_scores_than_allowed_by_much(monkeypatch: pytest.MonkeyPatch) -> None:
     features, weight, true = inputs()
-    from glassformer.bricks import vocabulary_loss as module
+    from glassformer.bricks import losses as module
 
     sizes: list[int] = []
     whole = module._piece

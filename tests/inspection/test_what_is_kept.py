@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention, visible
-from glassformer.bricks.norm import LayerNorm
-from glassformer.bricks.residual import Residual
+from glassformer.bricks.norm import LayerNorm, Residual
 from glassformer.inspection.capture import capture
 from helpers.support import numbers, randomise, same, tokens
 from helpers.watching import MASK, VOCAB, B, T, check_attention, language_model, watched

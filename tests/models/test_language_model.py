@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.bricks.vocabulary_loss import vocabulary_loss
+from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import SIZES, STYLES

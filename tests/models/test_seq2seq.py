@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.bricks.losses import vocabulary_loss
 from glassformer.bricks.pooling import pool_ends, pool_last, pool_mean
-from glassformer.bricks.vocabulary_loss import vocabulary_loss
 from glassformer.config.errors import SettingError
 from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.encoders.transformer import TransformerEncoder

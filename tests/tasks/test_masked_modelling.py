@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_loss
+from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
 from glassformer.data.packing.store import Tokens

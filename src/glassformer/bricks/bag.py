@@ -104,28 +104,28 @@ class BagOfWords(nn.Module):
 
     @torch.no_grad()
     def learn_frequencies(self, batches: Iterable[tuple[Int[Tensor, "_ _"], Bool[Tensor, "_ _"] | None]]) -> None:
-        """From the training texts: in how many of them each feature stands. Counts need no such thing."""
+        """Learn from the training texts in how many of them each feature stands. Counts need no such thing."""
         if self.weighting == "counts":
             return
         rows = self.table.num_embeddings
         texts, having = 0, torch.zeros(rows, dtype=torch.long)
         for tokens, mask in batches:
-            found, rank = self._sorted(*self.features(tokens, mask))
+            ordered, rank = self._sorted(*self.features(tokens, mask))
             texts += len(tokens)
-            having += torch.bincount(found[(rank == 0) & (found < rows)].cpu(), minlength=rows)
+            having += torch.bincount(ordered[(rank == 0) & (ordered < rows)].cpu(), minlength=rows)
         idf = torch.log((1 + texts) / (1 + having.double())) + 1
         self.idf.copy_(idf.masked_fill(having == 0, 0.0))
 
     def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
-        found, real = self.features(tokens, mask)
-        return weighted_sums(found, self.word_dropout(self.weights(found, real)), self.table.weight)
+        ids, real = self.features(tokens, mask)
+        return weighted_sums(ids, self.word_dropout(self.weights(ids, real)), self.table.weight)
 
     def contributions(
         self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T out"]:
         """What each token adds to Wx: together they are all of it. The words of a run share its row evenly."""
-        found, real = self.features(tokens, mask)
-        rows = F.embedding(found, self.table.weight) * self.weights(found, real).unsqueeze(-1)
+        ids, real = self.features(tokens, mask)
+        rows = F.embedding(ids, self.table.weight) * self.weights(ids, real).unsqueeze(-1)
         size = tokens.shape[1]
         lengths = self._lengths(size, self.ngrams, least=1)
         out = shared_out(rows, size, [(length, length) for length in lengths])
@@ -166,10 +166,10 @@ class BagOfWords(nn.Module):
     def features(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Features:
         """Words first, then runs of two, then of three …, each where its first word stands."""
         real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
-        found, exists = [tokens.long()], [real]
+        ids, exists = [tokens.long()], [real]
         for length in self._lengths(tokens.shape[1], self.ngrams):
             here = self._with_room(tokens, length)
-            found.append(self.vocab + run_hashes(here, length) % self.buckets)
+            ids.append(self.vocab + run_hashes(here, length) % self.buckets)
             exists.append(whole_runs(self._with_room(real, length), length))
             if self.words and length > 2:
                 assert self.space is not None
@@ -177,11 +177,9 @@ class BagOfWords(nn.Module):
         if self.words:
             whole = self._spelled(tokens, real)
             for length in self._lengths(whole.numbers.shape[1], self.words, least=1):
-                found.append(
-                    self.words_from + run_hashes(self._with_room(whole.numbers, length), length) % self.buckets
-                )
+                ids.append(self.words_from + run_hashes(self._with_room(whole.numbers, length), length) % self.buckets)
                 exists.append(whole_runs(self._with_room(whole.real, length), length))
-        return torch.cat(found, 1), torch.cat(exists, 1)
+        return torch.cat(ids, 1), torch.cat(exists, 1)
 
     def _with_room(self, values: Tensor, length: int) -> Tensor:
         """What runs of so many are taken of: only those that lie within a text are features."""
@@ -191,27 +189,27 @@ class BagOfWords(nn.Module):
         assert self.space is not None
         return spelled(tokens, real, self.space)
 
-    def weights(self, found: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]) -> Float[Tensor, "B F"]:
+    def weights(self, ids: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]) -> Float[Tensor, "B F"]:
         """What one occurrence of each feature counts; where none is real, 0."""
-        weights = picked(self.idf, found) * real
+        weights = picked(self.idf, ids) * real
         if self.weighting == "counts":
             return weights
         # Σ x² = Σ over features of (count · idf)². Over the occurrences of one, Σ (2 · rank + 1) is count².
-        ordered, rank = self._sorted(found, real)
+        ordered, rank = self._sorted(ids, real)
         squares = picked(F.pad(self.idf, (0, 1)), ordered).square() * (2 * rank + 1)
         if not self.words:
             return weights / vector_length(squares)
         # Each kind of feature counts as much as the other, however many there are.
         of_words = ordered >= self.words_from
         lengths = vector_length(squares * ~of_words), vector_length(squares * of_words)
-        return weights / torch.where(found < self.words_from, *lengths)
+        return weights / torch.where(ids < self.words_from, *lengths)
 
     def _sorted(
-        self, found: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]
+        self, ids: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]
     ) -> tuple[Int[Tensor, "B F"], Int[Tensor, "B F"]]:
         """Each text's features in order (unreal ones last: one past the table), and how many alike came before."""
-        ordered = in_order(found.masked_fill(~real, self.table.num_embeddings))
-        place = torch.arange(found.shape[1], device=found.device).expand_as(found)
+        ordered = in_order(ids.masked_fill(~real, self.table.num_embeddings))
+        place = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         new = F.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True)
         return ordered, place - (place * new).cummax(1).values
 
@@ -246,41 +244,41 @@ class WeightedSums(torch.autograd.Function):
     """`F.embedding_bag` with its own backward pass: torch's sorts the rows first, which takes ten times as long."""
 
     @staticmethod
-    def forward(ctx: Any, found: Tensor, weights: Tensor, table: Tensor) -> Tensor:
-        ctx.save_for_backward(found, weights)
+    def forward(ctx: Any, ids: Tensor, weights: Tensor, table: Tensor) -> Tensor:
+        ctx.save_for_backward(ids, weights)
         ctx.rows = len(table)
-        return F.embedding_bag(found, table, mode="sum", per_sample_weights=weights)
+        return F.embedding_bag(ids, table, mode="sum", per_sample_weights=weights)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
-        found, weights = ctx.saved_tensors
+        ids, weights = ctx.saved_tensors
         (gradient,) = gradients
         out = gradient.new_zeros(ctx.rows, gradient.shape[1])
-        texts = max(1, NUMBERS_AT_ONCE // (found.shape[1] * gradient.shape[1]))
-        for first in range(0, len(found), texts):
+        texts = max(1, NUMBERS_AT_ONCE // (ids.shape[1] * gradient.shape[1]))
+        for first in range(0, len(ids), texts):
             some = slice(first, first + texts)
             shares = weights[some].unsqueeze(-1) * gradient[some].unsqueeze(1)
-            out.index_add_(0, found[some].flatten(), shares.flatten(0, 1))
+            out.index_add_(0, ids[some].flatten(), shares.flatten(0, 1))
         return None, None, out
 
 
 def weighted_sums(
-    found: Int[Tensor, "B F"], weights: Float[Tensor, "B F"], table: Float[Tensor, "V out"]
+    ids: Int[Tensor, "B F"], weights: Float[Tensor, "B F"], table: Float[Tensor, "V out"]
 ) -> Float[Tensor, "B out"]:
-    """For each text, the rows of the table that were found in it, times their weights, summed. The table learns."""
-    return WeightedSums.apply(found, weights, table)  # type: ignore[no-untyped-call]
+    """For each text, the rows of the table that stand for it, times their weights, summed. The table learns."""
+    return WeightedSums.apply(ids, weights, table)  # type: ignore[no-untyped-call]
 
 
-def picked(values: Float[Tensor, "rows"], found: Int[Tensor, "B F"]) -> Float[Tensor, "B F"]:
-    """values[found], in a third of its time."""
-    return values.index_select(0, found.flatten()).view_as(found)
+def picked(values: Float[Tensor, "rows"], ids: Int[Tensor, "B F"]) -> Float[Tensor, "B F"]:
+    """values[ids], in a third of its time."""
+    return values.index_select(0, ids.flatten()).view_as(ids)
 
 
-def in_order(found: Int[Tensor, "B F"]) -> Int[Tensor, "B F"]:
+def in_order(ids: Int[Tensor, "B F"]) -> Int[Tensor, "B F"]:
     """Each row sorted. On a CPU numpy does it in a tenth of torch's time, which keeps track of places too."""
-    if found.device.type == "cpu":
-        return torch.from_numpy(np.sort(found.numpy(), 1))
-    return found.sort(1).values
+    if ids.device.type == "cpu":
+        return torch.from_numpy(np.sort(ids.numpy(), 1))
+    return ids.sort(1).values
 
 
 def runs(values: Shaped[Tensor, "B T"], length: int) -> list[Shaped[Tensor, "B runs"]]:

@@ -28,5 +28,5 @@ class Convolution(Brick, nn.Module):
         return self.inside(F.pad(x, (0, 0, self.before, self.reach - self.before)))
 
     def inside(self, x: Float[Tensor, "B S d"]) -> Float[Tensor, "B T e"]:
-        """Only where the whole window lies inside: `reach` outputs fewer than inputs."""
+        """The outputs where the whole window lies inside: `reach` fewer than inputs."""
         return self.slide(x.transpose(1, 2)).transpose(1, 2)

@@ -60,5 +60,5 @@ class WordDropout(nn.Module):
     def forward(self, x: Float[Tensor, "B T *rest"]) -> Float[Tensor, "B T *rest"]:
         if not self.training or not self.p:
             return x
-        kept = F.dropout(x.new_ones(x.shape[:2]), self.p)
-        return x * kept.view(*x.shape[:2], *[1] * (x.dim() - 2))
+        scale = F.dropout(x.new_ones(x.shape[:2]), self.p)
+        return x * scale.view(*x.shape[:2], *[1] * (x.dim() - 2))

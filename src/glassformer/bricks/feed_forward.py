@@ -1,12 +1,39 @@
-"""Position-wise feed-forward: the same small network at every position; no information moves between tokens."""
+"""Feed-forward networks: linear maps with a non-linearity between them.
 
-from collections.abc import Iterator
+`FeedForward` is the same small network at every position, where no information moves between tokens.
+"""
 
+import itertools
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.tap import Brick, HiddenUnits, Tap
+
+
+def relu_squared(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """max(x, 0)²."""
+    return F.relu(x).square()
+
+
+def gelu_tanh(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """GELU by way of tanh, as GPT-2 computes it: ½x (1 + tanh(√(2/π) (x + 0.044715 x³)))."""
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": gelu_tanh,
+    "silu": F.silu,
+    "relu2": relu_squared,
+    "swiglu": F.silu,  # the gate's non-linearity: the gating itself belongs to the feed-forward part
+}
 
 
 class FeedForward(Brick, nn.Module):
@@ -32,3 +59,46 @@ class FeedForward(Brick, nn.Module):
 
     def hidden_units(self) -> Iterator[HiddenUnits]:
         yield HiddenUnits("", self.active, None)
+
+
+class MultilayerPerceptron(nn.Module):
+    """`layers` hidden layers h = g(Wx + b), then a linear map to the output; without hidden layers only that."""
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        out: int,
+        layers: int = 0,
+        hidden: int = 128,
+        activation: str = "relu",
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        """`bias`: of the last map; hidden layers always have one."""
+        super().__init__()
+        widths = [width, *[hidden] * layers]
+        self.hidden = nn.ModuleList(nn.Linear(before, after) for before, after in itertools.pairwise(widths))
+        self.activation = ACTIVATIONS[activation]
+        self.output = nn.Linear(widths[-1], out, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B out"]:
+        for layer in self.hidden:
+            x = self.dropout(self.activation(layer(x)))
+        return self.output(x)
+
+    def hidden_units(self) -> Iterator[HiddenUnits]:
+        for number, layer in enumerate(self.hidden):
+            yield HiddenUnits(f"hidden.{number}", layer)
+
+
+class Bias(nn.Module):
+    """x + b: the rest of a linear map whose product was made elsewhere."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        return x + self.bias

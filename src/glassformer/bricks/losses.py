@@ -1,11 +1,20 @@
-"""Losses: how wrong a prediction is, one number for each."""
+"""Losses: how wrong a prediction is, one number for each.
+
+That over a large vocabulary is computed in pieces. Scores for B×T tokens and V words are the largest tensor of a
+language model. Here a piece of them at a time is made, turned into its loss and its gradient, and forgotten: the same
+numbers in a fraction of the memory.
+"""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
+
+SCORES_AT_ONCE = 2**28
+"""How many scores one piece may hold; a piece takes a few bytes a score when compiled, up to 16 when not."""
 
 
 def squared_loss(predicted: Float[Tensor, "..."], true: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -35,3 +44,103 @@ def softmax_loss(
 def l2_penalty(weights: Iterable[Tensor], strength: float) -> Float[Tensor, ""]:
     """λ ‖w‖²."""
     return strength * torch.stack([weight.square().sum() for weight in weights]).sum()
+
+
+def vocabulary_loss(
+    features: Float[Tensor, "N d"],
+    weight: Float[Tensor, "V d"],
+    true: Int[Tensor, "N"],
+    *,
+    bias: Float[Tensor, "V"] | None = None,
+    smoothing: float = 0.0,
+    at_once: int = SCORES_AT_ONCE,
+) -> Float[Tensor, ""]:
+    """The summed softmax loss of `features @ weight.T + bias`; positions whose answer is negative count nothing.
+
+    Under autocast the products are computed in its precision, the softmax always in float32.
+    """
+    features, weight = _in_precision(*_with_bias(features, weight, bias))
+    return _VocabularyLoss.apply(features, weight, true, smoothing, _rows(weight, at_once))  # type: ignore[no-untyped-call]
+
+
+@torch.no_grad()
+def vocabulary_losses(
+    features: Float[Tensor, "N d"],
+    weight: Float[Tensor, "V d"],
+    true: Int[Tensor, "N"],
+    *,
+    bias: Float[Tensor, "V"] | None = None,
+    at_once: int = SCORES_AT_ONCE,
+) -> Float[Tensor, "N"]:
+    """The same loss at each position, to look at rather than to learn from."""
+    features, weight = _in_precision(*_with_bias(features, weight, bias))
+    rows = _rows(weight, at_once)
+    parts = zip(torch.split(features, rows), torch.split(true, rows), strict=True)
+    return torch.cat([_piece(part, weight, answers, 0.0, gradient=False)[0] for part, answers in parts])
+
+
+def _with_bias(features: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """A bias as one more column of the weight, with features that are 1 there."""
+    if bias is None:
+        return features, weight
+    return F.pad(features, (0, 1), value=1.0), torch.cat([weight, bias.unsqueeze(1)], 1)
+
+
+def _in_precision(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    device = features.device.type
+    if not torch.is_autocast_enabled(device):
+        return features, weight
+    precision = torch.get_autocast_dtype(device)
+    return features.to(precision), weight.to(precision)
+
+
+def _rows(weight: Tensor, at_once: int) -> int:
+    """Positions in a piece: a round number, which matrix units like."""
+    rows = max(1, at_once // weight.shape[0])
+    return rows - rows % 128 if rows > 128 else rows
+
+
+def _piece(
+    features: Tensor, weight: Tensor, true: Tensor, smoothing: float, *, gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Losses of some positions and, if wanted, the gradient of their sum by the scores."""
+    scores = (features @ weight.T).float()
+    log_total = torch.logsumexp(scores, -1, keepdim=True)
+    real = true >= 0
+    answer = true.clamp(min=0).unsqueeze(-1)
+    loss = (log_total - scores.gather(-1, answer)).squeeze(-1)
+    if smoothing:
+        loss = (1 - smoothing) * loss + smoothing * (log_total.squeeze(-1) - scores.mean(-1))
+    loss = torch.where(real, loss, 0.0)
+    if not gradient:
+        return loss, None
+    vocabulary = torch.arange(weight.shape[0], device=weight.device)
+    target = (vocabulary == answer) * (1 - smoothing) + smoothing / weight.shape[0]
+    by_scores = ((scores - log_total).exp() - target) * real.unsqueeze(-1)
+    return loss, by_scores.to(features.dtype)
+
+
+class _VocabularyLoss(torch.autograd.Function):
+    """Loss and gradients in one pass over the pieces, so that no score is computed twice."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, true: Tensor, smoothing: float, rows: int) -> Tensor:
+        gradient = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        total = torch.zeros((), device=features.device)
+        by_features = []
+        by_weight = torch.zeros_like(weight, dtype=torch.float32) if gradient else None
+        for part, answers in zip(torch.split(features, rows), torch.split(true, rows), strict=True):
+            losses, by_scores = _piece(part, weight, answers, smoothing, gradient=gradient)
+            total = total + losses.sum()
+            if by_scores is not None and by_weight is not None:
+                by_features.append(by_scores @ weight)
+                by_weight = by_weight + by_scores.T @ part
+        if by_weight is not None:
+            ctx.save_for_backward(torch.cat(by_features), by_weight.to(weight.dtype))
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *by_total: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        by_features, by_weight = ctx.saved_tensors
+        scale = by_total[0]  # a single float32, which leaves a tensor's own precision as it is
+        return by_features * scale, by_weight * scale, None, None, None

@@ -1,4 +1,7 @@
-"""Normalisation of the vectors between the parts of a block."""
+"""Normalisation of the vectors between the parts of a block, and the residual connection around a part."""
+
+from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -80,3 +83,27 @@ def make_norm(kind: str, width: int, *, bias: bool = True, eps: float | None = N
         return BatchNorm(width)
     assert kind == "none", kind
     return NoNorm()
+
+
+class Residual(Brick, nn.Module):
+    """Pre-norm: x + part(norm(x)). Post-norm, as in the lectures: norm(x + part(x)). Without residual, no `x +`."""
+
+    part_names: ClassVar = {"norm": "normed"}
+
+    def __init__(self, *, norm: nn.Module, order: str = "pre", residual: bool = True, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = norm
+        self.pre = order == "pre"
+        self.residual = residual
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T d"],
+        part: Callable[[Tensor], Tensor],
+        mask: Bool[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d"]:
+        out: Tensor = self.dropout(part(self.norm(x, mask) if self.pre else x))
+        if self.residual:
+            out = x + out
+        return out if self.pre else self.norm(out, mask)

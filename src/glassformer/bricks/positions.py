@@ -35,6 +35,9 @@ class Positions(Brick, nn.Module, ABC):
 class AddedPositions(Positions):
     """Positions that go into the vectors themselves."""
 
+    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
+        return x + self.vectors(index, x.shape[-1]).to(x.dtype)
+
     def record(self, args: tuple[Any, ...], output: Tensor) -> Recorded:
         x, index = args
         yield "vectors", lambda: self.vectors(index, x.shape[-1])
@@ -62,9 +65,6 @@ class SineCosine(AddedPositions):
         waves = sine_cosine(index, width)
         return torch.cat([waves[..., 0::2], waves[..., 1::2]], -1) if self.halves else waves
 
-    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
-        return x + self.vectors(index, x.shape[-1]).to(x.dtype)
-
 
 class LearnedPositions(AddedPositions):
     """A learned vector for each position is added; there are none beyond the context."""
@@ -78,9 +78,6 @@ class LearnedPositions(AddedPositions):
 
     def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
         return self.table(index)
-
-    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
-        return x + self.table(index).to(x.dtype)
 
 
 class OneHotPositions(AddedPositions):
@@ -111,8 +108,8 @@ def slowed(frequencies: Float[Tensor, "half"], scaling: Scaling) -> Float[Tensor
     if scaling.kind == "linear":
         return frequencies / scaling.factor
     rounds = scaling.context / (2 * math.pi / frequencies)
-    kept = ((rounds - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)
-    return kept * frequencies + (1 - kept) * frequencies / scaling.factor
+    share = ((rounds - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)
+    return share * frequencies + (1 - share) * frequencies / scaling.factor
 
 
 class Rotation(NamedTuple):

@@ -22,10 +22,10 @@ CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 class Zeros(nn.Module):
     """A first state that is not learned: no weights, but saved by the names that learned ones have."""
 
-    def __init__(self, numbers: Sequence[Tensor]) -> None:
+    def __init__(self, states: Sequence[Tensor]) -> None:
         super().__init__()
-        for place, one in enumerate(numbers):
-            self.register_buffer(str(place), one)
+        for place, state in enumerate(states):
+            self.register_buffer(str(place), state)
 
     def __iter__(self) -> Iterator[Tensor]:
         return self.buffers()
@@ -55,9 +55,7 @@ class Recurrent(Brick, nn.Module):
         super().__init__()
         ways = 2 if bidirectional else 1
         out = width // ways
-        extra: dict[str, object] = {}
-        if kind == "rnn":
-            extra["nonlinearity"] = nonlinearity
+        extra: dict[str, object] = {"nonlinearity": nonlinearity} if kind == "rnn" else {}
         if cells is not None:
             extra["proj_size"] = out
         self.cell = CELLS[kind](
@@ -112,7 +110,7 @@ class Recurrent(Brick, nn.Module):
                 nn.init.zeros_(self.cell.get_parameter(name.replace("_ih", "_hh")).chunk(4)[1])
 
     def state_names(self) -> list[list[dict[str, str]]]:
-        """By layer and way, what is recorded of it: the state h, an LSTM's cell c and the gates, each by its letter."""
+        """What is recorded, by layer and way: the state h, an LSTM's cell c and the gates, each by its letter."""
         states = {"h": "states"} | ({"c": "cells"} if isinstance(self.cell, nn.LSTM) else {})
         gates = {letter: f"gates.{letter}" for letter in {nn.LSTM: "ifgo", nn.GRU: "rzn"}.get(type(self.cell), "")}
         ways = ("", ".back") if self.cell.bidirectional else ("",)

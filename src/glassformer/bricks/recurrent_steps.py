@@ -101,9 +101,9 @@ class Trace(NamedTuple):
 
     states: Float[Tensor, "B T d"]
     cells: Float[Tensor, "B T c"] | None
-    """Of an LSTM."""
+    """The cells of an LSTM."""
     gates: Mapping[str, Float[Tensor, "B T c"]]
-    """By their letters: i, f, g, o of an LSTM, r, z, n of a GRU; an RNN has none."""
+    """The gates by their letters: i, f, g, o of an LSTM, r, z, n of a GRU; an RNN has none."""
 
     def by_letter(self, letter: str) -> Tensor:
         """The states (h), the cells (c) or a gate."""
@@ -148,7 +148,7 @@ def trace(
     mask: Bool[Tensor, "B T"] | None = None,
     along: Callable[..., Trace] = step_by_step,
 ) -> list[list[Trace]]:
-    """By layer and way: as torch's cell computes them in use, where no dropout stands between its layers.
+    """The traces by layer and way, as torch's cell computes them in use, where no dropout stands between its layers.
 
     `along`: how a layer goes along the tokens.
     """

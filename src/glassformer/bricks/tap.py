@@ -39,7 +39,7 @@ class Brick:
     """What a module says of itself to those who look inside. Beside it stands `nn.Module`, or one of torch's own."""
 
     opaque: bool = True
-    """Of what is inside, only bricks and taps are recorded, not every plain module."""
+    """Only the bricks and taps inside are recorded, not every plain module."""
     part_names: ClassVar[Mapping[str, str]] = {}
     """What the output of a part is called, if not by the part's own name."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
+from glassformer.bricks.feed_forward import Bias, MultilayerPerceptron
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.tap import Brick
 from glassformer.inspection.attention import stacks_of

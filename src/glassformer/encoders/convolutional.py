@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.convolution import Convolution
-from glassformer.bricks.residual import Residual
+from glassformer.bricks.feed_forward import ACTIVATIONS
+from glassformer.bricks.norm import Residual
 from glassformer.bricks.tap import HiddenUnits
 from glassformer.encoders.base import Encoder, State, only_causal
 

@@ -9,11 +9,10 @@ from glassformer.bricks.attention import Attention
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.norm import EPS, NoNorm, make_norm
+from glassformer.bricks.norm import EPS, NoNorm, Residual, make_norm
 from glassformer.bricks.pooling import make_pool
 from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, Rotary, SineCosine
 from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.residual import Residual
 from glassformer.config.encoders import ENCODERS, EncoderInfo, encoder_info
 from glassformer.config.errors import SettingError
 from glassformer.config.plugins import note_plugin

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention, KeyValues, Memory
 from glassformer.bricks.feed_forward import FeedForward
+from glassformer.bricks.norm import Residual
 from glassformer.bricks.positions import Positions, Rotary, Rotation
-from glassformer.bricks.residual import Residual
 from glassformer.bricks.tap import Brick
 from glassformer.encoders.base import Encoder, State, init_map, init_vectors, sources_of
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_losses
+from glassformer.bricks.losses import vocabulary_losses
 from glassformer.config.errors import DataError
 from glassformer.data.packing.store import Ids, Tokens, how_often, pack
 from glassformer.data.packing.windows import segments_of

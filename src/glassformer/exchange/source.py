@@ -26,22 +26,19 @@ def find(source: str, say: Say = silent) -> ExternalModel:
     path = Path(source)
     if path.is_dir():
         return _in_folder(path)
+    if path.is_file() and path.suffix != GGUF:
+        raise Misuse(f"{path} is no model: name a .gguf file, or the folder with {CONFIG} and the weights")
+    if not path.is_file():
+        if not HUB_NAME.fullmatch(source) or (path.suffix == GGUF and source.count("/") != 2):
+            raise Misuse(f"no file or folder {source}")
+        path = fetch(source, say)
     if path.is_file():
-        if path.suffix != GGUF:
-            raise Misuse(f"{path} is no model: name a .gguf file, or the folder with {CONFIG} and the weights")
         return read_gguf(path)
-    if (path.suffix == GGUF and source.count("/") != 2) or not HUB_NAME.fullmatch(
-        source
-    ):  # a file there: OWNER/MODEL/FILE
-        raise Misuse(f"no file or folder {source}")
-    fetched = fetch(source, say)
-    if fetched.is_file():
-        return read_gguf(fetched)
-    if not (fetched / CONFIG).is_file():
+    if not (path / CONFIG).is_file():
         raise Misuse(
             f"{source} has no {CONFIG} on the hub: of its {GGUF} files, if it has some, name one: {source}/FILE"
         )
-    return read_folder(fetched, source)
+    return read_folder(path, source)
 
 
 def _in_folder(folder: Path) -> ExternalModel:

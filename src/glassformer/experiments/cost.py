@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glassformer.bricks.vocabulary_loss import vocabulary_loss
+from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Say
 from glassformer.config.sections import ModelSettings

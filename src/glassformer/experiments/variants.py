@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.bricks.vocabulary_loss import vocabulary_losses
+from glassformer.bricks.losses import vocabulary_losses
 from glassformer.config.errors import Say, silent
 from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING

@@ -12,7 +12,7 @@ from torch import nn
 
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
+from glassformer.bricks.feed_forward import Bias, MultilayerPerceptron
 from glassformer.bricks.norm import make_norm
 from glassformer.bricks.pooling import UnitLength, make_pool
 from glassformer.config.encoders import encoder_info

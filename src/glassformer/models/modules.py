@@ -7,10 +7,10 @@ from typing import Any
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
+from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.encoders.base import Encoder, State
 from glassformer.models.inputs import Vectors
 

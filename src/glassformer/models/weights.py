@@ -29,8 +29,8 @@ from collections.abc import Collection, Mapping
 from torch import Tensor, nn
 
 from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.feed_forward import MultilayerPerceptron
 from glassformer.bricks.image import ConvolutionStack, Patches
-from glassformer.bricks.multilayer import MultilayerPerceptron
 from glassformer.config.errors import RunError
 from glassformer.encoders.base import init_vectors
 

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -14,11 +14,16 @@ from glassformer.runs.files import digest, flush, read_json, read_tensors, save_
 
 FILES = ("weights.safetensors", "optimiser.safetensors")
 AVERAGE = "average.safetensors"
-"""Only where the weights are averaged."""
+"""The file of the average, there only where the weights are averaged."""
 STATE = "state.json"
 
-Checkpoint = tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any], dict[str, Tensor]]
-"""Weights, optimiser state, the rest, and the average of the weights, empty where there is none."""
+
+class Checkpoint(NamedTuple):
+    weights: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    state: dict[str, Any]
+    average: dict[str, Tensor]
+    """The average of the weights, empty where there is none."""
 
 
 def step_of(path: Path) -> int:
@@ -27,10 +32,8 @@ def step_of(path: Path) -> int:
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """Oldest first."""
-    if not folder.is_dir():
-        return []
-    found = [path for path in folder.iterdir() if path.is_dir() and re.fullmatch(r"step-\d+", path.name)]
-    return sorted(found, key=step_of)
+    folders = [path for path in folder.glob("step-*") if path.is_dir() and re.fullmatch(r"step-\d+", path.name)]
+    return sorted(folders, key=step_of)
 
 
 def save_checkpoint(
@@ -64,9 +67,9 @@ def save_checkpoint(
             flush(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    kept = [path for path in list_checkpoints(folder) if step_of(path) <= step][-keep:]
+    newest = [path for path in list_checkpoints(folder) if step_of(path) <= step][-keep:]
     for path in list_checkpoints(folder):
-        if path not in kept:
+        if path not in newest:
             shutil.rmtree(path, ignore_errors=True)
     return target
 
@@ -89,7 +92,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         if digest(file) != digests.get(name):
             raise RunError(f"{file} is not as it was written")
     weights, optimiser = (read_tensors(path / name) for name in FILES)
-    return weights, optimiser, state, read_tensors(path / AVERAGE) if averaged else {}
+    return Checkpoint(weights, optimiser, state, read_tensors(path / AVERAGE) if averaged else {})
 
 
 def _digest_of(state: dict[str, Any]) -> str:

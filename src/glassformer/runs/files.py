@@ -69,7 +69,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Without writing aside: for folders that are renamed as a whole."""
+    """Write tensors, but not aside: for folders that are renamed as a whole."""
     path.touch()
     mode = path.stat().st_mode  # safetensors makes files that nobody else may read
     save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path)

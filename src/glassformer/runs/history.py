@@ -58,15 +58,12 @@ def forget(run: Run, step: int) -> None:
 
 def steps_of(run: Run) -> list[int]:
     """The updates whose weights were kept, first to last."""
-    folder = _folder(run)
-    found = (
-        [re.fullmatch(r"step-(\d+)\.safetensors", path.name) for path in folder.iterdir()] if folder.is_dir() else []
-    )
-    return sorted(int(match.group(1)) for match in found if match)
+    matches = (re.fullmatch(r"step-(\d+)\.safetensors", path.name) for path in _folder(run).glob("*"))
+    return sorted(int(match.group(1)) for match in matches if match)
 
 
 def weights_at(run: Run, step: int) -> dict[str, Tensor]:
-    """As a validation after that update saw them."""
+    """The weights as a validation after that update saw them."""
     return read_tensors(_file(run, step))
 
 

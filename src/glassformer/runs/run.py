@@ -1,5 +1,6 @@
 """A run folder: everything a trained model needs, and the story of how it came about."""
 
+import contextlib
 import json
 import os
 import platform
@@ -16,13 +17,7 @@ from glassformer.config.errors import Misuse, NotARun, RunError
 from glassformer.config.resolve import Config, resolve
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
-from glassformer.runs.checkpoints import (
-    Checkpoint,
-    forget_checkpoint,
-    list_checkpoints,
-    load_checkpoint,
-    save_checkpoint,
-)
+from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
 from glassformer.runs.files import read_json, read_tensors, write_json, write_tensors, write_text, writing
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
@@ -97,11 +92,11 @@ class Run:
         if type(version) is not int or not 1 <= version <= FORMAT:
             raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads formats 1 to {FORMAT}")
         for part, keys in NEEDED.items():
-            held = card.get(part)
-            if part == "tokenizer" and held is None and isinstance(card.get("features"), dict):  # no words are read
+            entry = card.get(part)
+            if part == "tokenizer" and entry is None and isinstance(card.get("features"), dict):  # no words are read
                 continue
-            if not isinstance(held, dict) or (lacking := [key for key in keys if key not in held]):
-                what = f"lacks {part}.{lacking[0]}" if isinstance(held, dict) else f"has no {part}"
+            if not isinstance(entry, dict) or (lacking := [key for key in keys if key not in entry]):
+                what = f"lacks {part}.{lacking[0]}" if isinstance(entry, dict) else f"has no {part}"
                 raise RunError(f"{path / CARD} is damaged: it {what}")
         return run
 
@@ -159,27 +154,27 @@ class Run:
 
     def tokenizer(self) -> Tokenizer | None:
         """None where the run reads no words."""
-        held = self.card()["tokenizer"]
-        return None if held is None else self._tokenizer("tokenizer.json", held)
+        entry = self.card()["tokenizer"]
+        return None if entry is None else self._tokenizer("tokenizer.json", entry)
 
     def target_tokenizer(self) -> Tokenizer | None:
-        """That of the targets, where a translation has one for each side."""
-        held = self.card().get("target_tokenizer")
-        return None if held is None else self._tokenizer("target_tokenizer.json", held)
+        """The tokenizer of the targets, where a translation has one for each side."""
+        entry = self.card().get("target_tokenizer")
+        return None if entry is None else self._tokenizer("target_tokenizer.json", entry)
 
-    def _tokenizer(self, name: str, held: dict[str, Any]) -> Tokenizer:
+    def _tokenizer(self, name: str, entry: dict[str, Any]) -> Tokenizer:
         path = self.path / name
         if not path.is_file():
             raise RunError(f"{path} is missing: the run is not complete")
         try:
-            roles = None if held.get("roles") is None else Roles.from_json(held["roles"])
+            roles = None if entry.get("roles") is None else Roles.from_json(entry["roles"])
         except (AttributeError, TypeError, ValueError) as error:
             raise RunError(f"{self.path / CARD} is damaged: the roles of its tokens: {error}") from None
         try:
             tokenizer = Tokenizer.load(path, roles)
         except Misuse as error:
             raise RunError(str(error)) from None
-        if tokenizer.hash != held.get("hash"):
+        if tokenizer.hash != entry.get("hash"):
             raise RunError(f"{path} is not the tokenizer that this run was trained with")
         return tokenizer
 
@@ -190,20 +185,6 @@ class Run:
         if not self.weights_path.is_file():
             raise RunError(f"{self.weights_path} is missing: deleted, or the training never came to a validation")
         put_weights(model, read_tensors(self.weights_path), str(self.weights_path))
-
-    def save_checkpoint(
-        self,
-        step: int,
-        weights: dict[str, Tensor],
-        optimiser: dict[str, Tensor],
-        state: dict[str, Any],
-        keep: int,
-        average: dict[str, Tensor],
-    ) -> Path:
-        return save_checkpoint(self.checkpoints_path, step, weights, optimiser, state, keep, average)
-
-    def forget_checkpoint(self, step: int) -> None:
-        forget_checkpoint(self.checkpoints_path, step)
 
     def newest_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint; torn ones are passed over, and said."""
@@ -224,10 +205,8 @@ class Run:
             return []
         out = []
         for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
-            try:
+            with contextlib.suppress(ValueError):
                 out.append(json.loads(line))
-            except ValueError:
-                continue
         return out
 
     def rewind_metrics(self, step: int) -> None:

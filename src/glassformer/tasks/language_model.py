@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
+from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, WindowOrder, segments_of

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import SCORES_AT_ONCE
+from glassformer.bricks.losses import SCORES_AT_ONCE
 from glassformer.config.errors import DataError
 from glassformer.data.mixing import mix, number
 from glassformer.data.packing.store import Ids, Tokens

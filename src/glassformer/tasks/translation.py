@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.vocabulary_loss import vocabulary_loss, vocabulary_losses
+from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
 from glassformer.data.features.texts import PairExamples, Sequences
 from glassformer.data.order import TokenOrder

@@ -37,11 +37,7 @@ def word_borders(tokenizer: Tokenizer) -> WordBorders:
     one that begins with a blank, or a line, to the next. Of WordPiece: a piece and those after it that go on with it.
     Of words, and of pipelines that spell in no way known here: each token. A special token is a word of its own.
     """
-    size = tokenizer.vocab_size
-    alone = np.ones(size, np.bool_)
-    for id in tokenizer.texts:
-        alone[id] = False
-    begins, ends = alone.copy(), alone
+    begins, ends = np.ones((2, tokenizer.vocab_size), np.bool_)
     for id in tokenizer.texts:
         begins[id], ends[id] = _borders(tokenizer, id)
     return WordBorders(begins, ends)

@@ -32,13 +32,10 @@ def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[T
     lines first, and these are divided the same way. The texts are read once to measure their size, and once for
     training and once for measuring each tokenizer.
     """
-    train_bytes = held_out_bytes = words = 0
+    sizes, words = {True: 0, False: 0}, 0  # bytes of the text that is held out, and of the rest
     for text, held_out in _divided(texts_factory):
-        if held_out:
-            held_out_bytes += len(utf8(text))
-            words += len(text.split())
-        else:
-            train_bytes += len(utf8(text))
+        sizes[held_out] += len(utf8(text))
+        words += len(text.split()) if held_out else 0
     if not words:
         raise DataError(
             "too little text to compare tokenizers: some is held out to measure on, and none was left for it"
@@ -46,7 +43,7 @@ def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[T
     comparisons = []
     for settings in kinds:
         train = (text for text, held_out in _divided(texts_factory) if not held_out)
-        tokenizer = Tokenizer.train(train, settings, total_bytes=train_bytes)
+        tokenizer = Tokenizer.train(train, settings, total_bytes=sizes[False])
         tokens = unknown = 0
         for text in (text for text, held_out in _divided(texts_factory) if held_out):
             ids = tokenizer.encode_batch([text])[0]
@@ -58,7 +55,7 @@ def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[T
                 vocab_size=tokenizer.vocab_size,
                 tokens=tokens,
                 tokens_per_word=tokens / words,
-                bytes_per_token=held_out_bytes / tokens,
+                bytes_per_token=sizes[True] / tokens,
                 unknown_rate=unknown / tokens,
             )
         )

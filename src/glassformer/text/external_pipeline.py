@@ -111,8 +111,7 @@ class SafeEncoder:
         return self._checked(text, self._with_blanks.encode(text, add_special_tokens=False))
 
     def _checked(self, text: str, encoding: tokenizers.Encoding) -> tokenizers.Encoding:
-        misread = self._misread(text, encoding.ids)
-        return self._wary.encode(text, add_special_tokens=False) if misread else encoding
+        return self._wary.encode(text, add_special_tokens=False) if self._misread(text, encoding.ids) else encoding
 
     def _misread(self, text: str, ids: list[int]) -> bool:
         """Whether special tokens were read out of a text that only spells their names.

@@ -32,6 +32,8 @@ VARINT, EIGHT, BLOCK, FOUR = 0, 1, 2, 5
 LONGEST = 10
 """Bytes of the longest number."""
 Value = int | memoryview
+PIECE, TRAINER, NORMALIZER = 1, 2, 3
+"""The fields of a file."""
 UNIGRAM = 1
 KINDS = {1: "Unigram", 2: "BPE", 3: "words", 4: "characters"}
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)
@@ -62,19 +64,18 @@ def read_pieces(path: Path) -> Pieces:
     except OSError as error:
         raise DataError(f"cannot read {name}: {error.strerror}") from None
     scores: dict[str, float] = {}
-    trainer: dict[int, Value] = {}
-    normalizer: dict[int, Value] = {}
+    settings: dict[int, dict[int, Value]] = {TRAINER: {}, NORMALIZER: {}}
     for field, value in _fields(data, name):
-        if field == 1:
+        if field == PIECE:
             piece, score, use = _piece(_block(value, name), name)
             if use in (USER, BYTE):
                 what = "pieces chosen by hand" if use == USER else "single bytes"
                 raise DataError(f"{name} holds {what} ({piece!r}), which cannot be read: only Unigram pieces can")
             if use == NORMAL:
                 scores[piece] = score
-        elif field in (2, 3):
-            settings = trainer if field == 2 else normalizer
-            settings.update(_fields(_block(value, name), name))
+        elif field in settings:
+            settings[field].update(_fields(_block(value, name), name))
+    trainer, normalizer = settings.values()
     kind, suffix = _number(trainer.get(3, UNIGRAM), name), _number(trainer.get(24, 0), name)
     folding = bytes(_block(normalizer.get(2, memoryview(b"")), name))
     starts_with_blank, few_blanks, escaped = (bool(_number(normalizer.get(at, 1), name)) for at in (3, 4, 5))

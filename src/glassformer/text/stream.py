@@ -34,15 +34,11 @@ class Stream:
             return ""
         if self._tokenizer.spelling.byte_marks:
             return self._characters.decode(self._tokenizer.token_bytes(id))
-        settled = ""
-        if self._bytes and not self._tokenizer.one_byte(id):
-            settled = self._settle()
+        byte = self._tokenizer.one_byte(id)
+        settled = self._settle() if self._bytes and not byte else ""
         self._waiting.append(id)
-        self._bytes = self._tokenizer.one_byte(id)
-        if self._bytes:  # whether they are text is decided for a whole run of them
-            return settled
-        new = self._new_text()
-        if new.endswith(REPLACEMENT) and len(self._waiting) < LONGEST_CHARACTER:
+        self._bytes = byte  # whether they are text is decided for a whole run of them
+        if byte or (self._new_text().endswith(REPLACEMENT) and len(self._waiting) < LONGEST_CHARACTER):
             return settled
         return settled + self._settle()
 
@@ -86,5 +82,5 @@ class Stops:
         return safe
 
     def end(self) -> str:
-        held, self._held = self._held, ""
-        return held
+        rest, self._held = self._held, ""
+        return rest

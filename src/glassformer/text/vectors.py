@@ -49,9 +49,9 @@ def read_vectors(
         for number, raw, rest in lines:
             if rest.count(b" ") != width - 1 and (count := len(rest.split())) != width:
                 if count < width:
-                    where = f"{path}, line {number:,}"
                     raise DataError(
-                        f"{where}: {count} numbers after the word, where there are {width} in the lines before"
+                        f"{path}, line {number:,}: {count} numbers after the word, where there are {width} in the "
+                        "lines before"
                     )
                 continue  # a word with blanks in it, which no tokenizer of ours would ask for
             word = raw.decode(errors="replace")

@@ -137,19 +137,12 @@ def count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> Counter
     cache = texts if isinstance(texts, TextCache) else TextCache(texts, room=0)
     counts = np.zeros(0, np.int64)
     for group in stretches.groups(cache, lambda text: cache.keep(text, stretches.numbers(text)), cache.forget):
-        counts = _with_words(counts, stretches, group, len(words))
+        times = np.bincount(np.concatenate([np.empty(0, np.int32), *group]), minlength=len(stretches.ends) - 1)
+        of_word = np.repeat(times, np.diff(stretches.ends))
+        more = np.bincount(np.asarray(stretches.words), weights=of_word, minlength=len(words))  # exact below 2⁵³
+        counts = np.pad(counts, (0, len(words) - len(counts))) + more.astype(np.int64)
     cache.stretches, cache.words = stretches, words
     return Counter(dict(zip(words, counts.tolist(), strict=True)))
-
-
-def _with_words(
-    counts: NDArray[np.int64], stretches: Stretches, texts: Sequence[NDArray[np.int32]], words: int
-) -> NDArray[np.int64]:
-    """The counts of so many words, with those of some texts added."""
-    times = np.bincount(np.concatenate([np.empty(0, np.int32), *texts]), minlength=len(stretches.ends) - 1)
-    of_word = np.repeat(times, np.diff(stretches.ends))
-    more = np.bincount(np.asarray(stretches.words), weights=of_word, minlength=words)  # exact below 2⁵³
-    return np.pad(counts, (0, words - len(counts))) + more.astype(np.int64)
 
 
 class Numberer:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from glassformer.config.errors import RunError
 from glassformer.runs import history
+from glassformer.runs.checkpoints import forget_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 
@@ -90,7 +91,8 @@ class RunCheckpointer(Checkpointer):
 
     def checkpoint(self, snapshot: Snapshot) -> str:
         self.first()
-        path = self.run.save_checkpoint(
+        path = save_checkpoint(
+            self.run.checkpoints_path,
             snapshot.progress.step,
             snapshot.weights,
             snapshot.optimiser,
@@ -101,7 +103,7 @@ class RunCheckpointer(Checkpointer):
         return str(path)
 
     def forget(self, step: int) -> None:
-        self.run.forget_checkpoint(step)
+        forget_checkpoint(self.run.checkpoints_path, step)
         history.forget(self.run, step)
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:

@@ -77,13 +77,11 @@ class _Values:
             damaged(self.path, f"{key} is a list")
         return value
 
-    def get(self, key: str) -> Any:
-        return self.plain(f"{self.architecture}.{key}")
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.plain(f"{self.architecture}.{key}", default)
 
     def size(self, key: str, default: int | None = None) -> int:
-        value = self.values.get(f"{self.architecture}.{key}")
-        if value is None and default is not None:
-            return default
+        value = self.values.get(f"{self.architecture}.{key}", default)
         if isinstance(value, np.ndarray) and value.size and (value == value[0]).all():
             value = value[0].item()
         if isinstance(value, np.ndarray):
@@ -95,9 +93,7 @@ class _Values:
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
-        value = self.get(key)
-        if value is None and default is not None:
-            return default
+        value = self.get(key, default)
         if type(value) not in (int, float) or not 0 < value < math.inf:
             damaged(self.path, f"{self.architecture}.{key} is {_short(value)}, no number above 0")
         return float(value)
@@ -107,8 +103,9 @@ def read_gguf(path: Path) -> ExternalModel:
     """The model in a file. Its weights are read when they are asked for; all else is checked now."""
     header = read_header(path)
     config = _config(header)
-    weights = GgufWeights(header, config)
-    return ExternalModel(str(path), "gguf", config, weights, read_tokens(header, config["vocab_size"]))
+    return ExternalModel(
+        str(path), "gguf", config, GgufWeights(header, config), read_tokens(header, config["vocab_size"])
+    )
 
 
 def _config(header: Header) -> dict[str, Any]:
@@ -211,17 +208,16 @@ class GgufWeights(Weights):
         self._expected = _expected(config)
         self.shapes = {name: shape for name, (_, shape) in self._expected.items()}
         _check(header, dict(self._expected.values()))
-        self._interleaved: dict[str, int] = {}
-        if config["model_type"] == "llama":
-            heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
-            self._interleaved = {name: heads[part] for name in self.shapes if (part := name.split(".")[-2]) in heads}
+        heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+        interleaved = heads if config["model_type"] == "llama" else {}
+        self._heads = {name: heads[part] for name in self.shapes if (part := name.split(".")[-2]) in interleaved}
 
     def kind_of(self, name: str) -> str:
         return self._header.tensors[self._expected[name][0]].kind.name
 
     def read(self, name: str) -> Tensor:
         numbers = torch.from_numpy(read_tensor(self._header, self._expected[name][0]))
-        return half_split(numbers, self._interleaved[name]) if name in self._interleaved else numbers
+        return half_split(numbers, self._heads[name]) if name in self._heads else numbers
 
 
 def read_tensor(header: Header, name: str) -> NDArray[np.float32]:
@@ -264,20 +260,17 @@ def _expected(config: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]
     vectors = {"attn_norm": (width,), "ffn_norm": (width,)}
     if config["model_type"] == "qwen3":
         vectors |= {"attn_q_norm": (head,), "attn_k_norm": (head,)}
-    inside: dict[str, tuple[int, ...]] = {f"{part}.weight": shape for part, shape in (matrices | vectors).items()}
     biased = {"attn": config["attention_bias"], "ffn": config["mlp_bias"]}
-    inside |= {f"{part}.bias": shape[:1] for part, shape in matrices.items() if biased[part.split("_")[0]]}
-    outside = {f"{part}.weight": shape for part, shape in (tables | {"output_norm": (width,)}).items()}
-    return {_theirs(OUTSIDE, name): (name, shape) for name, shape in outside.items()} | {
-        f"model.layers.{number}.{_theirs(INSIDE, name)}": (f"blk.{number}.{name}", shape)
+    inside: list[tuple[str, str, tuple[int, ...]]] = [
+        *((part, "weight", shape) for part, shape in (matrices | vectors).items()),
+        *((part, "bias", shape[:1]) for part, shape in matrices.items() if biased[part.split("_")[0]]),
+    ]
+    outside = tables | {"output_norm": (width,)}
+    return {f"{OUTSIDE[part]}.weight": (f"{part}.weight", shape) for part, shape in outside.items()} | {
+        f"model.layers.{number}.{INSIDE[part]}.{kind}": (f"blk.{number}.{part}.{kind}", shape)
         for number in range(config["num_hidden_layers"])
-        for name, shape in inside.items()
+        for part, kind, shape in inside
     }
-
-
-def _theirs(names: Mapping[str, str], name: str) -> str:
-    part, kind = name.split(".")
-    return f"{names[part]}.{kind}"
 
 
 def _check(header: Header, expected: Mapping[str, tuple[int, ...]]) -> None:

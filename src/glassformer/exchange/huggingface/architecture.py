@@ -129,6 +129,12 @@ class Architecture(ABC):
     """What errors call it."""
     tasks: ClassVar[Mapping[str, str]]
     """Names in `architectures` → our task; of one that labels, `classification` stands for all that labels can be."""
+    theirs: ClassVar[Choices]
+    """Settings of theirs that ours can be."""
+    ours: ClassVar[Choices]
+    """Settings of ours that it has."""
+    heads: ClassVar[Mapping[str, Choices]] = {}
+    """Settings of ours that its heads have, by task."""
     base: str = ""
     """What the names of the body's weights begin with; files of a body alone leave it away."""
 
@@ -142,15 +148,14 @@ class Architecture(ABC):
 
     @abstractmethod
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        """The config.json for a run of ours, whose task this family has; Unsupported, with why, if there is none.
+        """The config.json for a run of ours, whose task and settings this family has; Unsupported if there is none.
 
         What follows from labels and from the roles of tokens is added to it by the export.
         """
 
     def name_for(self, task: str) -> str | None:
         """The first of its names in `architectures` that has this task of ours; None where none has."""
-        wanted = head_task(task)
-        return next((name for name, head in self.tasks.items() if head == wanted), None)
+        return next((name for name, head in self.tasks.items() if head == head_task(task)), None)
 
     def folder_settings(self, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         """Settings, by dotted key, that follow from other files of a folder than config.json."""

@@ -34,22 +34,6 @@ from glassformer.exchange.huggingface.common import (
     require_plain_heads,
 )
 
-THEIRS: Choices = {
-    "is_encoder_decoder": (True, None),
-    "normalize_before": (False, None),
-    "add_final_layer_norm": (False, None),
-    "tie_word_embeddings": (True, None),
-}
-"""Settings of theirs that ours can be."""
-OURS: Choices = {
-    **POST_NORM,
-    "model.decoder": ("transformer",),
-    "model.shared": (True,),
-    "model.tied": (True,),
-    "model.norm_eps": (None, 1e-5),
-}
-"""Settings of ours that they have."""
-
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 PARTS = {
     **{f"attend.{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION.items()},
@@ -69,15 +53,24 @@ UNUSED = 2
 
 
 class Seq2SeqArchitecture(Architecture):
-    own: ClassVar[Choices]
-    """Settings of ours that this one has, beside those that both have."""
-    fixed: ClassVar[Choices]
-    """Settings of theirs that can have no other values."""
+    theirs: ClassVar[Choices] = {
+        "is_encoder_decoder": (True, None),
+        "normalize_before": (False, None),
+        "add_final_layer_norm": (False, None),
+        "tie_word_embeddings": (True, None),
+    }
+    ours: ClassVar[Choices] = {
+        **POST_NORM,
+        "model.decoder": ("transformer",),
+        "model.shared": (True,),
+        "model.tied": (True,),
+        "model.norm_eps": (None, 1e-5),
+    }
     settings: ClassVar[dict[str, Any]]
     """Settings of ours that every model of this one has."""
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
-        values.require({**THEIRS, **self.fixed})
+        values.require(self.theirs)
         _common_size(values, "attention_heads", 16)
         width, heads = values.width_and_heads("d_model", "encoder_attention_heads", (1024, 16))
         settings = {
@@ -111,8 +104,8 @@ class Seq2SeqArchitecture(Architecture):
         return matches
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        require_plain_heads(config, {**OURS, **self.own}, self.name)
         model = config.model
+        require_plain_heads(model, self.name)
         if not model.shared:  # which nobody can set where each side has tokens of its own
             raise Unsupported(f"{self.name} has no model.shared false: only true")
         sizes = {"attention_heads": model.heads, "ffn_dim": model.hidden}
@@ -139,8 +132,9 @@ class Bart(Seq2SeqArchitecture):
     model_type = "bart"
     name = "BART"
     tasks: ClassVar = {"BartForConditionalGeneration": TRANSLATION}
-    own: ClassVar = {"model.positions": ("learned",), "model.embed_norm": (True,)}
-    fixed: ClassVar = {
+    ours: ClassVar = {**Seq2SeqArchitecture.ours, "model.positions": ("learned",), "model.embed_norm": (True,)}
+    theirs: ClassVar = {
+        **Seq2SeqArchitecture.theirs,
         "normalize_embedding": (True, None),
         "static_position_embeddings": (False, None),
         "extra_pos_embeddings": (UNUSED, None),
@@ -150,7 +144,13 @@ class Bart(Seq2SeqArchitecture):
     def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
         matches = super().matches(model, architecture)
         for stack in STACKS:
-            matches.append(_positions(f"{stack}.positions.table.weight", f"model.{stack}.embed_positions.weight"))
+            positions = Match(
+                (f"{stack}.positions.table.weight",),
+                (f"model.{stack}.embed_positions.weight",),
+                lambda tensors: [tensors[0][UNUSED:]],
+                lambda tensors: [torch.cat([tensors[0].new_zeros(UNUSED, tensors[0].shape[1]), tensors[0]])],
+            )
+            matches.append(positions)
             matches += linear(f"{stack}.embed_norm", f"model.{stack}.layernorm_embedding", bias=True)
         return matches
 
@@ -159,11 +159,16 @@ class Marian(Seq2SeqArchitecture):
     model_type = "marian"
     name = "Marian"
     tasks: ClassVar = {"MarianMTModel": TRANSLATION}
-    own: ClassVar = {"model.positions": ("sine-halves", "sine"), "model.embed_norm": (False,)}
-    fixed: ClassVar = {
+    ours: ClassVar = {
+        **Seq2SeqArchitecture.ours,
+        "model.positions": ("sine-halves", "sine"),
+        "model.embed_norm": (False,),
+    }
+    theirs: ClassVar = {
         "share_encoder_decoder_embeddings": (True, None),
         "normalize_embedding": (False, None),
         "static_position_embeddings": (True, None),
+        **Seq2SeqArchitecture.theirs,
     }
     settings: ClassVar = {"positions": "sine-halves", "embed_norm": False}
 
@@ -174,7 +179,6 @@ class Marian(Seq2SeqArchitecture):
                 f"Marian with decoder_vocab_size {short(targets)} beside vocab_size {short(vocab)} is not supported: "
                 "only with the same"
             )
-        values.require(self.fixed)
         tables = tuple(f"model.{stack}.embed_positions." for stack in STACKS)  # both sides compute them
         return replace(super().read(values, architecture), ignored=tables)
 
@@ -212,15 +216,6 @@ def _word_vectors(*, bias: bool) -> list[Match]:
         optional=(BIAS,),
     )
     return [same(table, WORDS), head]
-
-
-def _positions(ours: str, theirs: str) -> Match:
-    return Match(
-        (ours,),
-        (theirs,),
-        lambda tensors: [tensors[0][UNUSED:]],
-        lambda tensors: [torch.cat([tensors[0].new_zeros(UNUSED, tensors[0].shape[1]), tensors[0]])],
-    )
 
 
 def _reordered(match: Match, width: int) -> Match:

@@ -2,20 +2,22 @@
 
 Each position also gets a vector that says whether it stands in the first or the second of two texts. Here a text stands
 alone, so the first of them is part of every position; where a model goes out, the table of positions holds it, and
-that of the two texts zeros.
+that of the two texts zeros. Folders of sentence-transformers say in files of their own how the vectors of a text's
+tokens become the text's.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from glassformer.bricks.norm import EPS
+from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASSIFICATION, MASKED, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
 from glassformer.exchange.huggingface.architecture import (
     Architecture,
-    Choices,
     ConfigValues,
     Match,
     ParsedConfig,
@@ -25,6 +27,7 @@ from glassformer.exchange.huggingface.architecture import (
     linear,
     linears,
     same,
+    short,
 )
 from glassformer.exchange.huggingface.common import (
     POST_NORM,
@@ -34,34 +37,7 @@ from glassformer.exchange.huggingface.common import (
     require_plain_heads,
     with_labels,
 )
-from glassformer.exchange.huggingface.sentences import sentence_files, sentence_settings
-
-THEIRS: Choices = {
-    "position_embedding_type": ("absolute", None),
-    "is_decoder": (False, None),
-    "add_cross_attention": (False, None),
-    "is_encoder_decoder": (False, None),
-}
-"""Settings of theirs that ours can be."""
-OURS: Choices = {
-    **POST_NORM,
-    "model.positions": ("learned",),
-    "model.embed_norm": (True,),
-    "model.embed_scale": (False,),
-    "model.causal": (False,),
-}
-"""Settings of ours that it has."""
-HEADS: dict[str, Choices] = {
-    MASKED: {"model.head_transform": (True,)},
-    VECTORS: {"model.pool": ("mean", "first", "max")},
-    CLASSIFICATION: {
-        "model.pool": ("first",),
-        "model.head_layers": (1,),
-        "model.head_activation": ("tanh",),
-        "model.head_bias": (None, True),
-    },
-}
-"""Settings of ours that its heads have, by task."""
+from glassformer.exchange.tokens.files import TokenFiles
 
 PARTS = {
     "attend.query": "attention.self.query",
@@ -79,6 +55,12 @@ TABLE, WORDS = "embed.table.weight", "embeddings.word_embeddings.weight"
 TEXTS = 2
 """Rows that the table of the first and the second text has in a model that goes out."""
 
+POOLS = {"cls": "first", "mean": "mean", "max": "max", "lasttoken": "last"}
+"""Theirs → ours."""
+KINDS = ["Transformer", "Pooling", "Normalize"]
+"""The modules that ours can be, in this order; the last may be missing."""
+MODULES = "modules.json"
+
 
 class Bert(Architecture):
     model_type = "bert"
@@ -90,9 +72,32 @@ class Bert(Architecture):
         "BertModel": VECTORS,
     }
     base = "bert."
+    theirs: ClassVar = {
+        "position_embedding_type": ("absolute", None),
+        "is_decoder": (False, None),
+        "add_cross_attention": (False, None),
+        "is_encoder_decoder": (False, None),
+    }
+    ours: ClassVar = {
+        **POST_NORM,
+        "model.positions": ("learned",),
+        "model.embed_norm": (True,),
+        "model.embed_scale": (False,),
+        "model.causal": (False,),
+    }
+    heads: ClassVar = {
+        MASKED: {"model.head_transform": (True,)},
+        VECTORS: {"model.pool": ("mean", "first", "max")},
+        CLASSIFICATION: {
+            "model.pool": ("first",),
+            "model.head_layers": (1,),
+            "model.head_activation": ("tanh",),
+            "model.head_bias": (None, True),
+        },
+    }
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
-        values.require(THEIRS)
+        values.require(self.theirs)
         width, heads = values.width_and_heads("hidden_size", "num_attention_heads", (768, 12))
         body = {
             **POST_NORM_SETTINGS,
@@ -163,7 +168,7 @@ class Bert(Architecture):
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
         model, task = config.model, head_task(config.task)
-        require_plain_heads(config, {**OURS, **HEADS[task]}, self.name)
+        require_plain_heads(model, self.name)
         if task == CLASSIFICATION and model.head_hidden != model.width:
             raise Unsupported(f"BERT has no model.head_hidden {model.head_hidden}: only model.width {model.width}")
         return {
@@ -190,10 +195,10 @@ class Bert(Architecture):
         return [*names[1:], *([BIAS] if name == BIAS_OF_ITS_OWN else [])]
 
     def folder_settings(self, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-        return sentence_settings(folder) if config.get("architectures") == ["BertModel"] else {}
+        return _sentence_settings(folder) if config.get("architectures") == ["BertModel"] else {}
 
     def extra_files(self, config: Config) -> dict[str, Any]:
-        return sentence_files(config.model) if config.task == VECTORS else {}
+        return _sentence_files(config.model) if config.task == VECTORS else {}
 
 
 def _positions(theirs: str) -> Match:
@@ -206,3 +211,59 @@ def _positions(theirs: str) -> Match:
         lambda tensors: [tensors[0], tensors[0].new_zeros(TEXTS, tensors[0].shape[1])],
         any_rows=(texts,),
     )
+
+
+def _sentence_settings(folder: Path) -> dict[str, Any]:
+    """Settings, by dotted key, that `modules.json` and what it names say; none where there is no such file."""
+    files = TokenFiles(folder)
+    text = files.text(MODULES)
+    if text is None:
+        return {}
+    try:
+        modules = json.loads(text)
+        kinds, paths = ([str(module[key]) for module in modules] for key in ("type", "path"))
+    except (ValueError, RecursionError, TypeError, KeyError):
+        raise DataError(
+            f"{folder / MODULES} is damaged: it holds no list of modules, each with type and path"
+        ) from None
+    names = [kind.split(".")[-1] for kind in kinds]
+    if names not in (KINDS, KINDS[:2]):
+        odd = next((name for name in names if name not in KINDS), ", ".join(names))
+        raise Unsupported(f"{folder / MODULES}: {short(odd)} is not supported: only {', '.join(KINDS)}, in this order")
+    pooling = files.json(f"{paths[1]}/config.json")
+    if pooling is None:
+        raise DataError(f"{folder / MODULES} names a Pooling module, but {short(paths[1])} holds no config.json")
+    return {"model.pool": _pool(pooling, folder / paths[1] / "config.json"), "model.unit": len(names) == len(KINDS)}
+
+
+def _pool(pooling: dict[str, Any], source: Path) -> str:
+    """The one way of pooling, which files say as a name, or as the one truth among many."""
+    chosen = [
+        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for key, value in pooling.items()
+        if value is True and key.startswith("pooling_mode_")
+    ]
+    if isinstance(pooling.get("pooling_mode"), str):
+        chosen = [pooling["pooling_mode"]]
+    if len(chosen) != 1 or chosen[0] not in POOLS:
+        what = " and ".join(map(short, chosen)) or "nothing"
+        raise Unsupported(f"{source}: pooling by {what} is not supported: only by one of {', '.join(POOLS)}")
+    return POOLS[chosen[0]]
+
+
+def _sentence_files(model: ModelSettings) -> dict[str, Any]:
+    """The files that say how a run of ours pools: by their names, what is in each as JSON."""
+    theirs = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "lasttoken": "lasttoken"}
+    kinds = KINDS if model.unit else KINDS[:2]
+    paths = ["" if number == 0 else f"{number}_{kind}" for number, kind in enumerate(kinds)]
+    return {
+        MODULES: [
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+        ],
+        "sentence_bert_config.json": {"max_seq_length": model.context, "do_lower_case": False},
+        f"{paths[1]}/config.json": {
+            "word_embedding_dimension": model.width,
+            **{f"pooling_mode_{theirs[name]}": ours == model.pool for name, ours in POOLS.items()},
+        },
+    }

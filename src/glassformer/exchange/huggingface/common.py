@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MULTILABEL, REGRESSION
-from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
 from glassformer.exchange.huggingface.architecture import (
     Choices,
@@ -13,7 +12,6 @@ from glassformer.exchange.huggingface.architecture import (
     Match,
     ParsedConfig,
     Unsupported,
-    require_settings,
     same,
     short,
 )
@@ -100,10 +98,8 @@ MOST = 2**20
 """Labels of a file that is no file of labels any more."""
 
 
-def require_plain_heads(config: Config, choices: Choices, name: str) -> None:
-    """Refuse a run of ours with other settings, or whose heads do not share the width as theirs do."""
-    require_settings(config, choices, name)
-    model = config.model
+def require_plain_heads(model: ModelSettings, name: str) -> None:
+    """Refuse a run of ours whose heads do not share the width as theirs do."""
     if model.heads * model.head_width != model.width or model.kv_heads != model.heads:
         raise Unsupported(
             f"{name} has no model.heads {model.heads} of model.head_width {model.head_width}, model.kv_heads "

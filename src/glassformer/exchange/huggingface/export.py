@@ -1,7 +1,6 @@
 """A run as a Hugging Face folder, which transformers loads with no code of ours. It is read back before it is kept."""
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -20,7 +19,6 @@ from glassformer.exchange.tokens.files import ORIGINALS
 from glassformer.models.weights import take_weights
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Answers, Classes, Scale
-from glassformer.text.tokenizer import Tokenizer
 
 HEAD, HEAD_BIAS = "head.output.weight", "head.output.bias"
 AUTO = {
@@ -75,7 +73,18 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
     with fill_folder(folder, overwrite=overwrite, owned=(*ORIGINALS, "tokenizer.json", INDEX)) as place:
         save_file(weights, place / WHOLE, metadata={"format": "pt"})
         (place / WHOLE).chmod(0o644)  # safetensors makes files that nobody else may read
-        write_json(place / CONFIG, _config(run, run.tokenizer, theirs))
+        write_json(
+            place / CONFIG,
+            {
+                "architectures": [theirs.name],
+                "model_type": theirs.architecture.model_type,
+                "dtype": "float32",
+                "torch_dtype": "float32",  # its name in older versions
+                **theirs.values,
+                **token_settings(run.tokenizer, run.config),
+                **({} if run.answers is None else label_settings(run.answers)),
+            },
+        )
         write_token_files(run, run.tokenizer, place)
         for file, value in theirs.architecture.extra_files(run.config).items():
             (place / file).parent.mkdir(exist_ok=True)
@@ -111,18 +120,6 @@ def _scores(ours: dict[str, Tensor], answers: Answers | None, name: str) -> dict
         scaled = {key: weight * answers.spread for key, weight in last.items()}
         return {key: weight + answers.mean if key == HEAD_BIAS else weight for key, weight in scaled.items()}
     return {}
-
-
-def _config(run: ExportedRun, tokenizer: Tokenizer, theirs: TheirConfig) -> dict[str, Any]:
-    return {
-        "architectures": [theirs.name],
-        "model_type": theirs.architecture.model_type,
-        "dtype": "float32",
-        "torch_dtype": "float32",  # its name in older versions
-        **theirs.values,
-        **token_settings(tokenizer, run.config),
-        **({} if run.answers is None else label_settings(run.answers)),
-    }
 
 
 class _OurScores(nn.Module):

@@ -28,36 +28,34 @@ class FolderWeights(Weights):
     def __init__(self, paths: list[Path], owners: Mapping[str, str] | None = None) -> None:
         """`owners`: by the index, the file that each tensor should be in."""
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self._files: dict[str, Any] = {}
-        self._where: dict[str, Path] = {}
+        self._files: dict[str, tuple[Any, Path]] = {}
         for path in paths:
             try:
                 file: Any = safe_open(path, framework="pt")
                 for name in list(file.keys()):
-                    if name in self._where:
-                        raise DataError(f"{path} holds {name}, and so does {self._where[name]}")
+                    if name in self._files:
+                        raise DataError(f"{path} holds {name}, and so does {self._files[name][1]}")
                     self.shapes[name] = tuple(file.get_slice(name).get_shape())
-                    self._files[name], self._where[name] = file, path
+                    self._files[name] = file, path
             except (OSError, SafetensorError) as error:
                 raise DataError(f"{path} is damaged, or no safetensors file: {reason(error)}") from None
         for name, owner in (owners or {}).items():
-            if name not in self._where or self._where[name].name != owner:
+            if name not in self._files or self._files[name][1].name != owner:
                 raise DataError(f"{paths[0].parent / INDEX} says that {name} is in {owner}, but it is not")
 
     def read(self, name: str) -> Tensor:
         kind = self.kind_of(name)
+        file, path = self._files[name]
         if kind not in FLOATS:
-            raise Unsupported(
-                f"{self._where[name]}: {name} is of {kind}, and only plain numbers are read: F32, F16, BF16"
-            )
+            raise Unsupported(f"{path}: {name} is of {kind}, and only plain numbers are read: F32, F16, BF16")
         try:
-            weight: Tensor = self._files[name].get_tensor(name)
+            weight: Tensor = file.get_tensor(name)
         except (OSError, SafetensorError) as error:
-            raise DataError(f"{self._where[name]} is damaged at {name}: {reason(error)}") from None
+            raise DataError(f"{path} is damaged at {name}: {reason(error)}") from None
         return weight.to(torch.float32)
 
     def kind_of(self, name: str) -> str:
-        return str(self._files[name].get_slice(name).get_dtype())
+        return str(self._files[name][0].get_slice(name).get_dtype())
 
 
 def read_folder(folder: Path, name: str | None = None) -> ExternalModel:
@@ -69,12 +67,11 @@ def read_folder(folder: Path, name: str | None = None) -> ExternalModel:
     if "auto_map" in config:
         raise Unsupported(f"{folder} brings program code of its own (auto_map), and none is ever run from a model")
     architecture, _ = architecture_of(config, name or str(folder))
-    weights = _weights(folder, files)
     return ExternalModel(
         name=name or str(folder),
         format="huggingface",
         config=config,
-        weights=weights,
+        weights=_weights(folder, files),
         tokens=read_tokens(folder, config),
         settings=architecture.folder_settings(folder, config),
     )

@@ -11,11 +11,9 @@ from glassformer.config.resolve import Config
 from glassformer.config.sections import ModelSettings
 from glassformer.exchange.huggingface.architecture import (
     Architecture,
-    Choices,
     ConfigValues,
     Match,
     ParsedConfig,
-    head_task,
     linear,
     linears,
     same,
@@ -30,24 +28,6 @@ from glassformer.exchange.huggingface.common import (
     with_causal_head,
 )
 
-THEIRS: Choices = {
-    "scale_attn_weights": (True,),
-    "scale_attn_by_inverse_layer_idx": (False,),
-    "add_cross_attention": (False, None),
-    "is_encoder_decoder": (False,),
-}
-"""Settings of theirs that ours can be."""
-OURS: Choices = {
-    **CAUSAL,
-    "model.positions": ("learned",),
-    "model.norm": ("layer",),
-    "model.bias": (True,),
-    "model.attention_bias": (True,),
-    "model.feed_bias": (True,),
-    "model.qk_norm": (False,),
-    "model.activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
-}
-"""Settings of ours that it has."""
 NORMS = {"around_attend.norm": "ln_1", "around_feed.norm": "ln_2"}
 MAPS = {
     "attn.c_attn": ("attend.query", "attend.key", "attend.value"),
@@ -63,9 +43,26 @@ class Gpt2(Architecture):
     name = "GPT-2"
     tasks: ClassVar = {"GPT2LMHeadModel": LANGUAGE_MODEL, "GPT2ForSequenceClassification": CLASSIFICATION}
     base = "transformer."
+    theirs: ClassVar = {
+        "scale_attn_weights": (True,),
+        "scale_attn_by_inverse_layer_idx": (False,),
+        "add_cross_attention": (False, None),
+        "is_encoder_decoder": (False,),
+    }
+    ours: ClassVar = {
+        **CAUSAL,
+        "model.positions": ("learned",),
+        "model.norm": ("layer",),
+        "model.bias": (True,),
+        "model.attention_bias": (True,),
+        "model.feed_bias": (True,),
+        "model.qk_norm": (False,),
+        "model.activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
+    }
+    heads: ClassVar = CAUSAL_HEADS
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
-        values.require(THEIRS)
+        values.require(self.theirs)
         width, heads = values.width_and_heads("n_embd", "n_head", (768, 12))
         settings = {
             "encoder": "transformer",
@@ -85,8 +82,9 @@ class Gpt2(Architecture):
         }
         ignored = ("*.attn.bias", "*.attn.masked_bias")  # which tokens see which: both sides know
         body = ParsedConfig(self.tasks[architecture], settings, ignored=ignored)
-        tied = values.boolean("tie_word_embeddings", True)
-        return with_causal_head(body, values, tied=tied, table="transformer.wte.weight")
+        return with_causal_head(
+            body, values, tied=values.boolean("tie_word_embeddings", True), table="transformer.wte.weight"
+        )
 
     def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
         body = "transformer"
@@ -103,8 +101,8 @@ class Gpt2(Architecture):
         return [*matches, *linear("encoder.norm", f"{body}.ln_f", bias=True), *head]
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        model, task = config.model, head_task(config.task)
-        require_plain_heads(config, {**OURS, **CAUSAL_HEADS[task]}, self.name)
+        model = config.model
+        require_plain_heads(model, self.name)
         return {
             "vocab_size": model.vocab or vocab,
             "n_positions": model.context,
@@ -117,7 +115,7 @@ class Gpt2(Architecture):
             "resid_pdrop": model.dropout,
             "embd_pdrop": model.dropout,
             "attn_pdrop": model.dropout,
-            "tie_word_embeddings": task == LANGUAGE_MODEL and bool(model.tied),
+            "tie_word_embeddings": config.task == LANGUAGE_MODEL and bool(model.tied),
         }
 
 

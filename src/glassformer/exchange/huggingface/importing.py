@@ -114,14 +114,14 @@ def _sources(
     ours: Mapping[str, Tensor],
 ) -> dict[str, str]:
     """The name that each of theirs has, by the one it should have. All are there, of the right shape; no more."""
-    if ours.keys() != (known := {name for match in matches for name in match.ours}):
-        apart = sorted(ours.keys() ^ known)
+    if ours.keys() != (matched := {name for match in matches for name in match.ours}):
+        apart = sorted(ours.keys() ^ matched)
         raise AssertionError(f"{architecture.model_type} matches other weights than the model has: {apart[:3]}")
     shapes = external.weights.shapes
     sources: dict[str, str] = {}
     for match in matches:
-        wanted = match.to_theirs([ours[name] for name in match.ours])
-        for name, like in zip(match.theirs, wanted, strict=True):
+        likes = match.to_theirs([ours[name] for name in match.ours])
+        for name, like in zip(match.theirs, likes, strict=True):
             source = next((alias for alias in (name, *architecture.aliases(name)) if alias in shapes), None)
             if source is not None:
                 shape = shapes[source]

@@ -15,27 +15,13 @@ from glassformer.exchange.huggingface.architecture import (
     Match,
     ParsedConfig,
     Unsupported,
-    head_task,
     linear,
     linears,
-    require_settings,
     same,
     short,
 )
 from glassformer.exchange.huggingface.common import CAUSAL, CAUSAL_HEADS, causal_head, with_causal_head
 
-THEIRS: Choices = {
-    "partial_rotary_factor": (1.0, None),
-    "is_encoder_decoder": (False,),
-}
-"""Settings of theirs that ours can be."""
-OURS: Choices = {
-    **CAUSAL,
-    "model.positions": ("rotary",),
-    "model.norm": ("rms",),
-    "model.activation": ("swiglu",),
-}
-"""Settings of ours that they have."""
 NORMS = {"around_attend.norm": "input_layernorm", "around_feed.norm": "post_attention_layernorm"}
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "o_proj"}
 FEED = {"input": "gate_proj", "gate": "up_proj", "output": "down_proj"}
@@ -47,13 +33,21 @@ class Llama(Architecture):
     name = "Llama"
     tasks: ClassVar = {"LlamaForCausalLM": LANGUAGE_MODEL, "LlamaForSequenceClassification": CLASSIFICATION}
     base = "model."
-    own: ClassVar[Choices] = {"model.qk_norm": (False,), "model.attention_bias": (False, True)}
-    """Settings of ours that this one has, beside those that both have."""
+    theirs: ClassVar[Choices] = {"partial_rotary_factor": (1.0, None), "is_encoder_decoder": (False,)}
+    ours: ClassVar[Choices] = {
+        **CAUSAL,
+        "model.positions": ("rotary",),
+        "model.norm": ("rms",),
+        "model.activation": ("swiglu",),
+        "model.qk_norm": (False,),
+        "model.attention_bias": (False, True),
+    }
+    heads: ClassVar = CAUSAL_HEADS
     usual_head: int | None = None
     """The width of a head where config.json does not say."""
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
-        values.require(THEIRS)
+        values.require(self.theirs)
         width, heads = values.size("hidden_size"), values.size("num_attention_heads")
         if values.get("head_dim") is None and self.usual_head is None and width % heads:
             raise Unsupported(f"config.json: num_attention_heads {heads} does not divide hidden_size {width}")
@@ -80,10 +74,11 @@ class Llama(Architecture):
             "qk_norm": False,
             "initialisation": "gpt2",
         }
-        tied = values.boolean("tie_word_embeddings", False)
         ignored = ("*.rotary_emb.inv_freq",)  # which both sides compute
         body = ParsedConfig(self.tasks[architecture], settings, ignored=ignored)
-        return with_causal_head(body, values, tied=tied, table="model.embed_tokens.weight")
+        return with_causal_head(
+            body, values, tied=values.boolean("tie_word_embeddings", False), table="model.embed_tokens.weight"
+        )
 
     def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
         matches = [same("embed.table.weight", "model.embed_tokens.weight")]
@@ -100,8 +95,7 @@ class Llama(Architecture):
         return [*matches, *linear("encoder.norm", "model.norm", bias=False), *head]
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        model, task = config.model, head_task(config.task)
-        require_settings(config, {**OURS, **self.own, **CAUSAL_HEADS[task]}, self.name)
+        model = config.model
         if self.usual_head is None and model.width % model.heads:  # though its heads may be of any width
             raise Unsupported(
                 f"{self.name} has no model.heads {model.heads} with model.width {model.width}: only what divides it"
@@ -120,7 +114,7 @@ class Llama(Architecture):
             "rms_norm_eps": model.norm_eps or EPS["rms"],
             "attention_bias": bool(model.attention_bias),
             "attention_dropout": model.dropout,
-            "tie_word_embeddings": task == LANGUAGE_MODEL and bool(model.tied),
+            "tie_word_embeddings": config.task == LANGUAGE_MODEL and bool(model.tied),
             # the base and the scaling, said in both ways: transformers 5 reads the first, older ones the others
             "rope_parameters": {"rope_theta": model.rotary_base, **(scaling or {"rope_type": "default"})},
             "rope_theta": model.rotary_base,
@@ -133,11 +127,11 @@ class Qwen3(Llama):
     model_type = "qwen3"
     name = "Qwen3"
     tasks: ClassVar = {"Qwen3ForCausalLM": LANGUAGE_MODEL, "Qwen3ForSequenceClassification": CLASSIFICATION}
-    own: ClassVar = {"model.qk_norm": (True,), "model.attention_bias": (False, True), "model.feed_bias": (False,)}
+    theirs: ClassVar = {"use_sliding_window": (False, None), **Llama.theirs}
+    ours: ClassVar = {**Llama.ours, "model.qk_norm": (True,), "model.feed_bias": (False,)}
     usual_head = 128
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
-        values.require({"use_sliding_window": (False, None)})
         kinds = values.get("layer_types") or []
         if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):
             raise Unsupported(f"Qwen3 with layer_types {short(kinds)} is not supported: only with full_attention")
@@ -156,7 +150,7 @@ def _rotary(values: ConfigValues) -> tuple[float, str | None]:
     if not isinstance(rope_object, dict):
         raise Unsupported(f"config.json: rope_parameters is {short(rope_object)}, but must be an object")
     rope = ConfigValues({"rope_theta": values.get("rope_theta"), **rope_object}, values.name)
-    rope.require(THEIRS)
+    rope.require(Llama.theirs)
     base = rope.number("rope_theta", 10_000.0)
     kind = rope_object.get("rope_type", rope_object.get("type", "default"))
     if kind == "default":

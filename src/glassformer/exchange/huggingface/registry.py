@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from glassformer.config.resolve import Config
-from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, short
+from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, head_task, require_settings, short
 from glassformer.exchange.huggingface.bart import Bart, Marian
 from glassformer.exchange.huggingface.bert import Bert
 from glassformer.exchange.huggingface.gpt2 import Gpt2
@@ -48,6 +48,7 @@ def their_config(config: Config, vocab: int) -> TheirConfig:
         if name is None:
             continue
         try:
+            require_settings(config, {**each.ours, **each.heads.get(head_task(config.task), {})}, each.name)
             return TheirConfig(each, name, each.write(config, vocab))
         except Unsupported as error:
             nearest = error if nearest is None or error.differences < nearest.differences else nearest

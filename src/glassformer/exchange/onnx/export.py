@@ -24,6 +24,8 @@ from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.text.tokenizer import Tokenizer
 
 TEMPLATE = "README.md.jinja"
+ANSWERS = {Scale: "values", Labels: "labels", Classes: "classes"}
+"""What the scores become; classes and labels lie in labels.json by these names."""
 
 TOKENIZER, TARGET_TOKENIZER, LABELS, FEATURES, README = (
     "tokenizer.json", "target_tokenizer.json", "labels.json", "features.json", "README.md",
@@ -105,7 +107,7 @@ def readme(run: ExportedRun, graphs: Sequence[Graph]) -> str:
         table=next((part for part in parts if isinstance(part, TableFeatures)), None),
         image=next((part for part in parts if isinstance(part, ImageFeatures)), None),
         mixed=mixed is not None,
-        answers=_answers(run),
+        answers=ANSWERS.get(type(run.answers), ""),
         target=target,
         never=[] if target is None else target.never(target.vocab_size),
         rows=run.model.head.out_features if isinstance(run.model, TokenModel | Seq2Seq) else 0,
@@ -122,13 +124,6 @@ def _program(run: ExportedRun) -> str:
         return "embed"
     assert isinstance(run.model, TokenModel)
     return "generate" if run.model.encoder.causal else "fill"
-
-
-def _answers(run: ExportedRun) -> str:
-    """What the scores become; classes and labels lie in labels.json by these names."""
-    if run.answers is None:
-        return ""
-    return "values" if isinstance(run.answers, Scale) else "labels" if isinstance(run.answers, Labels) else "classes"
 
 
 def _text_input(run: ExportedRun, features: TextFeatures | None) -> TextInput | None:

@@ -175,11 +175,10 @@ class DecoderGraph(nn.Module):
 
 
 def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answers | None) -> list[Graph]:
-    if isinstance(model, Seq2Seq | TokenModel):
-        rows = model.head.out_features  # a table may have more rows than there are tokens
     if isinstance(model, Seq2Seq):
         source, source_mask, target = translator_ports(shape.vocab, target_vocab)
         memory = Port("memory", (BATCH, SOURCE, model.encoder.width), torch.float32)
+        rows = model.head.out_features  # a table may have more rows than there are tokens
         reads = "what the decoder looks at: a vector for each token of the source"
         writes = f"{BATCH} × {LENGTH} × {rows}: scores for the next token after each token of the target"
         return [
@@ -187,7 +186,10 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
             Graph(DECODER, DecoderGraph(model), (target, memory, source_mask), {"logits": writes}),
         ]
     if isinstance(model, TokenModel):
-        outputs = {"logits": f"{BATCH} × {LENGTH} × {rows}: scores of every token of the vocabulary, at each place"}
+        outputs = {
+            "logits": f"{BATCH} × {LENGTH} × {model.head.out_features}: scores of every token of the vocabulary, "
+            "at each place"
+        }
     elif answers is None:
         assert isinstance(model, TextPredictor)
         outputs = {"vectors": f"{BATCH} × {model.encoder.width}: a vector for each text"}

@@ -15,7 +15,7 @@ from glassformer.bricks.norm import BatchNorm
 from glassformer.bricks.positions import Rotation
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_steps import Hidden, Step, Trace, step_of, trace
-from glassformer.encoders.recurrent import RecurrentDecoder
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentDecoderState
 from glassformer.exchange.exporting import Module, tensors_of
 
 Parts = tuple[Tensor, ...]
@@ -65,19 +65,19 @@ class WrittenOutBag(BagOfWords):
     """
 
     def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
-        found, exists = self.features(tokens, mask)
-        rows = F.embedding(found, self.table.weight)
-        return (self.weights(found, exists).unsqueeze(1) @ rows).squeeze(1)
+        ids, exists = self.features(tokens, mask)
+        rows = F.embedding(ids, self.table.weight)
+        return (self.weights(ids, exists).unsqueeze(1) @ rows).squeeze(1)
 
-    def weights(self, found: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]) -> Float[Tensor, "B F"]:
-        weights = F.embedding(found, self.idf.unsqueeze(1)).squeeze(-1) * real
+    def weights(self, ids: Int[Tensor, "B F"], real: Bool[Tensor, "B F"]) -> Float[Tensor, "B F"]:
+        weights = F.embedding(ids, self.idf.unsqueeze(1)).squeeze(-1) * real
         if self.weighting == "counts":
             return weights
-        squares = weights.new_zeros(found.shape[0], self.idf.shape[0]).scatter_add(1, found, weights).square()
+        squares = weights.new_zeros(ids.shape[0], self.idf.shape[0]).scatter_add(1, ids, weights).square()
         if not self.words:
             return weights / vector_length(squares)
         runs, words = vector_length(squares[:, : self.words_from]), vector_length(squares[:, self.words_from :])
-        return weights / torch.where(found < self.words_from, runs, words)
+        return weights / torch.where(ids < self.words_from, runs, words)
 
     def _lengths(self, tokens: int, most: int, least: int = 2) -> range:
         return range(least, most + 1)
@@ -143,13 +143,13 @@ class ScannedDecoder(RecurrentDecoder):
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d"]:
+        if not self.input_feeding:
+            return super().forward(x, mask, memory=memory)
         assert memory is not None
         states, real = memory
         assert real is not None
         hidden = self.first(memory)
         keys = states if self.attention is None else self.attention.project_keys(states)
-        if not self.input_feeding:
-            return self._join(self.layers(x, hidden)[0], states, real, keys)
         cell, kinds = self.layers.cell, len(hidden)
         steps = [step_of(cell, layer, 0) for layer in range(cell.num_layers)]
 
@@ -162,17 +162,12 @@ class ScannedDecoder(RecurrentDecoder):
                 new, _ = step(h, tuple(hidden[layer * kinds : (layer + 1) * kinds]))
                 h = new[0]
                 after += new
-            out = self._join(h.unsqueeze(1), states, real, keys).squeeze(1)
+            state = RecurrentDecoderState((), fed, Memory(states, real), keys)
+            out = self._attend(h.unsqueeze(1), state).squeeze(1)
             return (*after, out, states.clone(), real.clone(), keys.clone()), out
 
         first = [part[layer] for layer in range(cell.num_layers) for part in hidden]
         return scan_tokens(step_token, (*first, torch.zeros_like(first[0]), states, real, keys), (x,))
-
-    def _join(self, h: Tensor, states: Tensor, real: Tensor, keys: Tensor) -> Float[Tensor, "B T d"]:
-        """The output after each state, joined with what it finds in the memory."""
-        if self.attention is None or self.join is None:
-            return h
-        return torch.tanh(self.join(torch.cat([h, self.attention(h, states, real, keys)], -1)))
 
 
 TWINS: dict[type[nn.Module], type[nn.Module]] = {

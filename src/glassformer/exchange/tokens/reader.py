@@ -43,9 +43,8 @@ def read_tokens(folder: Path, config: Mapping[str, Any]) -> ExternalTokens:
     settings = files.json("tokenizer_config.json") or {}
     kind = str(config.get("model_type"))
     names = _names(settings, files.json("special_tokens_map.json") or {}, USUAL.get(kind, {}))
-    pipelines = _pipelines(files, kind, settings, names)
     generation = files.json("generation_config.json") or {}
-    complete = [_complete(rust, files, settings, names) for rust in pipelines]
+    complete = [_complete(rust, files, settings, names) for rust in _pipelines(files, kind, settings, names)]
     ids = [
         {part: id for part, name in names.items() if (id := rust.token_to_id(name)) is not None} for rust in complete
     ]

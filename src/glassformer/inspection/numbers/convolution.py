@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.image import ConvolutionStack, Patches
-from glassformer.bricks.residual import Residual
+from glassformer.bricks.norm import Residual
 from glassformer.config.arrays import Array
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.inspection.numbers.steps import (

@@ -8,9 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
+from glassformer.bricks.feed_forward import ACTIVATIONS, Bias, MultilayerPerceptron
 from glassformer.bricks.pooling import AttentionPool, Pool
 from glassformer.config.arrays import Array
 from glassformer.inspection.numbers.steps import (

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.attention import Memory
+from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.bricks.norm import BatchNorm, LayerNorm, RMSNorm
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse

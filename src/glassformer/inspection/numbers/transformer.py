@@ -8,9 +8,8 @@ from torch import nn
 
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import FeedForward
-from glassformer.bricks.norm import NoNorm
+from glassformer.bricks.norm import NoNorm, Residual
 from glassformer.bricks.positions import OneHotPositions
-from glassformer.bricks.residual import Residual
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.numbers.steps import (
     Activations,
