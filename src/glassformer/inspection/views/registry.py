@@ -105,7 +105,7 @@ class ViewKind:
     shows: str
     """What one sees, in a few words."""
     options: tuple[str, ...] = ()
-    """Those of `LookOptions` that mean something to it."""
+    """The fields of `LookOptions` that mean something to it."""
     texts: str = "one"
     """How many it is of: one, several, any number (without any, the validation part), or none."""
     quick: bool = False
