@@ -145,7 +145,7 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
 
 def _origin(function: Callable[..., Any]) -> tuple[str, str]:
     """Where a function stands: a cell of a notebook, or a file, that is run again makes the same one anew."""
-    return function.__module__, function.__qualname__
+    return function.__module__, getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _check_own(name: str, facts: Mapping[str, Any]) -> None:
@@ -179,7 +179,8 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         except GlassformerError:
             raise
         except Exception as error:
-            raise GlassformerError(f"the view {name} failed: {type(error).__name__}: {error}") from error
+            message = " ".join(str(error).split())
+            raise GlassformerError(f"the view {name} failed: {type(error).__name__}: {message}") from error
 
     return guarded
 
