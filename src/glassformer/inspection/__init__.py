@@ -1,1 +1,1 @@
-"""Inside one run. For now: its curves."""
+"""Inside one run: what its model looks at, holds and computes."""

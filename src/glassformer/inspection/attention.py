@@ -24,7 +24,7 @@ Head = tuple[str, int, int]
 SELF_ATTENTION = ("self", "source", "target")
 """Stacks in which the tokens of one text look at each other."""
 SOURCE_ATTENTION = ("self", "source")
-"""Those among them whose text is the one that is read."""
+"""Stacks among them whose text is the one that is read."""
 
 
 def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, AttentionHeads]]]:

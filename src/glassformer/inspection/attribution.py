@@ -261,7 +261,7 @@ def _variants(
 
 
 def _removed(inputs: Inputs, place: int) -> Inputs:
-    """Without this token; without its only one, a text is padding alone."""
+    """The inputs without this token; without its only one, a text is padding alone."""
     tokens, mask, *more = (*inputs, None) if len(inputs) == 1 else inputs
     if tokens.shape[1] == 1:
         return tokens, torch.zeros_like(tokens, dtype=torch.bool), *more

@@ -38,7 +38,7 @@ from glassformer.models.modules import Predictor, Seq2Seq, TokenModel
 from glassformer.models.weights import current_name, former_name
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
-"""They compute nothing."""
+"""Modules that compute nothing."""
 INPUT, OUTPUT = "input", "output"
 """What comes before the first layer of an encoder, and what it gives."""
 
@@ -55,7 +55,7 @@ class Seen(Mapping[str, Tensor]):
         self._known: dict[str, Tensor] = {}
 
     def wants(self, name: str) -> bool:
-        """By its name now, or by one that it had."""
+        """Whether it is recorded, by its name now or by one that it had."""
         names = {name, former_name(name)}
         return self._only is None or any(fnmatchcase(name, pattern) for pattern in self._only for name in names)
 
@@ -155,7 +155,7 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
 
 
 def _record_itself(module: nn.Module, args: tuple[Any, ...], output: Any) -> Recorded:
-    """By the name of the module alone."""
+    """What a module gives, by the name of the module alone."""
     if isinstance(output, Tensor):
         yield "", lambda: output
 

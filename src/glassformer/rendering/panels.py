@@ -80,7 +80,7 @@ class Grid(Panel):
     low: float | None = None
     """The scale's lower end; None: 0, or as far below 0 as `high` is above."""
     high: float | None = None
-    """Its upper end; None: the largest value (signed: the largest without its sign)."""
+    """The scale's upper end; None: the largest value (signed: the largest without its sign)."""
     numbers: bool = False
     formula: str = ""
     """What the numbers are, written out."""

@@ -126,7 +126,7 @@ def image_panels(cut: Patches | ConvolutionStack, pixels: Float[Tensor, "1 C H W
 def cell_panels(
     convolution: nn.Conv2d, x: Float[Tensor, "1 C H W"], cell: int | None, where: str
 ) -> tuple[list[Panel], tuple[int, int]]:
-    """At one cell of the output, row by row; None: in the middle. Gives where it lies, too."""
+    """The panels of one cell of the output, counted row by row (None: the one in the middle), and where it lies."""
     out = array(convolution(x)[0, 0])
     high, wide = out.shape
     row, column = high // 2, wide // 2

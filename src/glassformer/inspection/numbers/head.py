@@ -47,7 +47,7 @@ POOLS = {
     "pool_max": Term("max x_t, each number by itself", "max({list})"),
     "pool_flatten": Term("[x_0; x_1; …]", ""),
 }
-"""By function; the numbers in braces are those of all tokens."""
+"""The formulas of pools by function; the numbers in braces are those of all tokens."""
 
 
 def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> Iterator[Panel]:
@@ -158,7 +158,7 @@ def scores_panel(
 
 
 def _layers_of(head: nn.Module) -> list[tuple[str, Callable[[Tensor], Tensor]]]:
-    """One after the other, with a name each, a non-linearity with its own; dropout does nothing here."""
+    """The layers one after the other, with a name each, a non-linearity with its own; dropout does nothing here."""
     if isinstance(head, nn.Sequential):
         return [pair for part in head if not isinstance(part, nn.Dropout) for pair in _layers_of(part)]
     if isinstance(head, MultilayerPerceptron):

@@ -198,7 +198,7 @@ class Activations:
         return replace(self, path=f"{self.path}.{name}", title=title)
 
     def beside(self, tokens: Sequence[str], at: int = 0) -> "Activations":
-        """With a vector for each of these; none: what is worked out belongs to no token."""
+        """The same with a vector for each of these; none: what is worked out belongs to no token."""
         return replace(self, tokens=tokens, at=at)
 
     @property
@@ -290,7 +290,7 @@ def score_panels(
     weights: Float[Array, "T S"],
     score: Term,
 ) -> list[Panel]:
-    """For each pair of tokens; one pair is worked out."""
+    """The scores and weights of each pair of tokens; one pair is worked out."""
     pair = f"({looking.token} → {looked_at.token})"
     at, best = looking.at, looked_at.at
     return [

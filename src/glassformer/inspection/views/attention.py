@@ -126,6 +126,6 @@ def chosen(sizes: Sequence[int], request: LookRequest) -> str:
 
 
 def share_on(weights: Float[Array, "*heads T S"], places: Sequence[Sequence[int]]) -> NDArray[Any]:
-    """Of each head's weights, how much lies where it should: on the columns named for each row, if any are."""
+    """The share of each head's weights that lies where it should: on the columns named for each row, if any are."""
     shares = [weights[..., row, list(columns)].sum(-1) for row, columns in enumerate(places) if columns]
     return np.mean(shares, 0)

@@ -40,7 +40,7 @@ class HeadAblation:
     lacking: dict[Head, float]
 
     def cost(self, head: Head) -> float:
-        """By how much the loss rises without it; below 0: it falls."""
+        """How much the loss rises without it; below 0: it falls."""
         return self.lacking[head] - self.whole
 
 
@@ -99,11 +99,11 @@ def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "W
 
 def _in_words(ablation: HeadAblation, ranked: list[Head], what: str) -> str:
     best = ranked[0]
-    words = f"Without head {head_name(best)} the {what} goes from {ablation.whole:.4f} to {ablation.lacking[best]:.4f}"
+    note = f"Without head {head_name(best)} the {what} goes from {ablation.whole:.4f} to {ablation.lacking[best]:.4f}"
     if len(ranked) > 1:
         little = sum(ablation.cost(head) < LITTLE * abs(ablation.whole) for head in ranked)
-        words += f", more than without any other; {little} of {len(ranked)} heads cost less than {100 * LITTLE:.0f} %"
-    return f"{words}."
+        note += f", more than without any other; {little} of {len(ranked)} heads cost less than {100 * LITTLE:.0f} %"
+    return f"{note}."
 
 
 def head_name(head: Head) -> str:
@@ -114,23 +114,23 @@ def head_name(head: Head) -> str:
 
 def parse_heads(text: str, stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
     """`2.3` or `0.1,2.3`, in a translator `cross:0.1`; `stacks`: layers and heads of each."""
-    return list(dict.fromkeys(_parse_head(one.strip(), stacks) for one in text.split(",")))
+    return list(dict.fromkeys(_parse_head(part.strip(), stacks) for part in text.split(",")))
 
 
-def _parse_head(one: str, stacks: Mapping[str, tuple[int, int]]) -> Head:
-    stack, colon, place = one.rpartition(":")
+def _parse_head(text: str, stacks: Mapping[str, tuple[int, int]]) -> Head:
+    stack, colon, place = text.rpartition(":")
     if not colon and len(stacks) > 1:
-        choices = " or ".join(f"{name}:{one or '0.1'}" for name in stacks)
-        raise Misuse(f"'{one}' could be a head of several attentions here: write {choices}")
+        choices = " or ".join(f"{name}:{text or '0.1'}" for name in stacks)
+        raise Misuse(f"'{text}' could be a head of several attentions here: write {choices}")
     if not colon:
         stack = next(iter(stacks))
     if stack not in stacks:
         raise Misuse(unknown("attention", stack, stacks))
     layer, dot, head = place.partition(".")
     if not dot or not all(part.isascii() and part.isdigit() for part in (layer, head)):
-        raise Misuse(f"'{one}' is no head: write LAYER.HEAD, counted from 0, such as 0.1, or several as 0.1,2.3")
+        raise Misuse(f"'{text}' is no head: write LAYER.HEAD, counted from 0, such as 0.1, or several as 0.1,2.3")
     layers, heads = stacks[stack]
     if int(layer) >= layers or int(head) >= heads:
         sizes = f"{counted(layers, 'layer')} of {counted(heads, 'head')}"
-        raise Misuse(f"there is no head {one}: this model has {sizes}, so 0.0 to {layers - 1}.{heads - 1}")
+        raise Misuse(f"there is no head {text}: this model has {sizes}, so 0.0 to {layers - 1}.{heads - 1}")
     return stack, int(layer), int(head)

@@ -49,7 +49,7 @@ FEWEST = 5
 EVEN = 0.9
 """A head is spread evenly from this part of the largest possible entropy on."""
 NEARBY = 0.5
-"""It looks nearby up to this part of the distance at which an even one looks."""
+"""A head looks nearby up to this part of the distance at which an even one looks."""
 HELD_OUT = 64
 """Texts of the validation part over which roles are measured."""
 
@@ -61,7 +61,7 @@ HELD_OUT = 64
     needs=lambda loaded: any(stack in SELF_ATTENTION for stack in sizes_of(loaded.model)),
 )
 def roles(request: LookRequest) -> View:
-    """Over the texts given, which are shown with what each head does, or over the validation part."""
+    """The roles over the texts given, which are shown with what each head does, or over the validation part."""
     own = request.encode_all()
     examples = own or validation_examples(request.loaded, HELD_OUT, request.say)
     stacks = [stack for stack in sizes_of(request.model) if stack in SELF_ATTENTION]
@@ -114,7 +114,7 @@ class HeadStats:
 
     @property
     def tokens(self) -> float:
-        """As many tokens, looked at evenly, have the same entropy."""
+        """The number of tokens that have the same entropy when they are looked at evenly."""
         return math.exp(self.entropy)
 
 

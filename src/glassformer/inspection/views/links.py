@@ -69,7 +69,7 @@ class LinkedText:
 
 
 def read_links(path_or_name: str | os.PathLike[str]) -> list[LinkedText]:
-    """Those of a .jsonl file, or of an embedded data set that knows some: `pronouns`, or `pronouns:seed=7`."""
+    """The links of a .jsonl file, or of an embedded data set that knows some: `pronouns`, or `pronouns:seed=7`."""
     name = os.fspath(path_or_name)
     path = find(name)
     if path is not None:
@@ -189,9 +189,9 @@ def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: To
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:
-    """For every word of a text, the places of its tokens among the ids that a model read; none for one cut off."""
+    """The places of each word's tokens among the ids that a model read; none for a word that was cut off."""
     spans = [match.span() for match in re.finditer(r"\S+", text)]
-    return [found.places for found in tokens_of(spans, text, tokenizer, ids)]
+    return [word.places for word in tokens_of(spans, text, tokenizer, ids)]
 
 
 def _speaking(places: Sequence[int], tokenizer: Tokenizer, ids: Sequence[int]) -> int:
@@ -236,15 +236,15 @@ def links_view(scores: LinkScores, *, title: str = "Heads that find the links") 
 
 def _in_words(scores: LinkScores) -> str:
     layer, head = scores.best
-    words = (
+    note = (
         f"Head {layer}.{head} finds {_percent(scores.found[layer, head])} of {counted(scores.count, 'link')}; "
         f"always the previous word {_percent(scores.previous)}, always the first {_percent(scores.first)}"
     )
     if scores.turned:
-        words += f". {counted(scores.turned, 'link')} to a later word, looked for from the later to the earlier"
+        note += f". {counted(scores.turned, 'link')} to a later word, looked for from the later to the earlier"
     if scores.left_out:
-        words += f". {counted(scores.left_out, 'link')} left out: words cut off, or no tokens here"
-    return words + "."
+        note += f". {counted(scores.left_out, 'link')} left out: words cut off, or no tokens here"
+    return note + "."
 
 
 def _percent(share: float) -> str:

@@ -73,7 +73,7 @@ class Lens:
 
     layers: list[str]
     ids: Int[Array, "L T k"]
-    """Likeliest first."""
+    """The likeliest tokens, likeliest first."""
     probabilities: Float[Array, "L T k"]
     entropy: Float[Array, "L T"]
     """How undecided the model is, in nats."""

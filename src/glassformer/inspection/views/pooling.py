@@ -65,15 +65,13 @@ def pooling_weights(
         with capture(pool, ("weights",)) as seen:
             pool(states, mask)
         return seen["weights"]
-    if kind in ("sum", "flatten"):
+    if kind == "flatten":
         return real.to(states.dtype)
-    if kind == "mean":
-        return real / real.sum(1, keepdim=True).clamp(min=1).to(states.dtype)
     if kind == "max":
         hidden = states.masked_fill(~real.unsqueeze(-1), -torch.inf)
         taken = (hidden == hidden.amax(1, keepdim=True)) & real.unsqueeze(-1)
         return (taken / taken.sum(1, keepdim=True).clamp(min=1)).mean(-1).to(states.dtype)  # equal ones share
-    # what reads one place reads the same place of this: a 1 at each token, in a column of its own
+    # what is made of all places shows in what is made of this: a 1 at each token, in a column of its own
     places = torch.eye(states.shape[1], dtype=states.dtype, device=states.device).expand(len(states), -1, -1)
     if kind == "ends":
         return pool(torch.cat([places, places], -1), mask).view(len(states), 2, -1).mean(1)

@@ -27,7 +27,7 @@ FORMULAS = {
 SHOWN = 64
 """Positions that are shown."""
 NEARLY_ALL, FAR_LARGER = 0.99, 4
-"""Of the numbers of learned positions, the share that a scale is made for where some are so many times as large."""
+"""The share of learned positions' numbers that a scale is made for where some are so many times as large."""
 
 
 @register_view("positions", texts="none", needs=lambda loaded: encoder_with_positions(loaded.model) is not None)

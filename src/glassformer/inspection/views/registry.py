@@ -103,7 +103,7 @@ class ViewKind:
     shows: str
     """What one sees, in a few words."""
     options: tuple[str, ...] = ()
-    """Those of `LookOptions` that mean something to it."""
+    """The fields of `LookOptions` that mean something to it."""
     texts: str = "one"
     """How many it is of: one, several, any number (without any, the validation part), or none."""
     quick: bool = False
@@ -143,7 +143,7 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
 
 def _origin(function: Callable[..., Any]) -> tuple[str, str]:
     """Where a function stands: a cell of a notebook, or a file, that is run again makes the same one anew."""
-    return function.__module__, function.__qualname__
+    return function.__module__, getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _check_own(name: str, facts: Mapping[str, Any]) -> None:
@@ -177,7 +177,8 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         except GlassformerError:
             raise
         except Exception as error:
-            raise GlassformerError(f"the view {name} failed: {type(error).__name__}: {error}") from error
+            message = " ".join(str(error).split())
+            raise GlassformerError(f"the view {name} failed: {type(error).__name__}: {message}") from error
 
     return guarded
 

@@ -34,9 +34,9 @@ NAMES = {
     "x": "vectors",
 }
 GATES = set("ifozr")
-"""From 0 to 1; all else has a sign."""
+"""What lies between 0 and 1; all else has a sign."""
 BOUNDED = GATES | set("gn")
-"""Up to 1."""
+"""What ends at 1."""
 
 
 @dataclass(frozen=True)

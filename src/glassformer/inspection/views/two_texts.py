@@ -63,11 +63,11 @@ class Output:
     """What a model says of a text."""
 
     summary: str
-    """All of it in a few words."""
+    """What it says in a few words."""
     probabilities: Mapping[str, float] = field(default_factory=dict)
-    """Those of labels or next tokens; empty: it does not choose among few."""
+    """The probabilities of labels or next tokens; empty: it does not choose among few."""
     cosine: float | None = None
-    """Where vectors are what a model is for: that of this text's and the other's."""
+    """The cosine of this text's vector and the other's, where vectors are what a model is for."""
 
 
 @dataclass(frozen=True)
@@ -133,18 +133,14 @@ def side_of(
 
 def compare_sides(a: Side, b: Side) -> Difference:
     """How far apart a model's scores and vectors of the two texts are."""
-    alike, distances = [], []
-    for (_, one), (_, other) in zip(a.layers, b.layers, strict=True):
-        pair = np.stack([one, other]).astype(np.float64)
-        alike.append(float(cosines(pair)[0, 1]))
-        mean = np.linalg.norm(pair, axis=1).mean()
-        distances.append(float(np.linalg.norm(pair[0] - pair[1]) / max(mean, np.finfo(float).tiny)))
+    pairs = [np.stack([x, y]).astype(np.float64) for (_, x), (_, y) in zip(a.layers, b.layers, strict=True)]
+    lengths = [max(np.linalg.norm(pair, axis=1).mean(), np.finfo(float).tiny) for pair in pairs]
     return Difference(
         largest=float(np.abs(a.scores.astype(np.float64) - b.scores).max()),
         rounding=ROUNDING * max(1.0, float(np.abs(a.scores).max()), float(np.abs(b.scores).max())),
         layers=[name for name, _ in a.layers],
-        cosines=alike,
-        distances=distances,
+        cosines=[float(cosines(pair)[0, 1]) for pair in pairs],
+        distances=[float(np.linalg.norm(x - y) / length) for (x, y), length in zip(pairs, lengths, strict=True)],
     )
 
 
@@ -248,7 +244,7 @@ def verdict(a: Side, b: Side, difference: Difference) -> str:
 
 
 def _texts(a: Side, b: Side) -> str:
-    """By their words, where these are all that is read."""
+    """The two texts, compared by their words where these are all that is read."""
     only_words = all(side.ids and len(side.ids) == len(side.tokens) for side in (a, b))
     if only_words and list(a.ids) == list(b.ids):
         return f"'{a.text}' and '{b.text}' are the same to a model."
@@ -258,7 +254,7 @@ def _texts(a: Side, b: Side) -> str:
 
 
 def _answers(a: Side, b: Side) -> Table:
-    """Likeliest first, as the first text has it."""
+    """What the model says of both texts, likeliest first, as the first has it."""
     title, columns = "what the model says", ("answer", "first text", "second text")
     of_a, of_b = a.output.probabilities, b.output.probabilities
     if a.output.cosine is not None:

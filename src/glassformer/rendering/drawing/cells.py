@@ -46,7 +46,7 @@ BAR, LEAST_BAR, MOST_BAR = 0.1, 0.8, 2.0
 TURN = 50
 """Degrees that long names of columns are turned by."""
 MOST_CELLS = 512
-"""On a side: more would be less than a few dots each."""
+"""Cells on a side: more would be less than a few dots each."""
 MOST_LETTERS = 40
 """Letters of a row's name, which may be a few words."""
 MOST_GUESSES = 120

@@ -28,7 +28,7 @@ from glassformer.rendering.drawing.style import (
 from glassformer.rendering.panels import Gallery, Heads, Patches
 
 MOST_TOKENS = 120
-"""On a side: more would be no picture any more."""
+"""Tokens on a side: more would be no picture any more."""
 ROW, BETWEEN = 0.25, 2.4
 """Inches: from token to token in a column, and between two columns."""
 PALEST = 0.1
@@ -132,8 +132,7 @@ def _bundle(weights: Float[Array, "T S"], colour: str, place: int, heads: int) -
     """The lines of one head; those of several lie a little beside one another."""
     shift = (place - (heads - 1) / 2) * min(0.025, 0.14 / heads)
     strong = (weights >= PALEST * weights.max(-1, keepdims=True)) & (weights > 0)
-    pairs = np.argwhere(strong)
-    ends = (pairs + 0.5) * ROW + shift
+    ends = (np.argwhere(strong) + 0.5) * ROW + shift
     segments = [((0, start), (1, end)) for start, end in ends]
     values = weights[strong].clip(0, 1)
     return LineCollection(

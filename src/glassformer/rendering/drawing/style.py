@@ -34,7 +34,7 @@ UP = LinearSegmentedColormap.from_list("up", ["#ffffff", "#9fcae6", BLUE, "#0039
 BOTH_WAYS = LinearSegmentedColormap.from_list(
     "both ways", ["#7a3300", ORANGE, "#f3c5a3", "#ffffff", "#9fcae6", BLUE, "#00395c"]
 ).with_extremes(bad=PALE)
-"""Orange below 0, blue above."""
+"""Colours around 0: orange below, blue above."""
 
 
 def series_colour(place: int) -> str:
@@ -72,7 +72,7 @@ def ink_on(colour: Sequence[float]) -> str:
 
 DPI = 150
 FAMILIES = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS")
-"""Together they know most scripts; those that are installed are used, in this order."""
+"""Fonts that together know most scripts; those that are installed are used, in this order."""
 RENDERER = cast(Any, RendererAgg)(1, 1, DPI)
 LONGEST = 24
 """Letters of a token's name."""
