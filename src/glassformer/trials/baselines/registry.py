@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import partial, singledispatch
 from typing import Any
 
-from torch import Tensor
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.names import unknown
@@ -17,16 +19,11 @@ from glassformer.families.language import LanguageFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.tasks.base import Evaluation
+from glassformer.tasks.classification import Classification
+from glassformer.tasks.multilabel import Multilabel
+from glassformer.tasks.regression import Regression
 from glassformer.tasks.translation import judge
 from glassformer.trials.baselines import names
-from glassformer.trials.baselines.labels import (
-    class_shares,
-    constant_mean,
-    every,
-    label_set,
-    label_shares,
-    most_frequent,
-)
 from glassformer.trials.baselines.language import judge_hidden, judge_ngrams, judge_unigrams, left_out
 from glassformer.trials.baselines.scikit import CLASSIFIER, MULTILABEL_CLASSIFIER, REGRESSOR, Estimator, fit_and_score
 from glassformer.trials.outcome import FLOOR, REFERENCE
@@ -76,13 +73,15 @@ def evaluate_baseline(what: str, name: str, config: Config, prepared: Prepared, 
 
 @baselines.register
 def _(family: LanguageFamily, kind: str) -> list[Baseline]:
-    def unigrams(prepared: Any, part: str) -> BaselineResult:
-        return BaselineResult(*judge_unigrams(prepared.task, part, prepared.shape.vocab))
-
-    def ngrams(prepared: Any, part: str) -> BaselineResult:
-        return BaselineResult(*judge_ngrams(prepared.task, part, prepared.shape.vocab), note=left_out(prepared.task))
-
-    return [Baseline(names.UNIGRAM, unigrams), Baseline(names.NGRAM, ngrams)]
+    return [
+        Baseline(names.UNIGRAM, lambda data, part: BaselineResult(*judge_unigrams(data.task, part, data.shape.vocab))),
+        Baseline(
+            names.NGRAM,
+            lambda data, part: BaselineResult(
+                *judge_ngrams(data.task, part, data.shape.vocab), note=left_out(data.task)
+            ),
+        ),
+    ]
 
 
 @baselines.register
@@ -109,7 +108,10 @@ def _judge_copies(prepared: Any, part: str) -> BaselineResult:
 
 # --- labels and numbers ---
 
-Constants = dict[str, Callable[[Any], Tensor]]
+LEAST = 1e-6
+"""A share that was never met is taken for this, so that its loss is finite."""
+Floats = NDArray[np.floating]
+Constants = dict[str, Callable[[Any], Floats]]
 """What gives the scores that a floor has for every example, by its name."""
 
 
@@ -123,8 +125,10 @@ def _of_labels(constants: Constants, estimator: Estimator, kind: str) -> list[Ba
     ]
 
 
-def _judge_constant(scores: Callable[[Any], Tensor], prepared: Any, part: str) -> BaselineResult:
-    task, row = prepared.task, scores(prepared.task)
+def _judge_constant(scores: Callable[[Any], Floats], prepared: Any, part: str) -> BaselineResult:
+    """The same answer for every example."""
+    task = prepared.task
+    row = torch.from_numpy(scores(task).astype(np.float32))
     return BaselineResult(task.judge(task.parts[part], row.repeat(len(task.parts[part]), 1)), len(row))
 
 
@@ -136,16 +140,59 @@ def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str) -> 
 
 @baselines.register
 def _(family: ClassificationFamily, kind: str) -> list[Baseline]:
-    return _of_labels({names.MAJORITY: class_shares}, CLASSIFIER, kind)
+    return _of_labels({names.MAJORITY: _class_shares}, CLASSIFIER, kind)
 
 
 @baselines.register
 def _(family: RegressionFamily, kind: str) -> list[Baseline]:
-    return _of_labels({names.MEAN: constant_mean}, REGRESSOR, kind)
+    return _of_labels({names.MEAN: _mean}, REGRESSOR, kind)
 
 
 @baselines.register
 def _(family: MultilabelFamily, kind: str) -> list[Baseline]:
-    usual, all_labels = (partial(label_set, choose) for choose in (most_frequent, every))
-    constants: Constants = {names.SET: usual, names.EACH: label_shares, names.EVERY: all_labels}
+    usual, all_labels = (partial(_label_set, choose) for choose in (_most_frequent, _every_label))
+    constants: Constants = {names.SET: usual, names.EACH: _label_shares, names.EVERY: all_labels}
     return _of_labels(constants, MULTILABEL_CLASSIFIER, kind)
+
+
+# --- constant answers, as scores ---
+
+
+def _mean(task: Regression) -> Floats:
+    return np.array([task.parts["train"].answers.mean()])  # 0, but for rounding: answers lie around the mean
+
+
+def _class_shares(task: Classification) -> Floats:
+    """The logarithm of how frequent each class is: the largest wins, with the smallest loss that a constant has."""
+    answers, classes = task.parts["train"].answers, task.classes
+    shares = np.bincount(answers, minlength=len(classes.names)) / len(answers)
+    return _logit(shares[1:]) if classes.outputs == 1 else np.log(np.maximum(shares, LEAST))
+
+
+def _label_shares(task: Multilabel) -> Floats:
+    """How frequent each label is: those of more than half of the examples are said."""
+    return _logit(task.parts["train"].answers.mean(0))
+
+
+def _label_set(choose: Callable[[Floats], NDArray[np.bool_]], task: Multilabel) -> Floats:
+    """Always this set; the score of each label says how often an example agrees with it."""
+    answers = task.parts["train"].answers
+    chosen = choose(answers)
+    agree = np.where(chosen, answers.mean(0), 1 - answers.mean(0))
+    return np.where(chosen, 1, -1) * _logit(np.maximum(agree, 0.5 + LEAST))
+
+
+def _most_frequent(answers: Floats) -> NDArray[np.bool_]:
+    """The most frequent set of labels; of two, the one with the first label that they differ in."""
+    sets, counts = np.unique(answers > 0.5, axis=0, return_counts=True)
+    return sets[np.flatnonzero(counts == counts.max())[-1]]
+
+
+def _every_label(answers: Floats) -> NDArray[np.bool_]:
+    """All labels: the set with the most hits, and the most false ones."""
+    return np.ones(answers.shape[1], dtype=np.bool_)
+
+
+def _logit(shares: Floats) -> NDArray[np.float64]:
+    clipped = np.clip(shares.astype(np.float64), LEAST, 1 - LEAST)
+    return np.log(clipped) - np.log1p(-clipped)

@@ -23,7 +23,7 @@ from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.space import Dimension
 from glassformer.trials.tuning.storage import START, counted, optuna, under_way
-from glassformer.trials.tuning.trial_record import OUTCOME, TrialRecord, best_of, format_value, importance, record_of
+from glassformer.trials.tuning.trial import OUTCOME, TrialRecord, best_of, format_value, importance, record_of
 from glassformer.verbs.train import train
 
 Rows = list[list[str | float | int | None]]
@@ -204,12 +204,16 @@ class TuneResult:
         )
 
     def _by_choice(self, dimension: Dimension, trials: Sequence[TrialRecord]) -> Table:
-        rows: Rows = []
-        for value in dimension.values:
-            scores = _values([trial for trial in trials if trial.settings[dimension.key] == value])
-            if scores:
-                best = min(scores) if self.lower_is_better else max(scores)
-                rows.append([format_value(value), len(scores), best, float(np.median(scores))])
+        by_value = [
+            (value, _values([trial for trial in trials if trial.settings[dimension.key] == value]))
+            for value in dimension.values
+        ]
+        best = min if self.lower_is_better else max
+        rows: Rows = [
+            [format_value(value), len(scores), best(scores), float(np.median(scores))]
+            for value, scores in by_value
+            if scores
+        ]
         columns = ["value", "trials", f"best {titled(self.primary)}", "median"]
         return Table(title=dimension.name, columns=columns, rows=rows)
 
@@ -220,10 +224,15 @@ class TuneResult:
         def rank(trial: TrialRecord) -> tuple[bool, float]:
             return trial.state != "complete", math.inf if trial.value is None else sign * trial.value
 
-        rows: Rows = []
-        for trial in sorted(self.trials, key=rank)[:TABLE_ROWS]:
-            ending = "" if trial.state == "complete" and not trial.why else f"{trial.state}: {trial.why}"
-            rows.append([str(trial.number), trial.value, trial.summary, ending])
+        rows: Rows = [
+            [
+                str(trial.number),
+                trial.value,
+                trial.summary,
+                "" if trial.state == "complete" and not trial.why else f"{trial.state}: {trial.why}",
+            ]
+            for trial in sorted(self.trials, key=rank)[:TABLE_ROWS]
+        ]
         more = len(self.trials) > TABLE_ROWS
         note = f"The best {TABLE_ROWS} of {len(self.trials)}; all are in tune.json." if more else ""
         return Table(title="Trials", columns=["trial", titled(self.primary), "what it tried", ""], rows=rows, note=note)
