@@ -60,8 +60,7 @@ def records_of(task: LanguageModelling, part: str, probabilities: Probabilities)
     """Records as a model's evaluation has them, one for each window; nothing before its window is seen."""
     ids = np.asarray(task.parts[part].ids, np.int64)
     asked = _asked(task, ids)
-    chances = np.where(asked, probabilities(ids, _reach(task, len(ids))), 1.0)
-    losses = -np.log(chances)
+    losses = -np.log(np.where(asked, probabilities(ids, _reach(task, len(ids))), 1.0))
     return [
         {
             "start": counted + 1,

@@ -92,10 +92,8 @@ def each_seed(done: Sequence[Row]) -> list[Panel]:
     if most < 2:
         return []
     seeds = sorted({outcome.cell.repeat for row in done for outcome in row.outcomes})
-    table = []
-    for row in done:
-        values = {outcome.cell.repeat: value_of(outcome, row.metric) for outcome in row.outcomes}
-        table.append([row.label, *(values.get(seed) for seed in seeds)])
+    scores = [{outcome.cell.repeat: value_of(outcome, row.metric) for outcome in row.outcomes} for row in done]
+    table = [[row.label, *map(own.get, seeds)] for row, own in zip(done, scores, strict=True)]
     what = next(row.repeats for row in done if len(row.outcomes) == most).removesuffix("s")
     columns = ["model", *(f"{what} {seed + 1}" for seed in seeds)]
     return [Table(title=f"{what.capitalize()} by {what}", columns=columns, rows=table)]
@@ -140,8 +138,8 @@ def _varied(rows: Sequence[Row]) -> list[Panel]:
         numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
         if not numbers or len(set(values)) < 2:
             return []
-        log = min(values) > 0 and max(values) / min(values) >= 8
-        return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], log=log)]
+        wide = min(values) > 0 and max(values) / min(values) >= 8
+        return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], log=wide)]
     if len(keys) != 2:
         return []
     return [_grid(name, [row for row in trained if row.name == name], keys) for name in dict.fromkeys(

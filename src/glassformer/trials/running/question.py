@@ -131,10 +131,12 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
     ]
     trained = [*rows_of_models, *finetuned_cells(options.from_runs, shared, rows, say)]
     _refuse_if_none_can_be(trained, shared)
-    where = {run: str(Path(run).resolve()) for run in options.runs}
     cells = [
         *_baseline_cells(options, shared, rows),
-        *(Cell(name=run, kind=GIVEN, settings={**shared.data_settings, "run": where[run]}) for run in options.runs),
+        *(
+            Cell(name=run, kind=GIVEN, settings={**shared.data_settings, "run": str(Path(run).resolve())})
+            for run in options.runs
+        ),
         *(_with_repeat(cell, options, repeat) for repeat in range(options.repeats) for cell in trained),
     ]
     return Question(options, shared, cells)

@@ -169,8 +169,10 @@ def width_for(
         config = shared.resolve(settings)
         key = next((key for key in KEYS if config.idle(key) is None), None)
         if key is None:
-            count = _count(config, prepared)
-            say(f"{name}: its {count:,} parameters follow from the data: --parameters {wanted:,} does not change them")
+            say(
+                f"{name}: its {_count(config, prepared):,} parameters follow from the data: --parameters {wanted:,} "
+                "does not change them"
+            )
             continue
 
         def count_at(size: int, key: str = key, settings: Mapping[str, Any] = settings) -> int:

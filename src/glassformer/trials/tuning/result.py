@@ -135,7 +135,12 @@ class TuneResult:
     # --- as a page ---
 
     def view(self) -> View:
-        panels: list[Panel] = [self._best_settings(), self._importance(), self._progress()]
+        settings: Rows = [
+            [key, format_value(value), "searched" if key in self.best.settings else "given"]
+            for key, value in self.settings.items()
+        ]
+        best = Table(title="The best settings", columns=["setting", "value", ""], rows=settings)
+        panels: list[Panel] = [best, self._importance(), self._progress()]
         models = Dimension("model", values=tuple(dict.fromkeys(trial.settings["model"] for trial in self.complete)))
         if len(models.values) > 1:
             panels.append(self._by_choice(models, self.complete))
@@ -143,13 +148,6 @@ class TuneResult:
         command = f"glassformer train {self.settings.get('data.path', '')} --config {self.recipe}".replace("  ", " ")
         panels.append(Words(title="Train it again", text=command, code=True))
         return View(f"Settings for {self.model}", panels, self.summary, about=Path(self.out).name)
-
-    def _best_settings(self) -> Table:
-        rows: Rows = [
-            [key, format_value(value), "searched" if key in self.best.settings else "given"]
-            for key, value in self.settings.items()
-        ]
-        return Table(title="The best settings", columns=["setting", "value", ""], rows=rows)
 
     def _importance(self) -> Panel:
         title = "Which settings mattered"
@@ -214,8 +212,9 @@ class TuneResult:
             for value, scores in by_value
             if scores
         ]
-        columns = ["value", "trials", f"best {titled(self.primary)}", "median"]
-        return Table(title=dimension.name, columns=columns, rows=rows)
+        return Table(
+            title=dimension.name, columns=["value", "trials", f"best {titled(self.primary)}", "median"], rows=rows
+        )
 
     def _trials(self) -> Table:
         """The best first, then those that are not whole."""

@@ -101,11 +101,13 @@ def _tokens(config: Config) -> Candidates:
     words = labels_examples(config.task) and config.data.kind in WORDS  # a language model's loss is that of a token
     bag = words and config.model.encoder == "bag"
     spelled = {"tokenizer.kind": ("char",)}
-    own = config.tokenizer.file is None
     return [
         (choice("tokenizer.vocab_size", 2000, 4000, 8000), subwords),
         (choice("tokenizer.kind", "word", "char"), bag),
-        (choice("tokenizer.min_count", 1, 2, 3, when={"tokenizer.kind": ("word",)}), words and own),
+        (
+            choice("tokenizer.min_count", 1, 2, 3, when={"tokenizer.kind": ("word",)}),
+            words and config.tokenizer.file is None,
+        ),
         (choice("model.ngrams", 1, 2, 3, when={"tokenizer.kind": ("word", "bpe")}), bag),
         (choice("model.ngrams", 3, 4, 5, 6, when=spelled), bag),
         (Dimension("model.words", low=0, high=3, whole=True, when=spelled), bag),

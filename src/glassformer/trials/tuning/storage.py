@@ -173,8 +173,11 @@ def under_way(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
 
 def counted(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
     """Trials that are done or under way: not those that wait, and not those that say nothing."""
-    trials = study.get_trials(deepcopy=False)
-    return [trial for trial in trials if trial.state != State.WAITING and not trial.user_attrs.get(GAVE_UP)]
+    return [
+        trial
+        for trial in study.get_trials(deepcopy=False)
+        if trial.state != State.WAITING and not trial.user_attrs.get(GAVE_UP)
+    ]
 
 
 def retry_lost(study: "optuna.Study", say: Say) -> None:

@@ -53,8 +53,8 @@ def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
         if dimension.values:
             return trial.suggest_categorical(name, dimension.values)
         if dimension.whole:
-            step = int(dimension.step or 1)
-            return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log, step=step)
+            low, high, step = (int(number) for number in (dimension.low, dimension.high, dimension.step or 1))
+            return trial.suggest_int(name, low, high, log=dimension.log, step=step)
         value = trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log, step=dimension.step)
         # to three digits: a recipe that a person can read, and trains the very same model
         return value if start is not None else float(f"{value:.3g}")
@@ -75,8 +75,7 @@ def run_trial(
         fails_always = START in trial.user_attrs and isinstance(error, Misuse)
         if fails_always or isinstance(error, RunError):
             raise
-        state = State.PRUNED if isinstance(error, SettingError) else State.FAIL
-        return Verdict(state, None, {"why": str(error)})
+        return Verdict(State.PRUNED if isinstance(error, SettingError) else State.FAIL, None, {"why": str(error)})
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise

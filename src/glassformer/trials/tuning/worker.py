@@ -108,8 +108,9 @@ class Worker:
                 # trained with the same seed, it would come to the same
                 same = {**other.user_attrs[OUTCOME], "seconds": 0.0, "why": f"as trial {other.number}"}
                 return Verdict(State.COMPLETE, other.value, same)
-        folder = self.folder / str(trial.number)
-        return run_trial(trial, self.search, settings, folder, lambda: self.stop() or self._late())
+        return run_trial(
+            trial, self.search, settings, self.folder / str(trial.number), lambda: self.stop() or self._late()
+        )
 
     def _clear(self) -> None:
         """Of all trials' runs, only that of the best stays, and those under way."""
