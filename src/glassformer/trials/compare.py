@@ -100,8 +100,9 @@ def compare(
                     table.grow()
         except KeyboardInterrupt:
             table.save()
-            kept = f"stopped; what is done is kept in {folder.path}, and the same command goes on from there"
-            raise KeyboardInterrupt(kept) from None
+            raise KeyboardInterrupt(
+                f"stopped; what is done is kept in {folder.path}, and the same command goes on from there"
+            ) from None
         found = table.save()
         folder.finish()
     if found is None:

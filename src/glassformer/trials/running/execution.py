@@ -132,9 +132,8 @@ class PeakMemory:
 def _process_bytes(name: str) -> int:
     """Bytes of this process: now (VmRSS), or at the most (VmHWM)."""
     if STATUS.is_file():
-        for line in STATUS.read_text().splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
+        status = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
+        return int(status[name].split()[0]) * 1024
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of macOS in bytes
     return most if sys.platform == "darwin" else most * 1024
 

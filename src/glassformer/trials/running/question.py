@@ -163,8 +163,8 @@ def _models(mode: str, family: Family, kind: str) -> tuple[str, ...]:
 
 def _with_repeat(cell: Cell, options: CompareOptions, repeat: int) -> Cell:
     """A cell with its own seed, or its own fold."""
-    seed = cell.settings.get("training.seed", 0) + repeat
-    own = {"training.seed": seed} if options.folds is None else {"data.fold": repeat}
+    seed = {"training.seed": cell.settings.get("training.seed", 0) + repeat}
+    own = seed if options.folds is None else {"data.fold": repeat}
     return replace(cell, settings={**cell.settings, **own}, repeat=repeat)
 
 

@@ -123,8 +123,8 @@ def _infer_shared(data_settings: dict[str, Any], models: Sequence[str], say: Say
     heard: list[str] = []
     config, table = infer_config({}, {**data_settings, "model.encoder": ModelSettings.encoder}, heard.append)
     encoders = [str(rung(name)["model.encoder"]) for name in models]
-    reads_examples = FAMILIES[config.task].labels_examples
-    if reads_examples and not any(config.data.kind in encoder_info(name).reads for name in encoders):
+    readers = [name for name in encoders if config.data.kind in encoder_info(name).reads]
+    if FAMILIES[config.task].labels_examples and not readers:
         heard.clear()
         config, table = infer_config({}, {**data_settings, "model.encoder": encoders[0]}, heard.append)
     for line in heard:
@@ -194,8 +194,7 @@ def width_for(
 
 def _step(config: Config) -> int:
     """What a width must be a multiple of: the heads, each with an even number of its own."""
-    with_heads = "transformer" in (config.model.encoder, config.model.decoder)
-    return 2 * config.model.heads if with_heads else 2
+    return 2 * config.model.heads if "transformer" in (config.model.encoder, config.model.decoder) else 2
 
 
 def _count(config: Config, prepared: Prepared) -> int:

@@ -190,10 +190,9 @@ class TuneResult:
                 yield self._by_choice(dimension, trials) if dimension.values else self._by_number(dimension, trials)
 
     def _by_number(self, dimension: Dimension, trials: Sequence[TrialRecord]) -> Points:
-        x = [float(trial.settings[dimension.key]) for trial in trials]
         return Points(
             title=dimension.name,
-            points=np.array([x, _values(trials)], float).T,
+            points=np.array([[trial.settings[dimension.key], trial.value] for trial in trials], float),
             labels=[f"trial {trial.number}" if trial.number == self.best.number else "" for trial in trials],
             groups=["best" if trial.number == self.best.number else "others" for trial in trials],
             x_name=dimension.key,
@@ -232,8 +231,8 @@ class TuneResult:
             ]
             for trial in sorted(self.trials, key=rank)[:TABLE_ROWS]
         ]
-        more = len(self.trials) > TABLE_ROWS
-        note = f"The best {TABLE_ROWS} of {len(self.trials)}; all are in tune.json." if more else ""
+        count = len(self.trials)
+        note = f"The best {TABLE_ROWS} of {count}; all are in tune.json." if count > TABLE_ROWS else ""
         return Table(title="Trials", columns=["trial", titled(self.primary), "what it tried", ""], rows=rows, note=note)
 
 

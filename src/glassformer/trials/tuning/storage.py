@@ -185,8 +185,7 @@ def retry_lost(study: "optuna.Study", say: Say) -> None:
     for trial in under_way(study):
         assert trial.datetime_start is not None
         unnamed = ["", 0, "", trial.datetime_start.timestamp()]
-        gone = is_gone(trial.user_attrs.get(PROCESS, unnamed))
-        if gone and give_up(study, trial.number, retry=True):
+        if is_gone(trial.user_attrs.get(PROCESS, unnamed)) and give_up(study, trial.number, retry=True):
             say(f"trial {trial.number}: its process is gone, so it is tried again")
 
 
@@ -203,6 +202,8 @@ def give_up(study: "optuna.Study", number: int, *, retry: bool) -> bool:
     start = {START: trial.user_attrs[START]} if START in trial.user_attrs else {}
     retries = int(trial.user_attrs.get(RETRIES, 0))
     if (retry or start) and retries < MOST_RETRIES:
-        fixed = trial.system_attrs.get("fixed_params", {})  # it may have been killed before it drew them all
-        study.enqueue_trial({**fixed, **trial.params}, user_attrs={RETRIES: retries + retry, **start})
+        study.enqueue_trial(
+            {**trial.system_attrs.get("fixed_params", {}), **trial.params},  # it may not have drawn them all
+            user_attrs={RETRIES: retries + retry, **start},
+        )
     return True

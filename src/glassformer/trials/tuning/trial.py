@@ -227,9 +227,13 @@ def importance(study: "optuna.Study", search: Search) -> dict[str, float]:
         return {}
     copy = optuna.create_study(direction=study.direction)
     for trial in alike:
-        params = {name: trial.params[name] for name in varied}
-        distributions = {name: trial.distributions[name] for name in varied}
-        copy.add_trial(optuna.trial.create_trial(value=trial.value, params=params, distributions=distributions))
+        copy.add_trial(
+            optuna.trial.create_trial(
+                value=trial.value,
+                params={name: trial.params[name] for name in varied},
+                distributions={name: trial.distributions[name] for name in varied},
+            )
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         warnings.filterwarnings("ignore", message="Target and region quantiles")  # many equal scores

@@ -64,10 +64,15 @@ class Worker:
                 return
             ended = [trial for trial in done if trial.state.is_finished()]
             if len(ended) >= HOPELESS and not any(trial.state == State.COMPLETE for trial in ended):
-                last = ended[-1].user_attrs[OUTCOME]["why"]
-                raise RunError(f"none of the first {len(ended)} trials came to a score; the last: {last}")
-            seed = int(self.search.settings.get("training.seed", 0))
-            self.study.sampler = sampler(seed, len(self.study.get_trials(deepcopy=False)), self.job)
+                raise RunError(
+                    f"none of the first {len(ended)} trials came to a score; the last: "
+                    f"{ended[-1].user_attrs[OUTCOME]['why']}"
+                )
+            self.study.sampler = sampler(
+                int(self.search.settings.get("training.seed", 0)),
+                len(self.study.get_trials(deepcopy=False)),
+                self.job,
+            )
             trial = self.study.ask()
             if self._enough([other for other in counted(self.study) if other.number < trial.number]):
                 give_up(self.study, trial.number, retry=False)  # another process was faster
