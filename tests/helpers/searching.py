@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import glassformer as gf
-from glassformer.trials.tuning import objective
+from glassformer.trials.tuning import trial as one_trial
 from glassformer.trials.tuning.result import TuneResult
 from glassformer.trials.tuning.storage import JournalFileBackend, JournalStorage, optuna
 from glassformer.verbs.train import Trained
@@ -29,7 +29,7 @@ class Pretended:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **scores: Any) -> None:
         self.told: list[dict[str, Any]] = []
-        monkeypatch.setattr(objective, "train", self)
+        monkeypatch.setattr(one_trial, "train", self)
 
     def __call__(self, *, out: Path, listen: Any, **settings: Any) -> Trained:
         self.told.append(settings)

@@ -7,10 +7,10 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import DataError, RunError, SettingError, TrainingFailed
-from glassformer.trials.tuning import objective
+from glassformer.trials.tuning import trial as one_trial
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import give_up, optuna
-from glassformer.trials.tuning.trial_record import record_of
+from glassformer.trials.tuning.trial import record_of
 from helpers.running import StopAfter
 from helpers.searching import DATA, Pretended, search, study_of
 
@@ -54,7 +54,7 @@ def test_what_would_fail_every_time_is_said_at_once(tmp_path: Path, monkeypatch:
 
 
 def test_ctrl_c_gives_the_trial_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(objective.Watch):
+    class Interrupted(one_trial.Watch):
         stopper = StopAfter(2)
 
         def __call__(self, event: Any) -> None:
@@ -63,7 +63,7 @@ def test_ctrl_c_gives_the_trial_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 self.stopper(event)
 
     with monkeypatch.context() as patch:
-        patch.setattr(objective, "Watch", Interrupted)
+        patch.setattr(one_trial, "Watch", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             search(tmp_path / "search", 3)
     tuned = search(tmp_path / "search", 3)
@@ -98,7 +98,7 @@ def test_where_a_model_starts_is_tried_though_the_time_was_up(tmp_path: Path, mo
     class Late(Pretended):
         def score(self, settings: dict[str, Any]) -> float:
             if len(self.told) == 2:
-                raise objective.Stopped
+                raise one_trial.Stopped
             return 0.5
 
     Late(monkeypatch)

@@ -99,8 +99,9 @@ def compare(
                     table.grow()
         except KeyboardInterrupt:
             table.save()
-            kept = f"stopped; what is done is kept in {folder.path}, and the same command goes on from there"
-            raise KeyboardInterrupt(kept) from None
+            raise KeyboardInterrupt(
+                f"stopped; what is done is kept in {folder.path}, and the same command goes on from there"
+            ) from None
         found = table.save()
         folder.finish()
     if found is None:
@@ -164,15 +165,13 @@ def _waiting(folder: Folder, cells: list[Cell], listen: CellListener) -> list[Ce
         listen(CellEvent(cell=cell, what="waiting"))
     outcomes = [outcome for cell in cells if (outcome := folder.outcome(cell)) is not None and outcome.error is None]
     for outcome in outcomes:
-        score = outcome.metrics[outcome.primary]
-        listen(CellEvent(cell=outcome.cell, what="found", done=1.0, score=score, name=outcome.primary))
+        listen(CellEvent.over(outcome, "found"))
     done = {id_of(outcome.cell) for outcome in outcomes}
     return [cell for cell in cells if id_of(cell) not in done]
 
 
 def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: int) -> str:
-    trained = [cell for cell in question.cells if cell.kind == TRAINED]
-    rows, repeats = len({cell.row for cell in trained}), question.options.repeats
+    rows, repeats = len({cell.row for cell in question.cells if cell.kind == TRAINED}), question.options.repeats
     what = "fold" if question.options.folds else "seed"
     again = len(question.cells) - waiting
     return (

@@ -281,8 +281,15 @@ def _summarise(folder: Path, count: int, reason: str, refit: Trained | None = No
         lines = (path / RECORDS).read_text(encoding="utf-8").split("\n")  # texts may hold other line ends
         records += [json.loads(line) for line in lines if line]
         steps = card["best"]["step"]
-        total = max(steps, card.get("total_steps") or card["steps"])
-        folds.append(Fold(number, path.name, card["validation"], steps, total))
+        folds.append(
+            Fold(
+                number,
+                path.name,
+                card["validation"],
+                steps=steps,
+                total=max(steps, card.get("total_steps") or card["steps"]),
+            )
+        )
     family, config = FAMILIES[card["task"]], card["config"]
     primary = fold_metric(family)
     values = [fold.metrics[primary] for fold in folds]

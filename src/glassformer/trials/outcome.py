@@ -90,8 +90,7 @@ class Outcome:
     @classmethod
     def read(cls, path: Path) -> Self:
         value = read_json(path)
-        curve = [tuple(point) for point in value["curve"]]
-        return cls(**{**value, "cell": Cell(**value["cell"]), "curve": curve})
+        return cls(**{**value, "cell": Cell(**value["cell"]), "curve": [tuple(point) for point in value["curve"]]})
 
 
 def json_safe(value: Any) -> Any:

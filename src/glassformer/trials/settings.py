@@ -68,10 +68,9 @@ def split_words(values: Any) -> list[str]:
     return [word for value in several if (word := str(value).strip())]
 
 
-def check_data(settings: Mapping[str, Any]) -> None:
+def check_data(settings: dict[str, Any]) -> None:
     """What every run with these settings would refuse of the data is refused before the first."""
-    flags = dict(settings)
-    check_split(*infer_config({}, with_vectors(flags, flags), silent))
+    check_split(*infer_config({}, with_vectors(settings, settings), silent))
 
 
 def check_split(config: Config, rows: Any) -> DataParts:

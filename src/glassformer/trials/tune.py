@@ -77,8 +77,14 @@ def tune(
         if done:
             say(f"going on with {folder}: {done} trial{'s' * (done != 1)} so far")
         trials = TRIALS if trials is None and minutes is None else trials
-        until = None if minutes is None else time.time() + 60 * minutes
-        worker = Worker(opened, search, folder / "trials", trials, until, say)
+        worker = Worker(
+            opened,
+            search,
+            folder / "trials",
+            trials,
+            until=None if minutes is None else time.time() + 60 * minutes,
+            say=say,
+        )
         if jobs == 1:
             worker.work()
         elif trials is None or done < trials:

@@ -111,8 +111,7 @@ class KneserNey:
             places = np.minimum(np.searchsorted(order.keys, keys), len(order.keys) - 1)
             met = (before >= 0) & (order.keys[places] == keys)
             seen = np.where(reach >= length - 1, before, -1)
-            counts = np.where(met, order.occurrences.counts[places], 0)
-            found.append(order.occurrences.mixed(counts, seen, lower))
+            found.append(order.occurrences.mixed(np.where(met, order.occurrences.counts[places], 0), seen, lower))
             if order.company is not None:
                 lower = order.company.mixed(np.where(met, order.company.counts[places], 0), seen, lower)
             numbers = np.where(met, places, -1)

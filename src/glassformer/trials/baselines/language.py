@@ -52,17 +52,15 @@ def best_length(model: KneserNey, task: LanguageModelling) -> int:
     """The n of the n-grams with the least loss on the validation part."""
     ids = np.asarray(task.parts["validation"].ids[:MOST_TRIED], np.int64)
     asked = _asked(task, ids)
-    found = [-np.log(one[asked]).sum() for one in model.probabilities(ids, _reach(task, len(ids)))]
-    return int(np.argmin(found)) + 1
+    losses = [-np.log(chances[asked]).sum() for chances in model.probabilities(ids, _reach(task, len(ids)))]
+    return int(np.argmin(losses)) + 1
 
 
 def records_of(task: LanguageModelling, part: str, probabilities: Probabilities) -> list[dict[str, Any]]:
     """Records as a model's evaluation has them, one for each window; nothing before its window is seen."""
     ids = np.asarray(task.parts[part].ids, np.int64)
-    windows = task.windows(len(ids))
     asked = _asked(task, ids)
-    chances = np.where(asked, probabilities(ids, _reach(task, len(ids))), 1.0)
-    losses = -np.log(chances)
+    losses = -np.log(np.where(asked, probabilities(ids, _reach(task, len(ids))), 1.0))
     return [
         {
             "start": counted + 1,
@@ -70,7 +68,7 @@ def records_of(task: LanguageModelling, part: str, probabilities: Probabilities)
             "loss": float(losses[counted + 1 : end + 1].sum()),
             "covered": end - counted,
         }
-        for _, end, counted in windows
+        for _, end, counted in task.windows(len(ids))
     ]
 
 

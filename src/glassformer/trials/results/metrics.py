@@ -97,8 +97,7 @@ def rounded(value: float, decimals: int | None) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "?"
     if decimals is None:
-        decimals = DIGITS - 1 - math.floor(math.log10(abs(value))) if value else 0
-        decimals = max(decimals, 0)
+        decimals = max(DIGITS - 1 - math.floor(math.log10(abs(value))), 0) if value else 0
     told = f"{abs(round(value, decimals)):,.{max(decimals, 0)}f}"
     return f"−{told}" if round(value, decimals) < 0 else told
 
@@ -152,8 +151,3 @@ def memory(size: int | None) -> str:
         if size >= unit:
             return f"{two_digits(size / unit)} {name}"
     return f"{size / 2**10:.0f} KiB"
-
-
-def times(more: float, less: float) -> str:
-    """How many times as much: 3.4, 12, 250."""
-    return two_digits(more / less) if less > 0 else "many"

@@ -5,7 +5,6 @@ models that begin from a run.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from glassformer.statistics.paired import Difference
 from glassformer.trials.results.metrics import SCALES, amount, from_to
@@ -178,12 +177,9 @@ def _finetuning(rows: Sequence[Row]) -> list[str]:
 def _from_nothing(row: Row, rows: Sequence[Row]) -> Row | None:
     """The best of the same kind of model that begin from nothing."""
     others = [one for one in rows if one.is_trained and not one.begins and one.outcomes and one.varied == row.varied]
-    same = [one for one in others if _encoder(one) == _encoder(row)]
+    encoder = row.outcomes[0].cell.settings.get("model.encoder")
+    same = [one for one in others if one.outcomes[0].cell.settings.get("model.encoder") == encoder]
     return min(same, key=lambda one: one.rank, default=None)
-
-
-def _encoder(row: Row) -> Any:
-    return row.outcomes[0].cell.settings.get("model.encoder")
 
 
 def _beside(row: Row, other: Row) -> str:

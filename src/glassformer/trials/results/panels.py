@@ -28,8 +28,7 @@ def against_cost(rows: Sequence[Row]) -> list[Panel]:
     costs = [row.seconds for row in placed]
     if not placed or max(costs) < SOME * min(costs):
         return []
-    low = [row.score if row.interval is None else row.interval.low for row in placed]
-    high = [row.score if row.interval is None else row.interval.high for row in placed]
+    low, high = ([getattr(row.interval, end, row.score) for row in placed] for end in ("low", "high"))
     metric = titled(done[0].metric)
     floors = [row for row in done if row.kind == FLOOR]
     reach = max(high) - min(low)
@@ -92,13 +91,11 @@ def each_seed(done: Sequence[Row]) -> list[Panel]:
     if most < 2:
         return []
     seeds = sorted({outcome.cell.repeat for row in done for outcome in row.outcomes})
-    table = []
-    for row in done:
-        values = {outcome.cell.repeat: value_of(outcome, row.metric) for outcome in row.outcomes}
-        table.append([row.label, *(values.get(seed) for seed in seeds)])
+    scores = [{outcome.cell.repeat: value_of(outcome, row.metric) for outcome in row.outcomes} for row in done]
+    table = [[row.label, *map(own.get, seeds)] for row, own in zip(done, scores, strict=True)]
     what = next(row.repeats for row in done if len(row.outcomes) == most).removesuffix("s")
-    columns = ["model", *(f"{what} {seed + 1}" for seed in seeds)]
-    return [Table(title=f"{what.capitalize()} by {what}", columns=columns, rows=table)]
+    names = (f"{what} {seed + 1}" for seed in seeds)
+    return [Table(title=f"{what.capitalize()} by {what}", columns=["model", *names], rows=table)]
 
 
 # --- what is varied ---
@@ -127,8 +124,8 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, *, log: bool = 
     for row in rows:
         if row.kind == FLOOR and not row.varied and row.outcomes and at:
             series.append(Line(name=row.label, x=[at[0], at[-1]], y=[row.score] * 2, faint=True))
-    first = next(row for row in rows if row.outcomes)
-    return Lines(title=title, series=series, x_name=name, y_name=titled(first.metric), log_x=log)
+    metric = next(row.metric for row in rows if row.outcomes)
+    return Lines(title=title, series=series, x_name=name, y_name=titled(metric), log_x=log)
 
 
 def _varied(rows: Sequence[Row]) -> list[Panel]:
@@ -140,8 +137,8 @@ def _varied(rows: Sequence[Row]) -> list[Panel]:
         numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
         if not numbers or len(set(values)) < 2:
             return []
-        log = min(values) > 0 and max(values) / min(values) >= 8
-        return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], log=log)]
+        wide = min(values) > 0 and max(values) / min(values) >= 8
+        return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], log=wide)]
     if len(keys) != 2:
         return []
     return [_grid(name, [row for row in trained if row.name == name], keys) for name in dict.fromkeys(

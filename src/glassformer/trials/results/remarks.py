@@ -57,18 +57,15 @@ def notes_of(rows: Sequence[Row], behind: Sequence[Difference | None], mode: str
             + (" over examples and seeds." if any(one and one.seeds for one in behind) else " over examples.")
         )
         notes += _smallest_difference(rows, behind, f"{counted} {what}")
-    tokenizers = {one.tokenizer for row in done for one in row.outcomes if one.tokenizer is not None}
-    if len(tokenizers) == 1:
-        notes.append("One tokenizer for all.")
-    elif tokenizers:
-        notes.append(
-            f"{len(tokenizers)} different tokenizers"
-            + (": the loss per token does not compare, bits per byte do." if first.metric == "bits_per_byte" else ".")
-        )
+    several = len({one.tokenizer for row in done for one in row.outcomes if one.tokenizer is not None})
+    by_bytes = ": the loss per token does not compare, bits per byte do" if first.metric == "bits_per_byte" else ""
     threads = {one.threads for row in done for one in row.outcomes if one.threads}
-    if len(threads) > 1:
-        notes.append("Trained with different numbers of threads: times do not compare.")
-    return notes
+    more = {
+        "One tokenizer for all.": several == 1,
+        f"{several} different tokenizers{by_bytes}.": several > 1,
+        "Trained with different numbers of threads: times do not compare.": len(threads) > 1,
+    }
+    return [*notes, *(note for note, holds in more.items() if holds)]
 
 
 def _uncertainty(done: Sequence[Row]) -> list[str]:

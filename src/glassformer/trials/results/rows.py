@@ -185,8 +185,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.cell.row, []).append(outcome)
-    good = [outcome for outcome in outcomes if outcome.error is None]
-    metric, lower = ranked_by(good)
+    metric, lower = ranked_by([outcome for outcome in outcomes if outcome.error is None])
     several = any(sum(one.error is None for one in group) > 1 for group in groups.values())
     nameless = len({outcome.cell.name for outcome in outcomes if outcome.cell.kind in (TRAINED, GIVEN)}) == 1
     rows = []
@@ -195,18 +194,19 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
         # over examples only where no row has more than one seed
         interval = mean_interval([value_of(one, metric) for one in done]) if several else _over_examples(done, metric)
         cell = group[0].cell
-        row = Row(
-            name=cell.name,
-            kind=cell.kind,
-            varied=cell.varied,
-            outcomes=done,
-            errors=[one.error for one in group if one.error is not None],
-            metric=metric,
-            lower=lower,
-            interval=within(interval, metric),
-            nameless=nameless,
+        rows.append(
+            Row(
+                name=cell.name,
+                kind=cell.kind,
+                varied=cell.varied,
+                outcomes=done,
+                errors=[one.error for one in group if one.error is not None],
+                metric=metric,
+                lower=lower,
+                interval=within(interval, metric),
+                nameless=nameless,
+            )
         )
-        rows.append(row)
     finest = max((score_decimals(row.score, row.half) or 0 for row in rows if row.half), default=0)
     rows = [replace(row, decimals=_decimals(row, finest)) for row in rows]
     return sorted(rows, key=lambda row: (not row.outcomes, row.rank if row.outcomes else 0.0))

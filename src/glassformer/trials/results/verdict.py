@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.config.units import duration
+from glassformer.config.units import duration, two_digits
 from glassformer.statistics.paired import Difference
 from glassformer.trials.baselines.names import reference_in_words
 from glassformer.trials.outcome import FLOOR, REFERENCE
-from glassformer.trials.results.metrics import LABELLED, from_to, rounded, times, titled, unit_of
+from glassformer.trials.results.metrics import LABELLED, from_to, rounded, titled, unit_of
 from glassformer.trials.results.rows import Row, compare_rows, is_better, is_level, reverse
 
 TRANSFORMER = "transformer"
@@ -153,10 +153,8 @@ def _first(kind: str, done: Sequence[Row]) -> Row | None:
     return next((row for row in done if row.kind == kind), None)
 
 
-def _beats(row: Row, floor: Row | None) -> bool:
+def _beats(row: Row, floor: Row) -> bool:
     """Whether it is better, beyond chance where that can be told."""
-    if floor is None:
-        return True
     found = compare_rows(row, floor)
     return row.rank < floor.rank if found is None else is_better(found)
 
@@ -289,7 +287,8 @@ def _cost(own: Row, other: Row) -> str:
     """What it costs to train the Transformer, beside another model."""
     if own.seconds <= other.seconds:
         return f"it trains in {duration(own.seconds)}, {other.label} in {duration(other.seconds)}"
-    return f"the Transformer takes {times(own.seconds, other.seconds)} times as long to train"
+    times = two_digits(own.seconds / other.seconds) if other.seconds > 0 else "many"
+    return f"the Transformer takes {times} times as long to train"
 
 
 # --- how far to trust it ---

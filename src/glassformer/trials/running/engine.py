@@ -1,4 +1,9 @@
-"""Trainings in processes of their own, some at a time: a crash, or a kill by the system, is the end of one of them."""
+"""Trainings in processes of their own, some at a time: a crash, or a kill by the system, is the end of one of them.
+
+Run as a module, `python -m glassformer.trials.running.engine FOLDER`, this is one of them: it reads cell.json, says on
+stdout what happens (a JSON object a line), and leaves outcome.json. Whatever becomes of it, the comparison goes on.
+When the comparison is gone, it saves where it stands and stops.
+"""
 
 import contextlib
 import json
@@ -9,17 +14,26 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, Self
 
+from glassformer.config.errors import GlassformerError, out_of_memory
+from glassformer.config.plugins import load_plugins
+from glassformer.runs.files import read_json
 from glassformer.trials.outcome import Cell, Outcome
-from glassformer.trials.running.folder import LOG, OUTCOME, Folder
+from glassformer.trials.running.folder import CELL, LOG, OUTCOME, Folder
 
 GRACE = 60.0
 """Seconds that trainings have to save where they stand when they are stopped."""
+LEFT_ALONE = 30.0
+"""Seconds that a training has to save where it stands once the comparison is gone."""
+TOO_LARGE = (
+    "out of memory: lower --batch-size (for translation --batch-tokens), --model.context or --size, or train fewer at "
+    "once (--jobs)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +51,12 @@ class CellEvent:
     name: str = ""
     """The metric's name."""
     error: str | None = None
+
+    @classmethod
+    def over(cls, outcome: Outcome, what: str) -> Self:
+        """What a cell came to: now (done), or before (found)."""
+        score = outcome.metrics[outcome.primary]
+        return cls(cell=outcome.cell, what=what, done=1.0, score=score, name=outcome.primary)
 
 
 CellListener = Callable[[CellEvent], None]
@@ -88,7 +108,7 @@ class Engine:
         threads = str(self.threads)
         log = (folder / LOG).open("ab")
         process = subprocess.Popen(
-            [sys.executable, "-m", "glassformer.trials.running.cell", str(folder)],
+            [sys.executable, "-m", __name__, str(folder)],
             stdin=subprocess.PIPE,  # held open as long as this process lives
             stdout=subprocess.PIPE,
             stderr=log,
@@ -133,13 +153,12 @@ class Engine:
         self._close(job)
         outcome = self.folder.outcome(job.cell)
         if outcome is None:
-            outcome = Outcome(cell=job.cell, error=_why(code, job.folder), threads=self.threads)
+            outcome = Outcome(cell=job.cell, error=_why_ended(code, job.folder), threads=self.threads)
             outcome.write(job.folder / OUTCOME)
         if outcome.error is not None:
             self.hear(CellEvent(cell=job.cell, what="failed", error=outcome.error))
         else:
-            score = outcome.metrics[outcome.primary]
-            self.hear(CellEvent(cell=job.cell, what="done", done=1.0, score=score, name=outcome.primary))
+            self.hear(CellEvent.over(outcome, "done"))
         return outcome
 
     def _close(self, job: _Job) -> None:
@@ -163,7 +182,7 @@ class Engine:
             self._close(job)
 
 
-def _why(code: int, folder: Path) -> str:
+def _why_ended(code: int, folder: Path) -> str:
     """Why a process ended without an outcome, in one line."""
     if code == -signal.SIGKILL:
         return (
@@ -181,12 +200,64 @@ def _terminated() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# --- one of the processes ---
+
+
+def main(folder: Path) -> int:
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)  # what anything else prints goes to the log
+    threading.Thread(target=_watch, args=(sys.stdin.fileno(),), daemon=True).start()
+    job = read_json(folder / CELL)
+    cell = Cell(**job["cell"])
+    try:
+        load_plugins()
+        from glassformer.trials.running.execution import run_cell  # torch: what cannot even be imported is a row, too
+
+        outcome = run_cell(cell, folder, str(job["part"]), lambda **event: _write_event(events, event))
+    except GlassformerError as error:
+        outcome = Outcome(cell=cell, error=str(error))
+    except KeyboardInterrupt:
+        outcome = None
+    except Exception as error:
+        traceback.print_exc()
+        outcome = Outcome(cell=cell, error=_why_failed(error, folder))
+    if outcome is None:  # stopped on the way; its run can go on
+        return 1
+    replace(outcome, threads=int(job["threads"])).write(folder / OUTCOME)
+    return 0
+
+
+def _why_failed(error: Exception, folder: Path) -> str:
+    """Why a cell failed, in one line."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    if out_of_memory(error):
+        return TOO_LARGE
+    if isinstance(error, OSError):
+        return f"{error.filename or folder}: {error.strerror or text}"
+    return f"it crashed with {type(error).__name__}{f': {text[:200]}' if text else ''} (see {folder / LOG})"
+
+
+def _write_event(events: IO[str], event: dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the comparison is gone, and `_watch` knows it
+        events.write(json.dumps(event) + "\n")
+        events.flush()
+
+
+def _watch(stdin: int) -> None:
+    """The comparison holds the other end of stdin, and says nothing: where it ends, so does this."""
+    while os.read(stdin, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)  # the training loop finishes its step and saves
+    time.sleep(LEFT_ALONE)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

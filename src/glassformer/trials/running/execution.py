@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,14 @@ def _status(run: Run) -> str:
     return status if status != "failed" and list_checkpoints(run.checkpoints_path) else ""
 
 
+@dataclass
 class _Progress:
     """Passes on what a training says of itself, not too often, and measures its memory."""
 
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
-        self.last = 0.0
-        self.peak: PeakMemory | None = None
-        self.most: int | None = None
+    tell: Tell
+    last: float = 0.0
+    peak: "PeakMemory | None" = None
+    most: int | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -97,8 +98,8 @@ class _Progress:
             self.tell(event="stepped", step=event.step, done=event.done)
         elif isinstance(event, Validated):
             evaluation = event.evaluation
-            score = evaluation.metrics[evaluation.primary]
-            self.tell(event="validated", step=event.step, name=evaluation.primary, score=score, best=event.best)
+            primary, score = evaluation.primary, evaluation.metrics[evaluation.primary]
+            self.tell(event="validated", step=event.step, name=primary, score=score, best=event.best)
         elif isinstance(event, Ended) and self.peak is not None:
             self.most = self.peak.bytes()
 
@@ -127,9 +128,8 @@ class PeakMemory:
 def _process_bytes(name: str) -> int:
     """Bytes of this process: now (VmRSS), or at the most (VmHWM)."""
     if STATUS.is_file():
-        for line in STATUS.read_text().splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
+        status = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
+        return int(status[name].split()[0]) * 1024
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of macOS in bytes
     return most if sys.platform == "darwin" else most * 1024
 
@@ -143,14 +143,14 @@ def _run_baseline(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     tell(event="judging")
     began = time.perf_counter()
     result = evaluate_baseline(cell.kind, cell.name, config, prepared, part)
-    seconds = time.perf_counter() - began if result.seconds is None else result.seconds
+    took = time.perf_counter() - began
     return outcome_of(
         cell,
         part,
         result.evaluation,
         FAMILIES[config.task],
         parameters=result.parameters,
-        seconds=seconds,
+        seconds=took if result.seconds is None else result.seconds,
         tokenizer=None if prepared.tokenizer is None or cell.kind == REFERENCE else prepared.tokenizer.hash,
         note=result.note,
     )
@@ -167,9 +167,15 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     corpus = split_data(config, rows)
     tell(event="judging")
     note, seen = leakage(run, loaded.config, config, corpus, part)
-    where = str(run.path.resolve())
     return _run_outcome(
-        cell, part, loaded, corpus.parts[part], parameters=loaded.parameters, run=where, note=note, seen=seen
+        cell,
+        part,
+        loaded,
+        corpus.parts[part],
+        parameters=loaded.parameters,
+        run=str(run.path.resolve()),
+        note=note,
+        seen=seen,
     )
 
 

@@ -56,14 +56,6 @@ class Folder:
 
         return cls(free_folder(f"compare-{data_stem(data)}", is_same) if out is None else Path(out))
 
-    def check(self) -> None:
-        """Refuse what is something else, before anything is left in it."""
-        path = self.path
-        if path.is_file():
-            raise Misuse(f"--out {path} is a file: name a folder for the comparison")
-        if path.is_dir() and self._question() is None and any(entry.name != LOCK for entry in path.iterdir()):
-            raise Misuse(f"--out {path} is not empty and holds no comparison: name another --out")
-
     def open(self, identity: dict[str, Any], ids: list[str], *, overwrite: bool) -> None:
         """Make it, or see that what is there belongs to the same question."""
         path, there = self.path, self._question()
@@ -136,7 +128,12 @@ class Folder:
             lock.close()
 
     def _lock(self, say: Say) -> IO[str]:
-        self.check()
+        """The lock; what is no comparison's folder is refused before anything is left in it."""
+        path = self.path
+        if path.is_file():
+            raise Misuse(f"--out {path} is a file: name a folder for the comparison")
+        if path.is_dir() and self._question() is None and any(entry.name != LOCK for entry in path.iterdir()):
+            raise Misuse(f"--out {path} is not empty and holds no comparison: name another --out")
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / LOCK).open("a+", encoding="utf-8")
@@ -203,14 +200,17 @@ def _with_new_names(stored: dict[str, Any]) -> dict[str, Any]:
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     """The first thing in which two questions differ, in words; None: nothing."""
-    for name in ("data", "mode", "part"):
-        if before.get(name) != now.get(name):
-            return "other data" if name == "data" else f"another {name} ({before.get(name)}, not {now.get(name)})"
-    flat = [
-        {**one.get("settings", {}), "--folds": one.get("folds"), "--parameters": one.get("parameters")}
-        for one in (before, now)
-    ]
-    for key in sorted({*flat[0], *flat[1]}):
-        if flat[0].get(key) != flat[1].get(key) or (key in flat[0]) != (key in flat[1]):
-            return f"another {key} ({flat[0].get(key)}, not {flat[1].get(key)})"
+    main = ("data", "mode", "part")
+    then, here = (
+        {
+            **{name: question.get(name) for name in main},
+            **question.get("settings", {}),
+            "--folds": question.get("folds"),
+            "--parameters": question.get("parameters"),
+        }
+        for question in (before, now)
+    )
+    for key in (*main, *sorted({*then, *here} - {*main})):
+        if then.get(key) != here.get(key) or (key in then) != (key in here):
+            return "other data" if key == "data" else f"another {key} ({then.get(key)}, not {here.get(key)})"
     return None

@@ -167,8 +167,7 @@ def uses(family: Family, loaded: Any, part: Any) -> Iterator[object]:
 def _(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterator[object]:
     start = loaded.tokenizer.start
     prompt = [0 if start is None else start]
-    never = list(loaded.tokenizer.specials)
-    return generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=never)
+    return generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=list(loaded.tokenizer.specials))
 
 
 @uses.register
@@ -271,8 +270,11 @@ def _(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str,
     numbers = {name: number for number, name in enumerate(names)}
     true, predicted = (np.array([numbers[record[key]] for record in records]) for key in ("label", "predicted"))
     confusion = confusion_matrix(true, predicted, len(names))
-    accuracy = float(np.trace(confusion) / confusion.sum())
-    return {"accuracy": accuracy, "macro_f1": macro_f1(confusion), **_mean_loss(records)}
+    return {
+        "accuracy": float(np.trace(confusion) / confusion.sum()),
+        "macro_f1": macro_f1(confusion),
+        **_mean_loss(records),
+    }
 
 
 @pooled_metrics.register

@@ -130,10 +130,12 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
     ]
     trained = [*rows_of_models, *finetuned_cells(options.from_runs, shared, rows, say)]
     _refuse_if_none_can_be(trained, shared)
-    where = {run: str(Path(run).resolve()) for run in options.runs}
     cells = [
         *_baseline_cells(options, shared, rows),
-        *(Cell(name=run, kind=GIVEN, settings={**shared.data_settings, "run": where[run]}) for run in options.runs),
+        *(
+            Cell(name=run, kind=GIVEN, settings={**shared.data_settings, "run": str(Path(run).resolve())})
+            for run in options.runs
+        ),
         *(_with_repeat(cell, options, repeat) for repeat in range(options.repeats) for cell in trained),
     ]
     return Question(options, shared, cells)
@@ -160,8 +162,8 @@ def _models(mode: str, family: Family, kind: str) -> tuple[str, ...]:
 
 def _with_repeat(cell: Cell, options: CompareOptions, repeat: int) -> Cell:
     """A cell with its own seed, or its own fold."""
-    seed = cell.settings.get("training.seed", 0) + repeat
-    own = {"training.seed": seed} if options.folds is None else {"data.fold": repeat}
+    seed = {"training.seed": cell.settings.get("training.seed", 0) + repeat}
+    own = seed if options.folds is None else {"data.fold": repeat}
     return replace(cell, settings={**cell.settings, **own}, repeat=repeat)
 
 

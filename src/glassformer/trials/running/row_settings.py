@@ -121,8 +121,8 @@ def _infer_shared(data_settings: dict[str, Any], models: Sequence[str], say: Say
     heard: list[str] = []
     config, table = infer_config({}, {**data_settings, "model.encoder": ModelSettings.encoder}, heard.append)
     encoders = [str(rung(name)["model.encoder"]) for name in models]
-    reads_examples = FAMILIES[config.task].labels_examples
-    if reads_examples and not any(config.data.kind in encoder_info(name).reads for name in encoders):
+    readers = [name for name in encoders if config.data.kind in encoder_info(name).reads]
+    if FAMILIES[config.task].labels_examples and not readers:
         heard.clear()
         config, table = infer_config({}, {**data_settings, "model.encoder": encoders[0]}, heard.append)
     for line in heard:
@@ -167,8 +167,10 @@ def width_for(
         config = shared.resolve(settings)
         key = next((key for key in KEYS if config.idle(key) is None), None)
         if key is None:
-            count = _count(config, prepared)
-            say(f"{name}: its {count:,} parameters follow from the data: --parameters {wanted:,} does not change them")
+            say(
+                f"{name}: its {_count(config, prepared):,} parameters follow from the data: --parameters {wanted:,} "
+                "does not change them"
+            )
             continue
 
         def count_at(size: int, key: str = key, settings: Mapping[str, Any] = settings) -> int:
@@ -190,8 +192,7 @@ def width_for(
 
 def _step(config: Config) -> int:
     """What a width must be a multiple of: the heads, each with an even number of its own."""
-    with_heads = "transformer" in (config.model.encoder, config.model.decoder)
-    return 2 * config.model.heads if with_heads else 2
+    return 2 * config.model.heads if "transformer" in (config.model.encoder, config.model.decoder) else 2
 
 
 def _count(config: Config, prepared: Prepared) -> int:

@@ -22,7 +22,7 @@ from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.space import Dimension
 from glassformer.trials.tuning.storage import START, counted, optuna, under_way
-from glassformer.trials.tuning.trial_record import OUTCOME, TrialRecord, best_of, format_value, importance, record_of
+from glassformer.trials.tuning.trial import OUTCOME, TrialRecord, best_of, format_value, importance, record_of
 from glassformer.verbs.train import train
 
 Rows = list[list[str | float | int | None]]
@@ -134,7 +134,12 @@ class TuneResult:
     # --- as a page ---
 
     def view(self) -> View:
-        panels: list[Panel] = [self._best_settings(), self._importance(), self._progress()]
+        settings: Rows = [
+            [key, format_value(value), "searched" if key in self.best.settings else "given"]
+            for key, value in self.settings.items()
+        ]
+        best = Table(title="The best settings", columns=["setting", "value", ""], rows=settings)
+        panels: list[Panel] = [best, self._importance(), self._progress()]
         models = Dimension("model", values=tuple(dict.fromkeys(trial.settings["model"] for trial in self.complete)))
         if len(models.values) > 1:
             panels.append(self._by_choice(models, self.complete))
@@ -142,13 +147,6 @@ class TuneResult:
         command = f"glassformer train {self.settings.get('data.path', '')} --config {self.recipe}".replace("  ", " ")
         panels.append(Words(title="Train it again", text=command, code=True))
         return View(f"Settings for {self.model}", panels, self.summary, about=Path(self.out).name)
-
-    def _best_settings(self) -> Table:
-        rows: Rows = [
-            [key, format_value(value), "searched" if key in self.best.settings else "given"]
-            for key, value in self.settings.items()
-        ]
-        return Table(title="The best settings", columns=["setting", "value", ""], rows=rows)
 
     def _importance(self) -> Panel:
         title = "Which settings mattered"
@@ -191,10 +189,9 @@ class TuneResult:
                 yield self._by_choice(dimension, trials) if dimension.values else self._by_number(dimension, trials)
 
     def _by_number(self, dimension: Dimension, trials: Sequence[TrialRecord]) -> Points:
-        x = [float(trial.settings[dimension.key]) for trial in trials]
         return Points(
             title=dimension.name,
-            points=np.array([x, _values(trials)], float).T,
+            points=np.array([[trial.settings[dimension.key], trial.value] for trial in trials], float),
             labels=[f"trial {trial.number}" if trial.number == self.best.number else "" for trial in trials],
             groups=["best" if trial.number == self.best.number else "others" for trial in trials],
             x_name=dimension.key,
@@ -203,14 +200,19 @@ class TuneResult:
         )
 
     def _by_choice(self, dimension: Dimension, trials: Sequence[TrialRecord]) -> Table:
-        rows: Rows = []
-        for value in dimension.values:
-            scores = _values([trial for trial in trials if trial.settings[dimension.key] == value])
-            if scores:
-                best = min(scores) if self.lower_is_better else max(scores)
-                rows.append([format_value(value), len(scores), best, float(np.median(scores))])
-        columns = ["value", "trials", f"best {titled(self.primary)}", "median"]
-        return Table(title=dimension.name, columns=columns, rows=rows)
+        by_value = [
+            (value, _values([trial for trial in trials if trial.settings[dimension.key] == value]))
+            for value in dimension.values
+        ]
+        best = min if self.lower_is_better else max
+        rows: Rows = [
+            [format_value(value), len(scores), best(scores), float(np.median(scores))]
+            for value, scores in by_value
+            if scores
+        ]
+        return Table(
+            title=dimension.name, columns=["value", "trials", f"best {titled(self.primary)}", "median"], rows=rows
+        )
 
     def _trials(self) -> Table:
         """The best first, then those that are not whole."""
@@ -219,12 +221,17 @@ class TuneResult:
         def rank(trial: TrialRecord) -> tuple[bool, float]:
             return trial.state != "complete", math.inf if trial.value is None else sign * trial.value
 
-        rows: Rows = []
-        for trial in sorted(self.trials, key=rank)[:TABLE_ROWS]:
-            ending = "" if trial.state == "complete" and not trial.why else f"{trial.state}: {trial.why}"
-            rows.append([str(trial.number), trial.value, trial.summary, ending])
-        more = len(self.trials) > TABLE_ROWS
-        note = f"The best {TABLE_ROWS} of {len(self.trials)}; all are in tune.json." if more else ""
+        rows: Rows = [
+            [
+                str(trial.number),
+                trial.value,
+                trial.summary,
+                "" if trial.state == "complete" and not trial.why else f"{trial.state}: {trial.why}",
+            ]
+            for trial in sorted(self.trials, key=rank)[:TABLE_ROWS]
+        ]
+        count = len(self.trials)
+        note = f"The best {TABLE_ROWS} of {count}; all are in tune.json." if count > TABLE_ROWS else ""
         return Table(title="Trials", columns=["trial", titled(self.primary), "what it tried", ""], rows=rows, note=note)
 
 

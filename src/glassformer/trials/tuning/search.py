@@ -78,8 +78,7 @@ class Search:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        spaces = {model: read_space(space, model) for model, space in value["spaces"].items()}
-        return cls(**{**value, "spaces": spaces})
+        return cls(**{**value, "spaces": {model: read_space(space, model) for model, space in value["spaces"].items()}})
 
     def identity(self) -> dict[str, Any]:
         """What two searches must share to be one, wherever their data and the runs they begin from lie; values that

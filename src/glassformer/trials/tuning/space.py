@@ -182,14 +182,16 @@ def _range(key: str, value: Mapping[str, Any], label: str, when: dict[str, tuple
     if not isinstance(log, bool):
         raise SettingError(f"{label}: log is true or false, not {log!r}")
     step = None if value.get("step") is None else parse(f"{label}: step", _field(key), value["step"])
-    if low >= high:
-        raise SettingError(f"{label}: low {low:g} must be below high {high:g}")
-    if log and low <= 0:
-        raise SettingError(f"{label}: log needs low above 0, and it is {low:g}")
-    if step is not None and (step <= 0 or step > high - low):
-        raise SettingError(f"{label}: step {step:g} must be above 0, and at most {high - low:g}")
-    if log and step is not None:
-        raise SettingError(f"{label}: give log or step, not both")
+    problems = {
+        f"low {low:g} must be below high {high:g}": low >= high,
+        f"log needs low above 0, and it is {low:g}": log and low <= 0,
+        f"step {step or 0:g} must be above 0, and at most {high - low:g}": step is not None
+        and not 0 < step <= high - low,
+        "give log or step, not both": log and step is not None,
+    }
+    for problem, holds in problems.items():
+        if holds:
+            raise SettingError(f"{label}: {problem}")
     return Dimension(key, low=low, high=high, log=log, step=step, whole=kind is int, when=when)
 
 

@@ -1,7 +1,7 @@
 """What is searched where nobody says: around where each model's settings start. Torch-free."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +25,19 @@ POOLS = {
 HEAD = {"model.head_layers": (1, 2)}
 
 
+Candidates = list[tuple[Dimension, bool]]
+"""Dimensions, and whether each is searched here."""
+
+
 def default_space(config: Config, fixed: Collection[str]) -> list[Dimension]:
     """For a model on this data, as `config` would train it; what is `fixed` is not searched."""
     fixed = {*fixed, *SIZED} if "model.size" in fixed else fixed
-    every = _finetuned(config, fixed) if config.is_finetuned else _from_scratch(config, fixed)
-    usable = [_with_start(dimension, config) for dimension in every if _is_open(dimension, config, fixed)]
+    if config.is_finetuned:
+        candidates = _finetuned(config, fixed)
+    else:
+        candidates = [*_training(config, fixed), *_tokens(config), *_shape(config, fixed), *_head(config)]
+    wanted = [dimension for dimension, searched in candidates if searched]
+    usable = [_with_start(dimension, config) for dimension in wanted if _is_open(dimension, config, fixed)]
     if not usable:
         raise SettingError(f"every setting of {config.model.encoder} that could be searched is given: leave one open")
     return usable
@@ -54,108 +62,98 @@ def _with_start(dimension: Dimension, config: Config) -> Dimension:
     return replace(dimension, values=tuple(sorted(values) if numbers else values))
 
 
-def _from_scratch(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
-    yield from _training(config, fixed)
-    yield from _tokens(config)
-    yield from _shape(config, fixed)
-    if labels_examples(config.task):
-        yield from _head(config)
-    if config.data.kind == IMAGE:
-        yield choice("data.shift", 0, 1, 2)
-
-
-def _finetuned(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+def _finetuned(config: Config, fixed: Collection[str]) -> Candidates:
     """What is searched of a model that begins from another run: all but its body."""
     body = ("training.optimizer", "training.average")
-    yield from (dimension for dimension in _training(config, fixed) if dimension.key not in body)
-    alone = labels_examples(config.task) and config.training.last_blocks == 0
-    if not alone or config.model.head_layers:  # a head alone reads features that were computed without dropout
-        yield Dimension("model.dropout", low=0.0, high=0.3, step=0.05)
-    yield choice("training.layer_decay", 1.0, 0.9, 0.8)
-    if labels_examples(config.task):
-        yield choice("model.pool", *(("last", "mean") if config.model.causal else ("mean", "first", "max")))
+    labels = labels_examples(config.task)
+    head_alone = labels and config.training.last_blocks == 0 and not config.model.head_layers
+    pools = ("last", "mean") if config.model.causal else ("mean", "first", "max")
+    return [
+        *((dimension, searched) for dimension, searched in _training(config, fixed) if dimension.key not in body),
+        # a head alone reads features that were computed without dropout
+        (Dimension("model.dropout", low=0.0, high=0.3, step=0.05), not head_alone),
+        (choice("training.layer_decay", 1.0, 0.9, 0.8), True),
+        (choice("model.pool", *pools), labels),
+    ]
 
 
-# --- how it is trained ---
-
-
-def _training(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
+def _training(config: Config, fixed: Collection[str]) -> Candidates:
+    """How it is trained."""
     training = config.training
-    lr = training.lr or 1e-3
-    yield Dimension("training.lr", low=_round(lr / FACTOR), high=_round(lr * FACTOR), log=True)
-    if "transformer" in (config.model.encoder, config.model.decoder):
-        yield choice("training.optimizer", "muon", "adamw")
-    if training.weight_decay > 0:
-        low, high = min(1e-3, training.weight_decay), max(0.3, training.weight_decay)
-        yield Dimension("training.weight_decay", low=low, high=high, log=True)
-    else:
-        yield choice("training.weight_decay", 0.0, 0.001, 0.01, 0.1)
-    if training.epochs is not None and not any(budget in fixed for budget in BUDGETS):
-        yield Dimension("training.epochs", low=training.epochs / 2, high=2 * training.epochs, log=True)
-    if training.steps is None:  # of a number of updates, a larger batch would only be a longer training
-        yield choice("training.batch_size", 16, 32, 64, 128)
-    yield choice("training.label_smoothing", 0.0, 0.05, 0.1)
-    yield choice("training.average", None, 50, 200)
+    lr, decay, epochs = training.lr or 1e-3, training.weight_decay, training.epochs or 0.0
+    has_budget = any(budget in fixed for budget in BUDGETS)
+    return [
+        (Dimension("training.lr", low=_round(lr / FACTOR), high=_round(lr * FACTOR), log=True), True),
+        (choice("training.optimizer", "muon", "adamw"), _has_transformer(config)),
+        (Dimension("training.weight_decay", low=min(1e-3, decay), high=max(0.3, decay), log=True), decay > 0),
+        (choice("training.weight_decay", 0.0, 0.001, 0.01, 0.1), decay <= 0),
+        (Dimension("training.epochs", low=epochs / 2, high=2 * epochs, log=True), epochs > 0 and not has_budget),
+        # of a number of updates, a larger batch would only be a longer training
+        (choice("training.batch_size", 16, 32, 64, 128), training.steps is None),
+        (choice("training.label_smoothing", 0.0, 0.05, 0.1), True),
+        (choice("training.average", None, 50, 200), True),
+    ]
 
 
-# --- what it reads ---
+def _tokens(config: Config) -> Candidates:
+    """What it reads."""
+    subwords = has_decoder(config.task) and config.tokenizer.kind == "bpe"
+    words = labels_examples(config.task) and config.data.kind in WORDS  # a language model's loss is that of a token
+    bag = words and config.model.encoder == "bag"
+    spelled = {"tokenizer.kind": ("char",)}
+    return [
+        (choice("tokenizer.vocab_size", 2000, 4000, 8000), subwords),
+        (choice("tokenizer.kind", "word", "char"), bag),
+        (
+            choice("tokenizer.min_count", 1, 2, 3, when={"tokenizer.kind": ("word",)}),
+            words and config.tokenizer.file is None,
+        ),
+        (choice("model.ngrams", 1, 2, 3, when={"tokenizer.kind": ("word", "bpe")}), bag),
+        (choice("model.ngrams", 3, 4, 5, 6, when=spelled), bag),
+        (Dimension("model.words", low=0, high=3, whole=True, when=spelled), bag),
+        (choice("model.buckets", 2**18, 2**20, when=spelled), bag),
+        (choice("model.weighting", "tfidf", "counts"), bag),
+        (Dimension("model.word_dropout", low=0.0, high=0.5, step=0.1), words),
+    ]
 
 
-def _tokens(config: Config) -> Iterator[Dimension]:
-    if has_decoder(config.task) and config.tokenizer.kind == "bpe":
-        yield choice("tokenizer.vocab_size", 2000, 4000, 8000)
-    if not labels_examples(config.task) or config.data.kind not in WORDS:  # a language model's loss is that of a token
-        return
-    bag = config.model.encoder == "bag"
-    if bag:
-        yield choice("tokenizer.kind", "word", "char")
-    if config.tokenizer.file is None:
-        yield choice("tokenizer.min_count", 1, 2, 3, when={"tokenizer.kind": ("word",)})
-    if bag:
-        yield choice("model.ngrams", 1, 2, 3, when={"tokenizer.kind": ("word", "bpe")})
-        spelled = {"tokenizer.kind": ("char",)}
-        yield choice("model.ngrams", 3, 4, 5, 6, when=spelled)
-        yield Dimension("model.words", low=0, high=3, whole=True, when=spelled)
-        yield choice("model.buckets", 2**18, 2**20, when=spelled)
-        yield choice("model.weighting", "tfidf", "counts")
-    yield Dimension("model.word_dropout", low=0.0, high=0.5, step=0.1)
-
-
-# --- how it is built ---
-
-
-def _shape(config: Config, fixed: Collection[str]) -> Iterator[Dimension]:
-    """Whatever some encoder has: what this one has no use for is left out later."""
-    model, encoder, kind = config.model, config.model.encoder, config.data.kind
-    yield Dimension("model.dropout", low=0.0, high=0.6, step=0.05)
+def _shape(config: Config, fixed: Collection[str]) -> Candidates:
+    """How it is built: whatever some encoder has; what this one has no use for is left out later."""
+    model, recurrent, labels = config.model, config.model.encoder in RECURRENT, labels_examples(config.task)
     widths = [model.width] if "model.width" in fixed else _widths(model.width)
-    if "model.heads" in fixed and "transformer" in (encoder, model.decoder):
+    if "model.heads" in fixed and _has_transformer(config):
         widths = [width for width in widths if width % (2 * model.heads) == 0]
-    if len(widths) > 1:
-        yield choice("model.width", *widths)
-    deeper = 2 if reads_stream(config.task) or encoder == "transformer" else 0
-    deepest = max(3 if encoder in RECURRENT else 4, model.layers + deeper)
-    yield Dimension("model.layers", low=1, high=deepest, whole=True)
+    deeper = 2 if reads_stream(config.task) or model.encoder == "transformer" else 0
+    deepest = max(3 if recurrent else 4, model.layers + deeper)
     heads = [heads for heads in sorted({2, 4, 8, model.heads}) if all(width % (2 * heads) == 0 for width in widths)]
-    if len(heads) > 1 and model.heads in heads:
-        yield choice("model.heads", *heads)
-    yield choice("model.kernel", *((3, 5) if kind == IMAGE else (2, 3, 4, 5)))
-    yield choice("model.dilation", 1, 2)
-    yield choice("model.window", *((3, 5, 8) if labels_examples(config.task) else (8, 16, 32)))
-    if labels_examples(config.task):
-        yield choice("model.bidirectional", False, True)
-    if encoder in RECURRENT:
-        yield choice("model.attention", "additive", "scaled", "dot")
+    return [
+        (Dimension("model.dropout", low=0.0, high=0.6, step=0.05), True),
+        (choice("model.width", *widths), len(widths) > 1),
+        (Dimension("model.layers", low=1, high=deepest, whole=True), True),
+        (choice("model.heads", *heads), len(heads) > 1 and model.heads in heads),
+        (choice("model.kernel", *((3, 5) if config.data.kind == IMAGE else (2, 3, 4, 5))), True),
+        (choice("model.dilation", 1, 2), True),
+        (choice("model.window", *((3, 5, 8) if labels else (8, 16, 32))), True),
+        (choice("model.bidirectional", False, True), labels),
+        (choice("model.attention", "additive", "scaled", "dot"), recurrent),
+    ]
 
 
-def _head(config: Config) -> Iterator[Dimension]:
-    encoder, kind = config.model.encoder, config.data.kind
+def _head(config: Config) -> Candidates:
+    """How it answers, and what images are changed by."""
+    encoder, kind, labels = config.model.encoder, config.data.kind, labels_examples(config.task)
     pools = ("flatten", "mean", "max") if encoder == "cnn" and kind == IMAGE else POOLS.get(encoder, ())
-    if pools and kind != TABLE:
-        yield choice("model.pool", *pools)
-    yield choice("model.head_layers", *((1, 2) if encoder == "mlp" else (0, 1)))
-    if config.idle("model.head_layers") is None:
-        yield choice("model.head_hidden", *sorted({64, 128, 256, config.model.head_hidden or 128}), when=HEAD)
+    hidden = sorted({64, 128, 256, config.model.head_hidden or 128})
+    return [
+        (choice("model.pool", *pools), labels and bool(pools) and kind != TABLE),
+        (choice("model.head_layers", *((1, 2) if encoder == "mlp" else (0, 1))), labels),
+        (choice("model.head_hidden", *hidden, when=HEAD), labels and config.idle("model.head_layers") is None),
+        (choice("data.shift", 0, 1, 2), kind == IMAGE),
+    ]
+
+
+def _has_transformer(config: Config) -> bool:
+    return "transformer" in (config.model.encoder, config.model.decoder)
 
 
 def choice(key: str, *values: Any, when: dict[str, tuple[Any, ...]] | None = None) -> Dimension:

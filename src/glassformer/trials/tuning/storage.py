@@ -172,8 +172,11 @@ def under_way(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
 
 def counted(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
     """Trials that are done or under way: not those that wait, and not those that say nothing."""
-    trials = study.get_trials(deepcopy=False)
-    return [trial for trial in trials if trial.state != State.WAITING and not trial.user_attrs.get(GAVE_UP)]
+    return [
+        trial
+        for trial in study.get_trials(deepcopy=False)
+        if trial.state != State.WAITING and not trial.user_attrs.get(GAVE_UP)
+    ]
 
 
 def retry_lost(study: "optuna.Study", say: Say) -> None:
@@ -181,8 +184,7 @@ def retry_lost(study: "optuna.Study", say: Say) -> None:
     for trial in under_way(study):
         assert trial.datetime_start is not None
         unnamed = ["", 0, "", trial.datetime_start.timestamp()]
-        gone = is_gone(trial.user_attrs.get(PROCESS, unnamed))
-        if gone and give_up(study, trial.number, retry=True):
+        if is_gone(trial.user_attrs.get(PROCESS, unnamed)) and give_up(study, trial.number, retry=True):
             say(f"trial {trial.number}: its process is gone, so it is tried again")
 
 
@@ -199,6 +201,8 @@ def give_up(study: "optuna.Study", number: int, *, retry: bool) -> bool:
     start = {START: trial.user_attrs[START]} if START in trial.user_attrs else {}
     retries = int(trial.user_attrs.get(RETRIES, 0))
     if (retry or start) and retries < MOST_RETRIES:
-        fixed = trial.system_attrs.get("fixed_params", {})  # it may have been killed before it drew them all
-        study.enqueue_trial({**fixed, **trial.params}, user_attrs={RETRIES: retries + retry, **start})
+        study.enqueue_trial(
+            {**trial.system_attrs.get("fixed_params", {}), **trial.params},  # it may not have drawn them all
+            user_attrs={RETRIES: retries + retry, **start},
+        )
     return True

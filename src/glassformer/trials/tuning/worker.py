@@ -18,7 +18,6 @@ from glassformer.config.errors import GlassformerError, RunError, Say, silent
 from glassformer.config.plugins import load_plugins
 from glassformer.config.resolve import with_new_names
 from glassformer.runs.files import read_json, write_json
-from glassformer.trials.tuning.objective import Stopped, Verdict, run_trial, settings_of
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import (
     GAVE_UP,
@@ -31,7 +30,7 @@ from glassformer.trials.tuning.storage import (
     retry_lost,
     this_process,
 )
-from glassformer.trials.tuning.trial_record import OUTCOME, best_of, line_of
+from glassformer.trials.tuning.trial import OUTCOME, Stopped, Verdict, best_of, line_of, run_trial, settings_of
 
 HOPELESS = 5
 """So many trials, and none of them whole: something else is wrong."""
@@ -62,9 +61,17 @@ class Worker:
             done = counted(self.study)
             if self._enough(done) or self._late():
                 return
-            _check_hope([trial for trial in done if trial.state.is_finished()])
-            seed = int(self.search.settings.get("training.seed", 0))
-            self.study.sampler = sampler(seed, len(self.study.get_trials(deepcopy=False)), self.job)
+            ended = [trial for trial in done if trial.state.is_finished()]
+            if len(ended) >= HOPELESS and not any(trial.state == State.COMPLETE for trial in ended):
+                raise RunError(
+                    f"none of the first {len(ended)} trials came to a score; the last: "
+                    f"{ended[-1].user_attrs[OUTCOME]['why']}"
+                )
+            self.study.sampler = sampler(
+                int(self.search.settings.get("training.seed", 0)),
+                len(self.study.get_trials(deepcopy=False)),
+                self.job,
+            )
             trial = self.study.ask()
             if self._enough([other for other in counted(self.study) if other.number < trial.number]):
                 give_up(self.study, trial.number, retry=False)  # another process was faster
@@ -101,13 +108,13 @@ class Worker:
         settings = settings_of(trial, self.search)
         trial.set_user_attr("settings", settings)
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
-            if (
-                with_new_names(other.user_attrs.get("settings", {})) == settings
-            ):  # trained with the same seed, it would come to the same
+            if with_new_names(other.user_attrs.get("settings", {})) == settings:
+                # trained with the same seed, it would come to the same
                 same = {**other.user_attrs[OUTCOME], "seconds": 0.0, "why": f"as trial {other.number}"}
                 return Verdict(State.COMPLETE, other.value, same)
-        folder = self.folder / str(trial.number)
-        return run_trial(trial, self.search, settings, folder, lambda: self.stop() or self._late())
+        return run_trial(
+            trial, self.search, settings, self.folder / str(trial.number), lambda: self.stop() or self._late()
+        )
 
     def _clear(self) -> None:
         """Of all trials' runs, only that of the best stays, and those under way."""
@@ -117,12 +124,6 @@ class Worker:
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             if path.name.split("-")[0] in finished and (best is None or path.name != str(best.number)):
                 shutil.rmtree(path, ignore_errors=True)
-
-
-def _check_hope(done: "list[optuna.trial.FrozenTrial]") -> None:
-    if len(done) >= HOPELESS and not any(trial.state == State.COMPLETE for trial in done):
-        last = done[-1].user_attrs[OUTCOME]["why"]
-        raise RunError(f"none of the first {len(done)} trials came to a score; the last: {last}")
 
 
 def sampler(*entropy: int) -> "optuna.samplers.BaseSampler":
@@ -155,8 +156,7 @@ def work_in_processes(jobs: int, worker: Worker, where: str) -> None:
                 _report(worker, reported)
         finally:
             for process in processes:
-                if process.poll() is None:
-                    process.terminate()  # it finishes its step, and gives its trial back
+                process.terminate()  # where it still runs, it finishes its step, and gives its trial back
             for process in processes:
                 process.wait()
         _report(worker, reported)

@@ -1,0 +1,242 @@
+"""One trial: its settings, its trainings, its score on the validation part, and a record of it for a person and for a
+program. The test part is not looked at.
+"""
+
+import shutil
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, out_of_memory
+from glassformer.config.presets import has_decoder, predicts_next_token
+from glassformer.config.resolve import renamed, with_new_names
+from glassformer.training.events import Event, Stepped, Validated
+from glassformer.trials.results.metrics import titled
+from glassformer.trials.tuning.search import MODEL, Search
+from glassformer.trials.tuning.space import Dimension, sample, to_word
+from glassformer.trials.tuning.storage import START, State, heartbeat, optuna
+from glassformer.verbs.train import Trained, train
+
+OUTCOME = "outcome"
+"""The mark of a trial that is done: its metrics, and why it is not whole."""
+FEWEST = 8
+"""Of fewer trials that are whole, nothing can be said of their settings."""
+BEST_SHARE = 0.25
+"""The share of them that counts as the best."""
+
+
+class Stopped(Exception):
+    """Someone asked the whole search to stop, or its time is up; the trial is not to blame."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a trial came to."""
+
+    state: State
+    value: float | None
+    outcome: dict[str, Any]
+    """Its metrics and what it cost, or why it is not whole, in a line."""
+
+
+def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
+    """What is searched, as this trial has it; the model among it."""
+    start = trial.user_attrs.get(START)
+    if start is not None and search.start_of(start) is None:
+        return {MODEL: start}
+    model = trial.suggest_categorical(MODEL, search.models) if len(search.models) > 1 else search.models[0]
+
+    def suggest(dimension: Dimension) -> Any:
+        name = search.name_of(model, dimension)
+        if dimension.values:
+            return trial.suggest_categorical(name, dimension.values)
+        if dimension.whole:
+            low, high, step = (int(number) for number in (dimension.low, dimension.high, dimension.step or 1))
+            return trial.suggest_int(name, low, high, log=dimension.log, step=step)
+        value = trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+        # to three digits: a recipe that a person can read, and trains the very same model
+        return value if start is not None else float(f"{value:.3g}")
+
+    return {MODEL: model, **sample(search.spaces[model], suggest, search.starts[model])}
+
+
+def run_trial(
+    trial: "optuna.Trial", search: Search, settings: dict[str, Any], folder: Path, stop: Callable[[], bool]
+) -> Verdict:
+    """Train with these settings, once for each seed or fold."""
+    try:
+        with heartbeat(trial):
+            return _judge(Watch(trial, search, stop), settings, folder)
+    except optuna.TrialPruned as pruned:
+        return Verdict(State.PRUNED, None, {"why": str(pruned)})
+    except GlassformerError as error:
+        fails_always = START in trial.user_attrs and isinstance(error, Misuse)
+        if fails_always or isinstance(error, RunError):
+            raise
+        return Verdict(State.PRUNED if isinstance(error, SettingError) else State.FAIL, None, {"why": str(error)})
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        return Verdict(State.FAIL, None, {"why": "out of memory"})
+
+
+@dataclass
+class Watch:
+    """Hears a training: tells the study of each validation, and stops what is not worth going on with."""
+
+    trial: "optuna.Trial"
+    search: Search
+    stop: Callable[[], bool]
+    primary: str = ""
+    validations: int = 0
+    reports: bool = True
+    """Only the first training of a trial is compared with others on the way."""
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Stepped) and self.stop():
+            raise Stopped
+        if not isinstance(event, Validated):
+            return
+        self.primary = event.evaluation.primary
+        if self.reports:
+            self.validations += 1
+            self.trial.report(event.evaluation.metrics[self.primary], self.validations)
+            if self.search.prune and START not in self.trial.user_attrs and self.trial.should_prune():
+                raise optuna.TrialPruned(f"worse than half of the others at validation {self.validations}")
+
+
+def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Verdict:
+    search = watch.search
+    quiet = {"training.samples": False} if predicts_next_token(search.task) or has_decoder(search.task) else {}
+    runs: list[Trained] = []
+    for number, repeat in enumerate(search.repeats):
+        out = folder.with_name(f"{folder.name}-{number}") if number else folder
+        watch.reports = number == 0
+        whole = {**quiet, **search.settings, **settings, **repeat}
+        trained = train(out=out, draft=True, overwrite=True, listen=watch, **whole)
+        if trained.reason == "interrupted":
+            raise KeyboardInterrupt
+        if number:
+            shutil.rmtree(out, ignore_errors=True)
+        runs.append(trained)
+    values = [run.validation[watch.primary] for run in runs]
+    outcome = {
+        "primary": watch.primary,
+        "metrics": {name: sum(run.validation[name] for run in runs) / len(runs) for name in runs[0].validation},
+        "values": values,
+        "parameters": runs[0].parameters,
+        "steps": runs[0].steps,
+        "seconds": round(sum(run.seconds for run in runs), 2),
+        "why": "",
+    }
+    return Verdict(State.COMPLETE, sum(values) / len(values), outcome)
+
+
+# --- what it came to ---
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial."""
+
+    number: int
+    state: str
+    """complete, pruned or failed."""
+    value: float | None
+    """The primary metric on the validation part; of a trial stopped early, the last there was."""
+    settings: dict[str, Any]
+    """What was searched, as this one had it."""
+    summary: str
+    """The same for a person: what is not as it starts."""
+    why: str = ""
+    parameters: int | None = None
+    steps: int | None = None
+    seconds: float | None = None
+
+
+def record_of(trial: "optuna.trial.FrozenTrial", search: Search) -> TrialRecord:
+    last = None if trial.last_step is None else trial.intermediate_values[trial.last_step]
+    settings, outcome = with_new_names(trial.user_attrs.get("settings", {})), trial.user_attrs.get(OUTCOME, {})
+    return TrialRecord(
+        number=trial.number,
+        state={State.COMPLETE: "complete", State.PRUNED: "pruned"}.get(trial.state, "failed"),
+        value=trial.value if trial.state == State.COMPLETE else last,
+        settings=settings,
+        summary=_summary(settings, search, start=START in trial.user_attrs),
+        why=outcome.get("why", ""),
+        parameters=outcome.get("parameters"),
+        steps=outcome.get("steps"),
+        seconds=outcome.get("seconds"),
+    )
+
+
+def best_of(trials: "Sequence[optuna.trial.FrozenTrial]", search: Search) -> "optuna.trial.FrozenTrial | None":
+    """The best score; of equal ones, the one with the smaller loss, then the earlier."""
+    sign = 1 if search.lower_is_better else -1
+
+    def rank(trial: "optuna.trial.FrozenTrial") -> tuple[float, float, int]:
+        assert trial.value is not None
+        return sign * trial.value, trial.user_attrs[OUTCOME]["metrics"].get("loss", 0.0), trial.number
+
+    return min((trial for trial in trials if trial.state == State.COMPLETE), key=rank, default=None)
+
+
+def line_of(number: int, study: "optuna.Study", search: Search) -> str:
+    """A trial that has just finished: its score, the best so far, and what it tried."""
+    trials = study.get_trials(deepcopy=False)
+    record, best = record_of(trials[number], search), best_of(trials, search)
+    if record.state == "complete":
+        score = f"{titled(trials[number].user_attrs[OUTCOME]['primary'])} {record.value:.4f}"
+        score += f", {record.why}" if record.why else ""
+    else:
+        score = f"{'stopped early' if record.state == 'pruned' else 'failed'}: {record.why}"
+    so_far = ""
+    if best is not None:
+        so_far = "  (best so far)" if best.number == number else f"  (best {best.value:.4f}, trial {best.number})"
+    return f"trial {number}: {score}{so_far}  {record.summary}"
+
+
+def _summary(settings: dict[str, Any], search: Search, *, start: bool) -> str:
+    """What is not as it starts: `lr 0.002, dropout 0.3`; the model where there are several."""
+    model = [str(settings[MODEL])] if len(search.models) > 1 and MODEL in settings else []
+    if start:
+        return ", ".join([*model, "settings as they start"])
+    starts = search.starts.get(settings.get(MODEL, ""), {})
+    other = {key: value for key, value in settings.items() if key != MODEL and starts.get(key) != value}
+    return ", ".join([*model, *(f"{key.split('.')[-1]} {format_value(value)}" for key, value in other.items())])
+
+
+def format_value(value: Any) -> str:
+    return "none" if value is None else to_word(value)
+
+
+def importance(study: "optuna.Study", search: Search) -> dict[str, float]:
+    """How far the values of the best trials stand from those of all (PED-ANOVA): a share for each setting of the best
+    model that all its trials have, the largest first; empty: too few trials.
+    """
+    drawn = [trial for trial in study.get_trials(states=(State.COMPLETE,)) if trial.params]
+    best = best_of(study.get_trials(deepcopy=False), search)
+    alike = [trial for trial in drawn if best is not None and trial.params.get(MODEL) == best.params.get(MODEL)]
+    if len(alike) < FEWEST:
+        return {}
+    common = set.intersection(*(set(trial.params) for trial in alike))
+    varied = sorted(name for name in common if len({str(trial.params[name]) for trial in alike}) > 1)
+    if not varied or len({trial.value for trial in alike}) < 3:  # nothing to tell the best from
+        return {}
+    copy = optuna.create_study(direction=study.direction)
+    for trial in alike:
+        copy.add_trial(
+            optuna.trial.create_trial(
+                value=trial.value,
+                params={name: trial.params[name] for name in varied},
+                distributions={name: trial.distributions[name] for name in varied},
+            )
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.filterwarnings("ignore", message="Target and region quantiles")  # many equal scores
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=BEST_SHARE)
+        shares = optuna.importance.get_param_importances(copy, evaluator=evaluator)
+    return {renamed(name.split(": ")[-1]): float(share) for name, share in shares.items()}
