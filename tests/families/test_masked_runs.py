@@ -204,7 +204,7 @@ def test_the_lens_speaks_of_what_stands_there(loaded: LoadedMasked) -> None:
 
 
 def test_the_last_of_the_lens_is_what_the_model_guesses(loaded: LoadedMasked) -> None:
-    from glassformer.inspection.lens import layer_scores
+    from glassformer.inspection.views.logit_lens import layer_scores
 
     ids = torch.tensor([masked_ids(loaded.tokenizer, "the <mask> always barks")])
     *_, (_, last) = layer_scores(loaded.model, (ids,))

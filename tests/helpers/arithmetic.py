@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.inspection.numbers import terms
+from glassformer.inspection.numbers import steps
 from glassformer.rendering.panels import Grid, Panel
 from glassformer.rendering.view import View
 from helpers.support import ACTIVATIONS_WRITTEN_OUT
@@ -29,8 +29,8 @@ KNOWN: dict[str, Callable[..., Any]] = {
 @pytest.fixture
 def written_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """All digits and all terms, so that a sentence can be computed again exactly."""
-    monkeypatch.setattr(terms, "DIGITS", 16)
-    monkeypatch.setattr(terms, "MOST_TERMS", 10**6)
+    monkeypatch.setattr(steps, "DIGITS", 16)
+    monkeypatch.setattr(steps, "MOST_TERMS", 10**6)
 
 
 def computed(how: str) -> float:

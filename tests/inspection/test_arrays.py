@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.inspection.arrays import numbers_of
+from glassformer.inspection.capture import numbers_of
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64, torch.int64])

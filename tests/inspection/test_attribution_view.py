@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.config.presets import IMAGE, MIXED, TABLE
-from glassformer.inspection.attribution import gradient_times_input, leave_one_out
-from glassformer.inspection.occlusion import occlusion_in_words
+from glassformer.inspection.attribution import gradient_times_input, leave_one_out, occlusion_in_words
 from glassformer.inspection.views.attribution import (
     ONE_AND_THE_SAME,
     STRONGEST,

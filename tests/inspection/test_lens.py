@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
-from glassformer.inspection.layers import passed
-from glassformer.inspection.lens import layer_scores, lens_of, next_of
-from glassformer.inspection.views.logit_lens import lens_view, next_view
+from glassformer.inspection.capture import passed
+from glassformer.inspection.views.logit_lens import layer_scores, lens_of, lens_view, next_of, next_view
 from glassformer.models.build import build_language_model, build_masked_model, build_predictor
 from glassformer.models.modules import LanguageModel
 from glassformer.rendering.panels import Guesses, Lines, Table

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
-from glassformer.inspection.links import LinkedText, LinkScores, link_scores, read_links, words_of
-from glassformer.inspection.views.links import links_view
+from glassformer.inspection.views.links import LinkedText, LinkScores, link_scores, links_view, read_links, words_of
 from glassformer.rendering.panels import Grid, Table
 from glassformer.text.tokenizer import Tokenizer
 

@@ -11,18 +11,19 @@ from torch import nn
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
-from glassformer.inspection.nearest import (
+from glassformer.inspection.views.word_vectors import (
     Neighbours,
     closest,
     cosines,
+    map_of,
     nearest,
     neighbours_of,
+    neighbours_view,
     no_words,
     plane,
     word_id,
     word_table,
 )
-from glassformer.inspection.views.word_vectors import map_of, neighbours_view
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.rendering.panels import Grid, Points, Table
 from glassformer.text.tokenizer import Tokenizer

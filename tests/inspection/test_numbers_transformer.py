@@ -12,7 +12,7 @@ from glassformer.bricks.norm import NoNorm
 from glassformer.config.errors import Misuse
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.capture import Seen, capture
-from glassformer.inspection.numbers import terms
+from glassformer.inspection.numbers import steps
 from glassformer.inspection.numbers.walk import walk
 from glassformer.models.modules import LanguageModel
 from glassformer.rendering.panels import Grid, Table
@@ -229,10 +229,10 @@ def test_wide_vectors_are_cut_and_say_so() -> None:
 
 def test_long_sums_are_shortened_in_the_middle() -> None:
     a, b = np.arange(1.0, 8.0), np.array([1.0, -1, 1, 1, 1, 1, -0.5])
-    assert terms.products(a, b) == "1·1 + 2·−1 + 3·1 + … + 7·−0.5"
-    assert terms.products(a[:6], b[:6]) == "1·1 + 2·−1 + 3·1 + 4·1 + 5·1 + 6·1"
-    assert terms.added(["1", "−2"]) == "1 − 2"
-    assert terms.affine("W x", a[:2], -b[:2], -0.25).numbers == "1·−1 + 2·1 − 0.25"
+    assert steps.products(a, b) == "1·1 + 2·−1 + 3·1 + … + 7·−0.5"
+    assert steps.products(a[:6], b[:6]) == "1·1 + 2·−1 + 3·1 + 4·1 + 5·1 + 6·1"
+    assert steps.added(["1", "−2"]) == "1 − 2"
+    assert steps.affine("W x", a[:2], -b[:2], -0.25).numbers == "1·−1 + 2·1 − 0.25"
 
 
 @pytest.mark.parametrize(("value", "text"), [
@@ -240,7 +240,7 @@ def test_long_sums_are_shortened_in_the_middle() -> None:
     (-np.inf, "−∞"), (np.inf, "∞"),
 ])  # fmt: skip
 def test_numbers_are_written_without_exponents(value: float, text: str) -> None:
-    assert terms.number(value) == text
+    assert steps.number(value) == text
 
 
 def test_a_worked_score_is_that_of_the_token_looked_at_most() -> None:

@@ -11,8 +11,8 @@ from glassformer.bricks.positions import rotate
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.inspection.nearest import cosines
 from glassformer.inspection.views.positions import position_vectors, positions_view
+from glassformer.inspection.views.word_vectors import cosines
 from glassformer.models.build import build_language_model
 from glassformer.rendering.panels import Grid, Lines
 from helpers.cases import CONTEXT, WIDTH, build, small
@@ -31,27 +31,27 @@ def encoder_of(positions: str) -> TransformerEncoder:
 @pytest.mark.parametrize("kind", ["sine", "sine-halves", "learned", "onehot"])
 def test_what_is_added(kind: str) -> None:
     encoder = encoder_of(kind)
-    found = position_vectors(encoder, T)
-    assert found.kind == kind
-    assert found.vectors.shape == (T, WIDTH)
+    found, vectors = position_vectors(encoder, T)
+    assert found == kind
+    assert vectors.shape == (T, WIDTH)
     index = torch.arange(T)
     with torch.inference_mode():
         x = numbers(1, T, WIDTH)
         moved = encoder.positions(x, index)[0]
         there = x[0] if kind != "onehot" else encoder.positions.join(torch.cat([x[0], x.new_zeros(T, CONTEXT)], -1))
-    same(torch.from_numpy(found.vectors), moved - there, 1e-5)
+    same(torch.from_numpy(vectors), moved - there, 1e-5)
 
 
 def test_rotary_turns() -> None:
     encoder = encoder_of("rotary")
     assert encoder.rotary is not None
-    found = position_vectors(encoder, 40)
-    assert found.kind == "rotary"
-    same(torch.from_numpy(found.vectors), torch.cos(torch.arange(40)[:, None] * encoder.rotary.frequencies), 1e-5)
+    kind, vectors = position_vectors(encoder, 40)
+    assert kind == "rotary"
+    same(torch.from_numpy(vectors), torch.cos(torch.arange(40)[:, None] * encoder.rotary.frequencies), 1e-5)
     # what the picture says of a query and an equal key
-    query = torch.ones(1, 1, 40, 2 * found.vectors.shape[1], dtype=torch.float64)
+    query = torch.ones(1, 1, 40, 2 * vectors.shape[1], dtype=torch.float64)
     turned = rotate(query, encoder.rotary(torch.arange(40)))[0, 0]
-    *_, lines = positions_view(found.kind, found.vectors).panels
+    *_, lines = positions_view(kind, vectors).panels
     assert isinstance(lines, Lines)
     same(torch.tensor(lines.series[0].y), turned @ turned[0] / (query[0, 0, 0] @ query[0, 0, 0]), 1e-5)
 
@@ -59,17 +59,17 @@ def test_rotary_turns() -> None:
 def test_of_a_model() -> None:
     settings = resolve({}, {"model.encoder": "transformer", "model.positions": "learned", "model.width": 12}).model
     model: Any = ready(build_language_model(settings, vocab=5))
-    same(torch.from_numpy(position_vectors(model, 3).vectors), model.encoder.positions.table.weight[:3].detach(), 1e-6)
+    same(torch.from_numpy(position_vectors(model, 3)[1]), model.encoder.positions.table.weight[:3].detach(), 1e-6)
     both = ready(translator(positions="learned"))
     source: Any = both.encoder
-    same(torch.from_numpy(position_vectors(both, 3).vectors), source.positions.table.weight[:3].detach(), 1e-6)
+    same(torch.from_numpy(position_vectors(both, 3)[1]), source.positions.table.weight[:3].detach(), 1e-6)
     target: Any = both.decoder
-    same(torch.from_numpy(position_vectors(both.decoder, 3).vectors), target.positions.table.weight[:3].detach(), 1e-6)
+    same(torch.from_numpy(position_vectors(both.decoder, 3)[1]), target.positions.table.weight[:3].detach(), 1e-6)
 
 
 @pytest.mark.parametrize("kind", ["learned", "onehot"])
 def test_no_positions_beyond_the_context(kind: str) -> None:
-    assert len(position_vectors(encoder_of(kind), CONTEXT).vectors) == CONTEXT
+    assert len(position_vectors(encoder_of(kind), CONTEXT)[1]) == CONTEXT
     with pytest.raises(Misuse, match=rf"knows {CONTEXT} positions \(model.context\), not {CONTEXT + 1}"):
         position_vectors(encoder_of(kind), CONTEXT + 1)
 

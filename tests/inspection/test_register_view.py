@@ -1,5 +1,6 @@
 """A view of one's own, registered in one file, is one of a run's views; which views there are depends on no import."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 import glassformer as gf
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.config.views import VIEWS
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import ClassificationFamily
@@ -17,7 +18,7 @@ from glassformer.families.load import load
 from glassformer.inspection.views import registry
 from glassformer.inspection.views.attribution import explained_output
 from glassformer.inspection.views.learning import output_panels
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import LookRequest
 from glassformer.inspection.views.two_texts import output_of
 from glassformer.rendering.panels import Words
 from glassformer.rendering.view import View
@@ -98,6 +99,59 @@ def test_what_cannot_be_registered() -> None:
         gf.register_view("toy", shows="colours", options=("colour",))(lambda request: View("Toy", []))
 
 
+@pytest.mark.parametrize(
+    ("name", "facts", "message"),
+    [
+        ("", {}, "a view's name is letters, digits, - and _, not ''"),
+        ("a/b", {}, "a view's name is letters, digits, - and _, not 'a/b'"),
+        (None, {}, "a view's name is letters, digits, - and _, not None"),
+        ("all", {}, "there is a view all already: choose another name"),
+        ("decided", {}, "there is a view decided already, now called attribution: choose another name"),
+        ("plaything", {}, "there is a view plaything already, now called toy: choose another name"),
+        ("other", {"aliases": ("lens",)}, "there is a view lens already, now called logit-lens: choose another name"),
+        ("other", {"needed": 1}, "register_view('other'): unknown fact 'needed'; did you mean needs?"),
+        ("other", {"make": 1}, "register_view('other'): unknown fact 'make'"),
+    ],
+)
+@pytest.mark.usefixtures("toy")
+def test_names_and_facts_that_are_refused(name: Any, facts: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        gf.register_view(name, shows="something", **facts)
+    assert "\n" not in str(caught.value)
+    assert name == "plaything" or name not in registry._REGISTERED
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_name_is_taken_once_but_the_same_view_may_come_again() -> None:
+    def other(request: LookRequest) -> View:
+        return View("Other", [])
+
+    with pytest.raises(ValueError, match="there is a view toy already: choose another name"):
+        gf.register_view("toy", shows="something else")(other)
+    again = registry._REGISTERED["toy"].make
+    assert gf.register_view("toy", shows="anew")(again) is again
+    assert registry._REGISTERED["toy"].shows == "anew"
+
+
+@pytest.mark.parametrize("part", ["make", "needs"])
+def test_an_error_in_a_view_of_ones_own_is_one_line(part: str, writer: Loaded) -> None:
+    def broken(argument: Any) -> Any:
+        return {}["nothing"]
+
+    def makes(request: LookRequest) -> View:
+        return View("Toy", [])
+
+    facts = {"needs": broken} if part == "needs" else {}
+    gf.register_view("toy", shows="nothing", quick=True, **facts)(broken if part == "make" else makes)
+    try:
+        for view in ("toy", "all"):
+            with pytest.raises(GlassformerError, match=r"^the view toy failed: KeyError: 'nothing'$") as caught:
+                gf.look(writer, "abc", view=view)
+            assert isinstance(caught.value.__cause__, KeyError)
+    finally:
+        del registry._REGISTERED["toy"]
+
+
 def test_all_views_are_there_in_a_fresh_process() -> None:
     code = "from glassformer.inspection.views.registry import all_views; print(*all_views())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -107,5 +161,5 @@ def test_all_views_are_there_in_a_fresh_process() -> None:
 def test_every_file_of_views_is_in_the_manifest() -> None:
     folder = Path(registry.__file__).parent
     files = {f"glassformer.inspection.views.{path.stem}" for path in folder.glob("*.py")}
-    apart = {f"glassformer.inspection.views.{name}" for name in ("__init__", "registry", "request")}
+    apart = {f"glassformer.inspection.views.{name}" for name in ("__init__", "registry")}
     assert files - apart == {name for name in registry.MODULES if name.startswith("glassformer.inspection.")}

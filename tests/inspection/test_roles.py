@@ -8,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from glassformer.config.errors import Misuse
-from glassformer.inspection.roles import PLAIN, ROLES, HeadRole, HeadStats, head_roles
-from glassformer.inspection.views.head_roles import names_of, roles_view
+from glassformer.inspection.views.head_roles import PLAIN, ROLES, HeadRole, HeadStats, head_roles, names_of, roles_view
 from glassformer.rendering.panels import Grid, Table
 
 Weights = NDArray[np.float64]

@@ -15,10 +15,9 @@ from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
-from glassformer.inspection.links import LinkedText, link_scores, read_links
-from glassformer.inspection.roles import TextAttention, head_roles
 from glassformer.inspection.views.head_ablation import ablate_each
-from glassformer.inspection.views.links import links_view
+from glassformer.inspection.views.head_roles import TextAttention, head_roles
+from glassformer.inspection.views.links import LinkedText, link_scores, links_view, read_links
 from glassformer.models.build import build_language_model
 from glassformer.verbs.train import train
 

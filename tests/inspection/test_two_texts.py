@@ -8,8 +8,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.inspection.two_texts import ROUNDING, Output, Side, compare_sides, side_of
-from glassformer.inspection.views.two_texts import verdict, versus_runs_view, versus_view
+from glassformer.inspection.views.two_texts import (
+    ROUNDING,
+    Output,
+    Side,
+    compare_sides,
+    side_of,
+    verdict,
+    versus_runs_view,
+    versus_view,
+)
 from glassformer.rendering.panels import Heads, Lines, Table, Tokens
 from helpers.small_readers import VOCAB, reader_of, writer_of
 from helpers.support import ready, tokens

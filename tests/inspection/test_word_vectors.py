@@ -13,8 +13,7 @@ from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
 from glassformer.encoders.registry import BUILDERS
 from glassformer.inspection.capture import capture, layers_of
-from glassformer.inspection.nearest import cosines
-from glassformer.inspection.views.word_vectors import find_word, places_of, word_vectors, word_view
+from glassformer.inspection.views.word_vectors import cosines, find_word, places_of, word_vectors, word_view
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.rendering.panels import Frames, Grid, Lines, Points
 from glassformer.text.tokenizer import Tokenizer

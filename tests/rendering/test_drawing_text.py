@@ -6,9 +6,19 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.colours import BOTH_WAYS, ORANGE, PALE, UP
-from glassformer.rendering.drawing.images import overlay
-from glassformer.rendering.drawing.lettering import Font, number, shorten, token_label, width_of, wrap
+from glassformer.rendering.drawing.heads import overlay
+from glassformer.rendering.drawing.style import (
+    BOTH_WAYS,
+    ORANGE,
+    PALE,
+    UP,
+    Font,
+    number,
+    shorten,
+    token_label,
+    width_of,
+    wrap,
+)
 from glassformer.rendering.panels import Gallery, Patches, Table, Tokens, Words
 from helpers.drawn import boxes_of, drawn, find, outside, overlapping, pixels_of, said_in
 

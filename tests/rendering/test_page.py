@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.rendering import page as page_module
-from glassformer.rendering.page import SCRIPTS
+from glassformer import rendering
 from glassformer.rendering.panels import (
     LARGEST,
     MOST_WEIGHTS,
@@ -28,9 +27,9 @@ from glassformer.rendering.panels import (
     Tokens,
     Words,
 )
-from glassformer.rendering.view import View, Views
+from glassformer.rendering.view import SCRIPTS, Renderable, View, Views
 
-VIEWER = Path(page_module.__file__).parent / "viewer"
+VIEWER = Path(rendering.__file__).parent / "viewer"
 WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(5), (2, 3, 5)).astype(np.float32)
 TOKENS = ["the", "</script><b>", "<!--", "שלום", "👩‍🚀"]
 
@@ -137,6 +136,23 @@ def test_what_the_page_holds_of_attention_is_bounded_for_all_moments_together() 
     many = held(26)
     assert all(one["kept"] == LARGEST for one in many)
     assert sum(len(b64decode(one["u8"])) for one in many) <= MOST_WEIGHTS
+
+
+def test_a_result_that_has_a_view_is_saved_and_shown_as_that(tmp_path: Path) -> None:
+    class Sum(Renderable):
+        def to_dict(self) -> dict[str, Any]:
+            return {"sum": 5}
+
+        def view(self) -> View:
+            return View("2 + 3 < 6", [Words(text="five")])
+
+    result = Sum()
+    result.save(tmp_path / "sum.json")
+    assert json.loads((tmp_path / "sum.json").read_text()) == {"sum": 5}
+    result.save(tmp_path / "sum.html")
+    assert (tmp_path / "sum.html").read_text() == result.view().page()
+    assert result._repr_html_() == result.view()._repr_html_()
+    assert 'title="2 + 3 &lt; 6"' in result._repr_html_()
 
 
 def test_half_a_letter_can_be_written_to_a_file(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def train_variants(
     prepared = prepare(config, silent, rows=table)
     for kind, announcement in kinds.items():
         say(announcement)
-        changed = replace(config, model=replace(config.model, **{setting: kind}))  # type: ignore[arg-type]
-        model = build_model(changed, prepared)
+        changed: Any = {setting: kind}
+        model = build_model(replace(config, model=replace(config.model, **changed)), prepared)
         train_briefly(model, prepared.task, config.training, device)
         yield kind, model, prepared.task
 

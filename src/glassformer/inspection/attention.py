@@ -5,18 +5,17 @@ The attentions of a model form stacks of layers: `self` of a language model or a
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.bricks.attention import AttentionHeads
 from glassformer.config.arrays import Array
-from glassformer.inspection.capture import capture
+from glassformer.inspection.capture import capture, numbers_of
 from glassformer.models.modules import Seq2Seq
 
 Head = tuple[str, int, int]
@@ -33,16 +32,13 @@ def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, AttentionHeads]]]:
     stacks: dict[str, list[tuple[str, AttentionHeads]]] = {}
     for path, module in model.named_modules():
         if isinstance(module, AttentionHeads):
-            stacks.setdefault(_stack(model, path, module), []).append((path, module))
+            stack = "self"
+            if module.is_cross_attention:
+                stack = "cross"
+            elif isinstance(model, Seq2Seq):
+                stack = "target" if path.startswith("decoder.") else "source"
+            stacks.setdefault(stack, []).append((path, module))
     return stacks
-
-
-def _stack(model: nn.Module, path: str, module: AttentionHeads) -> str:
-    if module.is_cross_attention:
-        return "cross"
-    if not isinstance(model, Seq2Seq):
-        return "self"
-    return "target" if path.startswith("decoder.") else "source"
 
 
 def sizes_of(model: nn.Module) -> dict[str, tuple[int, int]]:
@@ -56,25 +52,16 @@ def attention_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Float[Arr
     stacks = stacks_of(model)
     with capture(model, [f"{path}.weights" for layers in stacks.values() for path, _ in layers]) as seen:
         model(*inputs)
-    return {
-        name: np.stack([_by_head(seen[f"{path}.weights"][0]) for path, _ in layers]) for name, layers in stacks.items()
-    }
-
-
-def _by_head(weights: Tensor) -> NDArray[np.float32]:
-    """A recurrent decoder's attention is one head."""
-    return (weights if weights.dim() == 3 else weights.unsqueeze(0)).float().cpu().numpy()
+    weights = {name: [numbers_of(seen[f"{path}.weights"][0]) for path, _ in layers] for name, layers in stacks.items()}
+    # a recurrent decoder's attention is one head
+    return {name: np.stack([one.reshape(-1, *one.shape[-2:]) for one in layers]) for name, layers in weights.items()}
 
 
 @contextmanager
 def without(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
     """While this is open, these heads find nothing: what they would give is 0."""
     stacks = stacks_of(model)
-    hooks = []
-    try:
+    with ExitStack() as hooks:
         for stack, layer, head in heads:
-            hooks.append(stacks[stack][layer][1].ablate_head(head))
+            hooks.callback(stacks[stack][layer][1].ablate_head(head).remove)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()

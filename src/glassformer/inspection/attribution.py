@@ -6,24 +6,34 @@ whole, less the score without the token. Both are in the unit of the score.
 A bag of words gives every token a share of its sums, and both ways take that share. With a linear head they are equal;
 with counts of single words, a text without the token scores exactly that much less. TF-IDF would also weigh the other
 words anew, for the text has become shorter: here they keep their weights.
+
+Left out: words are removed. A number is put at its mean, a category at a value that training did not see, the pixels of
+a patch at the mean colour: to a model, all of these are 0.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby, islice
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
-from glassformer.inspection.arrays import numbers_of
-from glassformer.inspection.occlusion import Inputs, parts_of, staying, without_each
-from glassformer.models.inputs import FlatColumns, FlatPixels
-from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
+from glassformer.inspection.capture import numbers_of
+from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TextPredictor
 
+Inputs = tuple[Any, ...]
+"""What a model is called with."""
+
+AT_ONCE = 64
+"""Examples, each without one of its parts, that go through a model together."""
 Which = int | Sequence[int] | None
 """What is explained: a class; the next token, or those after each of the last tokens; None: a regressor's number."""
 Shares = Float[Array, "T"]
@@ -58,7 +68,7 @@ def score_in_words(model: nn.Module, which: Which, answer: str, *, against: str 
 
 
 def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shares:
-    """For each vector that the encoder reads (a translator's: of the source), of the first example.
+    """The share of each vector that the encoder reads (a translator's: of the source), of the first example.
 
     A row that is read as one vector has a number for each column, an image that is has one for each pixel.
     """
@@ -75,7 +85,7 @@ def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shar
 
 
 def translation_gradients(model: Seq2Seq, inputs: Inputs, answers: Sequence[int]) -> tuple[Matrix, Matrix]:
-    """Of each answer's log-probability: what every token of the source gave it (T×S), and every one written (T×T)."""
+    """What every token of the source gave each answer's log-probability (T×S), and every one written (T×T)."""
     with _gradients(), _cut_loose(model.encoder) as source, _cut_loose(model.decoder) as target:
         logs = model(*_fresh(inputs))[0].log_softmax(-1)
         read = [*source, *target]
@@ -115,8 +125,8 @@ def agreement(gradient: Shares, left_out: Shares) -> float | None:
     pairs = np.stack([gradient, left_out])[:, np.isfinite(left_out)].astype(np.float64)
     if pairs.shape[1] < 3 or (pairs.std(1) <= 1e-12 * np.abs(pairs).max(1)).any():
         return None
-    one, other = pairs - pairs.mean(1, keepdims=True)
-    return float(one @ other / np.sqrt((one @ one) * (other @ other)))
+    a, b = pairs - pairs.mean(1, keepdims=True)
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
 def _place(model: nn.Module) -> nn.Module:
@@ -150,15 +160,13 @@ def _cut_loose(place: nn.Module) -> Iterator[list[Tensor]]:
         hook = place.register_forward_pre_hook(lambda _, inputs: (loose(inputs[0]), *inputs[1:]))
     else:
         hook = place.register_forward_hook(lambda _, inputs, vectors: loose(vectors))
-    try:
+    with hook:
         yield leaves
-    finally:
-        hook.remove()
 
 
 def _fresh(inputs: Inputs) -> Inputs:
     """Tensors from inference mode cannot be kept for a gradient; copies can."""
-    return tuple(one.clone() if isinstance(one, Tensor) else one for one in inputs)
+    return tuple(part.clone() if isinstance(part, Tensor) else part for part in inputs)
 
 
 def _by_part(model: nn.Module, inputs: Inputs, products: Float[Tensor, "T d"]) -> Float[Tensor, "parts"]:
@@ -176,3 +184,123 @@ def _by_part(model: nn.Module, inputs: Inputs, products: Float[Tensor, "T d"]) -
 def _tokens(which: Which) -> list[int]:
     assert which is not None
     return [which] if isinstance(which, int) else list(which)
+
+
+# --- occlusion: an example without each of its parts in turn, without a word, a column, a patch ---
+
+
+def parts_of(model: nn.Module, inputs: Inputs) -> int:
+    """How many parts an example has: columns, then patches, then words."""
+    if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
+        return int(inputs[0].shape[1])
+    text, image = text_inputs(model.embed), image_of(model.embed)
+    columns = sum(part.shape[1] for part in inputs[text : text + 2]) if has_columns(model.embed) else 0
+    words = inputs[0].shape[1] if text else 0
+    return int(columns + (0 if image is None else len(blocks(image, inputs[-1]))) + words)
+
+
+def without_each(
+    model: nn.Module, inputs: Inputs, *, stay: Collection[int] = (), last: int | None = None
+) -> Iterator[tuple[list[int], Inputs]]:
+    """Batches of the first example without a part each, and which parts those are.
+
+    Words whose ids `stay` are not removed, nor those from the place `last` on, nor padding.
+    """
+    variants = _variants(model, inputs, stay, last)
+    for _, alike in groupby(variants, key=lambda variant: variant[1][0].shape):
+        while batch := list(islice(alike, AT_ONCE)):
+            places, changed = zip(*batch, strict=True)
+            columns = zip(*changed, strict=True)
+            yield list(places), tuple(torch.cat(part) if isinstance(part[0], Tensor) else None for part in columns)
+
+
+def occlusion_in_words(model: nn.Module) -> str:
+    """What leaving out means for this model."""
+    if isinstance(model, BagPredictor):
+        again = "" if model.bag.weighting == "counts" else ", the other words keep their weights"
+        return f"its share of the sum is taken away{again}"
+    if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
+        return "it is removed from the text"
+    image = image_of(model.embed)
+    part = "pixel" if isinstance(image, FlatPixels) else "patch"
+    sentences = {
+        "a number is put at its mean, a category at an unknown value": has_columns(model.embed),
+        f"a {part} is painted over with the mean colour of the training images": image is not None,
+        "a word is removed": text_inputs(model.embed),
+    }
+    return "; ".join(sentence for sentence, holds in sentences.items() if holds)
+
+
+def staying(tokens: Tensor, stay: Collection[int]) -> Tensor:
+    """Which tokens of the first example are among those."""
+    return torch.isin(tokens[0], torch.tensor(list(stay), dtype=tokens.dtype, device=tokens.device))
+
+
+def _variants(
+    model: nn.Module, inputs: Inputs, stay: Collection[int], last: int | None
+) -> Iterator[tuple[int, Inputs]]:
+    inputs = tuple(part[:1] if isinstance(part, Tensor) else part for part in inputs)
+    first = 0
+    if isinstance(model, Predictor) and not isinstance(model, TextPredictor):
+        embed, text = model.embed, text_inputs(model.embed)
+        for at in range(text, text + 2) if has_columns(embed) else ():
+            for column in range(inputs[at].shape[1]):
+                yield first + column, _emptied(inputs, at, (slice(None), column))
+            first += inputs[at].shape[1]
+        image = image_of(embed)
+        for block in [] if image is None else blocks(image, inputs[-1]):
+            yield first, _emptied(inputs, len(inputs) - 1, (..., *block))
+            first += 1
+        if not text:
+            return
+    tokens, mask = inputs[0], inputs[1] if len(inputs) > 1 else None
+    fixed = staying(tokens, stay)
+    for place in range(tokens.shape[1] if last is None else last):
+        if not fixed[place] and (mask is None or mask[0, place]):
+            yield first + place, _removed(inputs, place)
+
+
+def _removed(inputs: Inputs, place: int) -> Inputs:
+    """Without this token; without its only one, a text is padding alone."""
+    tokens, mask, *more = (*inputs, None) if len(inputs) == 1 else inputs
+    if tokens.shape[1] == 1:
+        return tokens, torch.zeros_like(tokens, dtype=torch.bool), *more
+    others = [other for other in range(tokens.shape[1]) if other != place]
+    shorter = (tokens[:, others], None if mask is None else mask[:, others], *more)
+    return shorter[: len(inputs)]
+
+
+def _emptied(inputs: Inputs, at: int, place: tuple[Any, ...]) -> Inputs:
+    changed = inputs[at].clone()
+    changed[place] = 0
+    return (*inputs[:at], changed, *inputs[at + 1 :])
+
+
+def text_inputs(embed: nn.Module) -> int:
+    """How many of the inputs are a text's, where there is more than text: tokens and mask, or none."""
+    return 2 if isinstance(embed, MixedTokens) and embed.words is not None else 0
+
+
+def has_columns(embed: nn.Module) -> bool:
+    return any(isinstance(part, ColumnTokens | FlatColumns) for part in embed.modules())
+
+
+def image_of(embed: nn.Module) -> ImageTokens | FlatPixels | None:
+    return next((part for part in embed.modules() if isinstance(part, ImageTokens | FlatPixels)), None)
+
+
+def blocks(image: ImageTokens | FlatPixels, pixels: Tensor) -> list[tuple[slice, slice]]:
+    """The pixels of each patch, row by row; of a grid of convolutions, those that a cell stands above."""
+    side, more = 1, False
+    if isinstance(image, ImageTokens) and isinstance(image.cut, Patches):
+        side, more = image.cut.map.kernel_size[0], True
+    elif isinstance(image, ImageTokens) and isinstance(image.cut, ConvolutionStack):
+        side = 2 ** sum(image.cut.pooled)
+    rows, columns = (_stretches(length, side, more) for length in pixels.shape[2:])
+    return [(row, column) for row in rows for column in columns]
+
+
+def _stretches(length: int, side: int, more: bool) -> list[slice]:
+    """`more`: what remains at the end is a stretch too; else it goes to the last one."""
+    count = -(-length // side) if more else length // side
+    return [slice(at * side, length if at == count - 1 else (at + 1) * side) for at in range(count)]

@@ -20,18 +20,30 @@ Taps and module hooks record tensors as they are, gradients and all. Scores, wei
 them when they are asked for, by the written-out formula.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
+from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from glassformer.bricks.tap import Make
+from glassformer.bricks.tap import Brick, Make, Recorded, Tap, record_output
 from glassformer.encoders.base import Encoder
-from glassformer.inspection.recorders import hooks_of
+from glassformer.models.modules import Predictor, Seq2Seq, TokenModel
 from glassformer.models.weights import current_name, former_name
+
+CONTAINERS = (nn.ModuleList, nn.ModuleDict)
+"""They compute nothing."""
+INPUT, OUTPUT = "input", "output"
+"""What comes before the first layer of an encoder, and what it gives."""
+
+Record = Callable[[Any, tuple[Any, ...], Any], Recorded]
+"""What is recorded of a module, of what it was called with, and of what it gave."""
 
 
 class Seen(Mapping[str, Tensor]):
@@ -51,8 +63,10 @@ class Seen(Mapping[str, Tensor]):
         """`more`: another piece of what is there, further along the tokens."""
         if not self.wants(name):
             return
+        if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+            make = torch.no_grad()(make)  # it is made later, as it would be made now
         self._known.pop(name, None)
-        self._made[name] = [*(self._made.get(name, []) if more else []), _as_now(make)]
+        self._made[name] = [*(self._made.get(name, []) if more else []), make]
 
     def forget(self, prefix: str) -> None:
         for name in [name for name in self if name.startswith(prefix)]:
@@ -87,25 +101,75 @@ def capture(model: nn.Module, only: Sequence[str] | None = None) -> Iterator[See
     Any `nn.Module` will do: of its parts that are none of these bricks, what they give is recorded (`PATH.output`).
     """
     seen = Seen(only)
-    hooks: list[RemovableHandle] = []
-    try:
-        hooks += hooks_of(model, seen)
+    with ExitStack() as hooks:
+        for hook in _hooks(model, seen):
+            hooks.callback(hook.remove)
         yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
-def _as_now(make: Make) -> Make:
-    """To be made later as it would be made now: with a gradient or without."""
-    if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
-        return make
+def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
+    at_work: list[str] = []  # encoders: what they compute in pieces belongs together
 
-    def without_gradient() -> Tensor:
-        with torch.no_grad():
-            return make()
+    def watch(module: nn.Module, path: str, record: Record) -> RemovableHandle:
+        def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            for name, make in record(module, args, output):
+                whole = _joined(path, name)
+                seen.keep(whole, make, more=any(whole.startswith(_under(encoder)) for encoder in at_work))
 
-    return without_gradient
+        return module.register_forward_hook(hook)
+
+    def begin(path: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
+            seen.forget(_under(path))
+            at_work.append(path)
+
+        return hook
+
+    def end(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        at_work.pop()
+
+    opaque: dict[str, bool] = {}  # where plain modules are not recorded
+    for path, module in model.named_modules():
+        above, _, part = path.rpartition(".")
+        parent: Any = model.get_submodule(above) if path else None
+        record: Record | None = type(module).record if isinstance(module, Brick) else None
+        hidden = opaque.get(above, False)
+        opaque[path] = getattr(type(module), "opaque", hidden)
+        if isinstance(module, Encoder):
+            yield module.register_forward_pre_hook(begin(path))
+            yield module.register_forward_hook(end, always_call=True)
+        if record is not None and isinstance(parent, Brick) and part in parent.part_names:
+            yield watch(module, _joined(above, parent.part_names[part]), _record_itself)
+        elif record is not None:
+            yield watch(module, path, record)
+        elif isinstance(module, Tap) and not hasattr(type(parent), "record_inside"):
+            yield watch(module, path, _record_itself)
+        elif path and not hidden and not isinstance(module, CONTAINERS):
+            yield watch(module, path, record_output)
+        if hasattr(type(module), "record_inside"):
+            yield from module.record_inside(
+                lambda name, make, at=path: seen.keep(_joined(at, name), make),
+                lambda name, at=path: seen.wants(_joined(at, name)),
+            )
+    yield watch(model, "logits", _record_itself)
+
+
+def _record_itself(module: nn.Module, args: tuple[Any, ...], output: Any) -> Recorded:
+    """By the name of the module alone."""
+    if isinstance(output, Tensor):
+        yield "", lambda: output
+
+
+def _joined(path: str, name: str) -> str:
+    return ".".join(part for part in (path, name) if part)
+
+
+def _under(path: str) -> str:
+    """What names of parts begin with."""
+    return f"{path}." if path else ""
+
+
+# --- layer by layer ---
 
 
 def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tensor]]:
@@ -117,3 +181,29 @@ def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tenso
             (f"layer {number - 1}" if number else "input", parts[0] if len(parts) == 1 else torch.cat(parts, -1))
         )
     return out
+
+
+def vectors_by_layer(
+    model: TokenModel | Seq2Seq | Predictor, where: str, inputs: Sequence[Any]
+) -> list[tuple[str, Float[Tensor, "B T _"]]]:
+    """The vectors before the first layer of the encoder that stands there, after each layer, and its output."""
+    encoder = model.get_submodule(where)
+    assert isinstance(encoder, Encoder)
+    names = ["output", *(name for names in encoder.layer_outputs() for name in names)]
+    with capture(model, [f"{where}.{name}" for name in names]) as seen:
+        if isinstance(model, Seq2Seq) and where == "encoder":
+            model.encode(*inputs[:2])
+        else:
+            model.features(*inputs)
+    return [*layers_of(seen, encoder, where), (OUTPUT, seen[f"{where}.output"])]
+
+
+def passed(layers: Sequence[str]) -> list[float]:
+    """How many layers lie behind each of these: none at the input."""
+    first = 0 if layers[0] == INPUT else 1
+    return [float(number) for number in range(first, first + len(layers))]
+
+
+def numbers_of(tensor: Tensor) -> NDArray[np.float32]:
+    """A tensor's numbers, whatever its type, its device and its gradient."""
+    return tensor.detach().float().cpu().numpy()

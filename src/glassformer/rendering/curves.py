@@ -49,21 +49,22 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel
     ]
     if validations:
         series.append(_validations("loss", "validation", validations))
-    panels: list[Panel] = [
-        Lines(title="Loss", series=series, y_name=f"loss ({unit})", x_name="updates", note=_best(validations))
+    judged = [
+        Lines(
+            title=METRICS.get(name, name.capitalize()),
+            series=[_validations(name, "validation", validations)],
+            y_name=named(name),
+            x_name="updates",
+        )
+        for name in JUDGED
+        if validations and name in validations[0]
     ]
-    for name in JUDGED:
-        if validations and name in validations[0]:
-            panels.append(
-                Lines(
-                    title=METRICS.get(name, name.capitalize()),
-                    series=[_validations(name, "validation", validations)],
-                    y_name=named(name),
-                    x_name="updates",
-                )
-            )
     rate = _line("learning rate", at, [line["lr"] for line in steps])
-    return [*panels, Lines(title="Learning rate", series=[rate], y_name="rate", x_name="updates")]
+    return [
+        Lines(title="Loss", series=series, y_name=f"loss ({unit})", x_name="updates", note=_best(validations)),
+        *judged,
+        Lines(title="Learning rate", series=[rate], y_name="rate", x_name="updates"),
+    ]
 
 
 def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:

@@ -1,6 +1,6 @@
 """Panels: what a view is made of. Each holds arrays and words, knows no model, and is drawn in two places alike.
 
-`to_dict` gives all of a panel as plain JSON; `packed` is the same for the page (`page.py`), with arrays as bytes. How
+`to_dict` gives all of a panel as plain JSON; `packed` is the same for the page (`view.py`), with arrays as bytes. How
 panels look on a page is told in `viewer/`, how they look in a picture in `drawing/`.
 """
 

@@ -1,18 +1,21 @@
 """A view: panels under one title, as a page, a picture or JSON.
 
+The page needs nothing else: no server, no network, no other file.
 Pictures need matplotlib, which is slow to import: drawing is imported where one is drawn.
 """
 
 import html
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ENDINGS
-from glassformer.rendering.page import page
 from glassformer.rendering.panels import Panel
 from glassformer.runs.files import write_json, write_text
 
@@ -20,42 +23,69 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Renderable(ABC):
-    """What can be saved, and shows itself in a notebook."""
+SCRIPTS = ("core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "start")
+"""Files of the folder `viewer`, in the order in which they build on each other."""
 
-    title: str
+RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+"""What the page may load: only what is in it."""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{rules}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+<header><h1>{title}</h1></header>
+<main><noscript><p class="lede">This page draws itself with JavaScript, which is off.</p></noscript></main>
+<footer>{about}</footer>
+<script type="application/json" id="data">{data}</script>
+<script>
+(() => {{
+"use strict";
+{script}}})();
+</script>
+</body>
+</html>
+"""
+
+
+class Renderable(ABC):
+    """What can be saved, and shows itself in a notebook: a view, or a result that has one."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """All numbers, for programs."""
 
     @abstractmethod
-    def page(self) -> str:
-        """One HTML file that needs nothing else."""
-
-    @abstractmethod
-    def figure(self) -> "Figure":
-        """A picture."""
+    def view(self) -> "View | Views":
+        """What is seen of it."""
 
     def save(self, path: str | Path) -> None:
         """Write it to a file: .html, .png, .svg, .pdf or .json, by its name's ending."""
         path = Path(path)
         ending = path.suffix.lower()
         if ending == ".html":
-            write_text(path, self.page())
+            write_text(path, self.view().page())
         elif ending == ".json":
             write_json(path, self.to_dict())
         elif ending in ENDINGS:
             from glassformer.rendering.drawing.picture import save
 
-            save(self.figure(), path)
+            save(self.view().figure(), path)
         else:
             raise Misuse(f"cannot write {path}: the name must end in {', '.join(ENDINGS)}")
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, so that a notebook's styles and the page's leave each other alone."""
+        view = self.view()
         return (
-            f'<iframe srcdoc="{html.escape(self.page())}" title="{html.escape(self.title)}" '
+            f'<iframe srcdoc="{html.escape(view.page())}" title="{html.escape(view.title)}" '
             'style="width:100%;height:640px;border:0" sandbox="allow-scripts allow-downloads"></iframe>'
         )
 
@@ -71,6 +101,9 @@ class View(Renderable):
     about: str = ""
     """What it is a view of."""
 
+    def view(self) -> "View":
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         texts = {"title": self.title, "note": self.note, "about": self.about}
         return {**texts, "panels": [panel.to_dict() for panel in self.panels]}
@@ -80,7 +113,8 @@ class View(Renderable):
         return {"title": self.title, "note": self.note, "panels": [panel.packed() for panel in self.panels]}
 
     def page(self) -> str:
-        return page([self.packed()], title=self.title, about=self.about)
+        """One HTML file that needs nothing else."""
+        return _page([self.packed()], title=self.title, about=self.about)
 
     def figure(self) -> "Figure":
         from glassformer.rendering.drawing.picture import draw
@@ -96,13 +130,46 @@ class Views(Renderable):
     views: Sequence[View]
     about: str = ""
 
+    def view(self) -> "Views":
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         return {"title": self.title, "about": self.about, "views": [view.to_dict() for view in self.views]}
 
     def page(self) -> str:
-        return page([view.packed() for view in self.views], title=self.title, about=self.about)
+        return _page([view.packed() for view in self.views], title=self.title, about=self.about)
 
     def figure(self) -> "Figure":
         raise Misuse(
             f"a picture holds one view, and there are {len(self.views)}: write .html, or choose one with --view"
         )
+
+
+def _page(views: Sequence[Mapping[str, Any]], *, title: str, about: str = "") -> str:
+    """All views, packed, under one title; with more than one, each under a tab. `about`: what they are of, at the
+    foot.
+    """
+    style, script = _viewer()
+    return PAGE.format(
+        rules=RULES,
+        title=_escaped(title),
+        about=_escaped(about),
+        style=style,
+        # Nothing in it can end the script it stands in, and it is plain ASCII.
+        data=json.dumps({"title": title, "views": views}, allow_nan=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        ),
+        script=script,
+    )
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text.encode("utf-8", "replace").decode())
+
+
+@cache
+def _viewer() -> tuple[str, str]:
+    """The page's style and its program."""
+    folder = files("glassformer.rendering") / "viewer"
+    scripts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    return (folder / "page.css").read_text(encoding="utf-8"), "\n".join(scripts)

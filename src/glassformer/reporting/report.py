@@ -23,8 +23,7 @@ from glassformer.families.language import StreamFamily
 from glassformer.families.load import BEFORE, label_names, learned_of, load, opened_run, prepare_again, size_in_words
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.attention import attention_panels
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records, curves, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words

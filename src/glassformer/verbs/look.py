@@ -9,8 +9,7 @@ from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
 from glassformer.families.requests import Example
-from glassformer.inspection.views.registry import all_views, views_of
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import LookRequest, all_views, views_of
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import cut
 

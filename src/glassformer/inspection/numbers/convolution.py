@@ -13,15 +13,18 @@ from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.residual import Residual
 from glassformer.config.arrays import Array
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
-from glassformer.inspection.numbers.steps import Activations, Step, check_index, grid
-from glassformer.inspection.numbers.terms import (
+from glassformer.inspection.numbers.steps import (
+    Activations,
+    Step,
     Term,
     Vectors,
     activate,
     activation_name,
     affine,
     array,
+    check_index,
     combine,
+    grid,
     joined,
     linear,
     number,
@@ -56,8 +59,7 @@ def slide_panels(convolution: Convolution, x: Vectors, out: Vectors, acts: Activ
         parts, rows, formula = np.concatenate([parts, bias[None]]), [*rows, "b"], "W_i x, and b"
         total = combine("{total} + {b}", total=total, b=term("b", bias[0]))
     yield acts.beside(names).panel(Step(f"the window at {acts.token}", window, "x around t; beyond the text zeros"))
-    title = f"{acts.title}: what each place adds"
-    yield grid(title, parts, rows, formula=formula, worked=each, shown=acts.shown)
+    yield grid(f"{acts.title}: what each place adds", parts, rows, formula=formula, worked=each, shown=acts.shown)
     yield acts.panel(Step("output", out, "y_t", total))
 
 
@@ -99,8 +101,7 @@ def window_panels(encoder: WindowEncoder, acts: Activations) -> Iterator[Panel]:
         hidden = encoder.activation(y)
         title = f"Hidden layer {place}"
         yield acts.panel(activation_step(title, encoder.activation, array(y[0]), array(hidden[0]), acts))
-    output = linear("W a", encoder.output, array(hidden[0, acts.at]))
-    yield acts.panel(Step("Output", acts["output"], "o", output))
+    yield acts.panel(Step("Output", acts["output"], "o", linear("W a", encoder.output, array(hidden[0, acts.at]))))
 
 
 # --- images ---

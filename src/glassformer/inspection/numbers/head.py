@@ -1,6 +1,6 @@
 """The end of a model, step by step: pooling, the head, scores and probabilities; and the bag of words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
 
 import numpy as np
@@ -13,17 +13,22 @@ from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.multilayer import Bias, MultilayerPerceptron
 from glassformer.bricks.pooling import AttentionPool, Pool
 from glassformer.config.arrays import Array
-from glassformer.inspection.numbers.steps import Activations, Step, answer_name, grid, lines, pairs
-from glassformer.inspection.numbers.terms import (
+from glassformer.inspection.numbers.steps import (
+    Activations,
+    Step,
     Term,
     Vector,
     activate,
     activation_name,
     added,
+    answer_name,
     array,
     combine,
+    grid,
     linear,
+    lines,
     number,
+    pairs,
     products,
     softmax_worked,
     term,
@@ -46,30 +51,25 @@ POOLS = {
 """By function; the numbers in braces are those of all tokens."""
 
 
-def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> list[Panel]:
+def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> Iterator[Panel]:
     """One vector out of all; of those that are no padding."""
     x = acts["input"][real]
     tokens = [token for token, there in zip(acts.tokens, real, strict=True) if there]
     first = [number(one) for one in x[:, 0]]
-    panels: list[Panel] = []
     symbol, how = "s, the pool of all x", None
     if isinstance(pool, AttentionPool):
         query, weights = array(pool.query), acts["weights"][real]
         scores, best = x @ query, int(np.argmax(weights))
         of = f"({bare(tokens[best])})"
-        panels = [
-            pairs("Pool: scores", scores[None], ["w"], tokens, formula="score = w · x_t, w learned", signed=True,
-                  worked=worked(f"score{of}", products(query, x[best]), float(scores[best]))),
-            pairs("Pool: weights", weights[None], ["w"], tokens, formula="p = e^score / Σ e^score",
-                  worked=softmax_worked(f"p{of}", scores, best, float(weights[best]))),
-        ]  # fmt: skip
+        yield pairs("Pool: scores", scores[None], ["w"], tokens, formula="score = w · x_t, w learned", signed=True,
+                    worked=worked(f"score{of}", products(query, x[best]), float(scores[best])))  # fmt: skip
+        yield pairs("Pool: weights", weights[None], ["w"], tokens, formula="p = e^score / Σ e^score",
+                    worked=softmax_worked(f"p{of}", scores, best, float(weights[best])))  # fmt: skip
         symbol, how = "s", Term("Σ p_t x_t", products(weights, x[:, 0]))
     elif isinstance(pool, Pool) and pool.function.__name__ in POOLS:
         letters, numbers = astuple(POOLS[pool.function.__name__])
-        written = numbers.format(sum=added(first), count=len(first), list=", ".join(first))
-        symbol, how = "s", Term(letters, written)
-    step = Step("Pool: one vector for all", {"s": acts["output"]}, symbol, how)
-    return [*panels, acts.beside(()).panel(step)]
+        symbol, how = "s", Term(letters, numbers.format(sum=added(first), count=len(first), list=", ".join(first)))
+    yield acts.beside(()).panel(Step("Pool: one vector for all", {"s": acts["output"]}, symbol, how))
 
 
 def bag_panels(
@@ -110,19 +110,17 @@ def bag_panels(
 
 def head_panels(
     head: nn.Module, x: Float[Tensor, "1 d"], names: Sequence[str], acts: Activations, letter: str = "s"
-) -> list[Panel]:
+) -> Iterator[Panel]:
     """Every layer of a head, from a vector to scores; `letter`: what formulas call the vector."""
-    panels: list[Panel] = []
     layers = _layers_of(head)
     for place, (title, layer) in enumerate(layers):
         out = layer(x)
         given, made = array(x), array(out)
         if isinstance(layer, nn.Linear) and place == len(layers) - 1:
-            panels.append(scores_panel(layer, given[0], made[0], names, acts, letter))
+            yield scores_panel(layer, given[0], made[0], names, acts, letter)
         else:
-            panels.append(acts.panel(_layer_step(title, layer, given, made, letter)))
+            yield acts.panel(_layer_step(title, layer, given, made, letter))
         x, letter = out, "a" if title in ACTIVATIONS else "y"
-    return panels
 
 
 def _layer_step(

@@ -14,8 +14,10 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_steps import Hidden
 from glassformer.config.arrays import Array
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
-from glassformer.inspection.numbers.steps import Activations, Source, Step, score_panels
-from glassformer.inspection.numbers.terms import (
+from glassformer.inspection.numbers.steps import (
+    Activations,
+    Source,
+    Step,
     Term,
     Vector,
     activate,
@@ -26,6 +28,7 @@ from glassformer.inspection.numbers.terms import (
     linear,
     number,
     products,
+    score_panels,
     term,
 )
 from glassformer.rendering.panels import Panel
@@ -224,7 +227,6 @@ def memory_attention_panels(
         score = Term("v · tanh(a + k), a = W q + b, k = U m", added(terms))
     both = np.concatenate([q[at], context[at]])
     yield from score_panels(looking, looked_at, y, p, score)
-    found = Term("Σ p m, over the source", products(p[at], m[:, 0]))
-    yield looking.panel(Step("what was found", context, "c", found))
+    yield looking.panel(Step("what was found", context, "c", Term("Σ p m, over the source", products(p[at], m[:, 0]))))
     joined = activate("tanh", linear("W [h; c]", join, both))
     yield acts.panel(Step("State and source joined", acts["output"], "o", joined))

@@ -1,24 +1,154 @@
-"""Steps of a computation: what a brick does is a table of them, and this makes panels of the table."""
+"""Formulas and steps: what a brick does is a table of steps, and this makes panels of the table.
+
+A formula is written twice, in letters and in the numbers of the cell that is worked out, so that the two cannot part.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from glassformer.bricks.activation import ACTIVATIONS
 from glassformer.bricks.attention import Memory
+from glassformer.bricks.norm import BatchNorm, LayerNorm, RMSNorm
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import Seen
-from glassformer.inspection.numbers.terms import Term, Vector, Vectors, array, softmax_worked, term, worked
 from glassformer.rendering.panels import Grid, Panel
 from glassformer.text.display import bare
 
 SHOWN = 8
 """Numbers of a vector in a grid."""
 MOST_TOKENS = 16
+MOST_TERMS = 6
+"""Terms of a sum in a sentence; of a longer one, three and the last."""
+DIGITS = 4
+"""Digits of a number in a sentence."""
+NOTHING = 1e-9
+"""What is smaller is written as 0."""
+
+Vector = Float[Array, "d"]
+Vectors = Float[Array, "T d"]
+
+
+def array(tensor: Tensor) -> Array:
+    return tensor.detach().double().cpu().numpy()
+
+
+def number(value: float) -> str:
+    """A few digits, never with an exponent."""
+    if np.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) < NOTHING:
+        return "0"
+    return format(Decimal(f"{value:.{DIGITS}g}"), "f").replace("-", "−")
+
+
+def added(terms: Sequence[str]) -> str:
+    """a + b − c; of many terms the first three and the last."""
+    return joined(terms if len(terms) <= MOST_TERMS else [*terms[:3], "…", terms[-1]])
+
+
+def joined(terms: Sequence[str]) -> str:
+    """All terms of a sum."""
+    return " + ".join(terms).replace("+ −", "− ")
+
+
+def products(a: Vector, b: Vector) -> str:
+    """a₀·b₀ + a₁·b₁ + …"""
+    return added([f"{number(x)}·{number(y)}" for x, y in zip(a.tolist(), b.tolist(), strict=True)])
+
+
+def worked(name: str, how: str, result: float) -> str:
+    return f"{name} = {how} = {number(result)}"
+
+
+def softmax_worked(name: str, scores: Vector, at: int, result: float) -> str:
+    """e^s / Σ e^s, over what is not hidden."""
+    total = added([f"e^{number(score)}" for score in scores.tolist() if score > -np.inf] or ["0"])
+    return worked(name, f"e^{number(float(scores[at]))} / ({total})", result)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A formula, or a part of one."""
+
+    letters: str
+    numbers: str
+    """The same for the cell that is worked out."""
+
+    def where(self, words: str) -> "Term":
+        """A remark after the letters."""
+        return replace(self, letters=f"{self.letters}, {words}")
+
+
+def term(letters: str, value: float) -> Term:
+    return Term(letters, number(value))
+
+
+def combine(template: str, **terms: Term) -> Term:
+    """Terms in a template such as `{f} ⊙ {c} + {b}`; between numbers, ⊙ is written as ·."""
+    letters = template.format_map({name: part.letters for name, part in terms.items()})
+    numbers = template.format_map({name: part.numbers for name, part in terms.items()})
+    numbers = numbers.replace(" ⊙ (", " · (").replace(" ⊙ ", "·")
+    return Term(letters.replace("+ −", "− "), numbers.replace("+ −", "− "))
+
+
+def affine(letters: str, weight: Vector, x: Vector, bias: float | None, bias_letter: str = "b") -> Term:
+    """One row of W x + b; `letters`: what W x is called."""
+    product = Term(letters, products(weight, x))
+    return product if bias is None else combine("{product} + {b}", product=product, b=term(bias_letter, bias))
+
+
+def linear(letters: str, layer: nn.Linear, x: Vector, *, row: int = 0, bias_letter: str = "b") -> Term:
+    bias = None if layer.bias is None else float(layer.bias[row])
+    return affine(letters, array(layer.weight[row]), x, bias, bias_letter)
+
+
+def activation_name(function: object) -> str:
+    return next(name for name, known in ACTIVATIONS.items() if known is function)
+
+
+def activate(name: str, inside: Term) -> Term:
+    """A non-linearity as it is written."""
+    written = {"relu2": "relu({x})²", "swiglu": "silu({x})", "sigmoid": "σ({x})"}.get(name, f"{name}({{x}})")
+    return combine(written, x=inside)
+
+
+def norm_term(norm: nn.Module, x: Vector, letter: str = "x") -> Term:
+    """The first number of a vector, normed."""
+    if isinstance(norm, RMSNorm):
+        return combine(
+            "{x} / √({mean} + {eps}) · {gain}",
+            x=term(letter, x[0]),
+            mean=term(f"mean {letter}²", np.square(x).mean()),
+            eps=term("ε", norm.eps or 0.0),
+            gain=term("γ", float(norm.weight[0])),
+        )
+    assert isinstance(norm, LayerNorm | BatchNorm)
+    inner: Any = norm
+    mean, variance = x.mean(), x.var()
+    if isinstance(norm, BatchNorm):
+        inner = norm.norm
+        mean, variance = (float(average[0]) for average in (inner.running_mean, inner.running_var))
+    out = combine(
+        "({x} + {mean}) / √({variance} + {eps}) · {gain}",
+        x=term(letter, x[0]),
+        mean=term("−μ", -mean),
+        variance=term("σ²", variance),
+        eps=term("ε", inner.eps),
+        gain=term("γ", float(inner.weight[0])),
+    )
+    if inner.bias is not None:
+        out = combine("{out} + {shift}", out=out, shift=term("β", float(inner.bias[0])))
+    return out.where("μ and σ² of each number: averages of training") if isinstance(norm, BatchNorm) else out
+
+
+# --- steps ---
 
 
 @dataclass(frozen=True)
@@ -110,11 +240,8 @@ def grid(
 ) -> Grid:
     """A vector a row; of long ones the first numbers, of many the first rows."""
     high, wide = values.shape
-    cut = []
-    if wide > shown:
-        cut.append(f"The first {shown} of {wide} numbers of each vector.")
-    if high > MOST_TOKENS:
-        cut.append(f"The first {MOST_TOKENS} of {high} vectors.")
+    numbers_cut = f"The first {shown} of {wide} numbers of each vector." if wide > shown else ""
+    vectors_cut = f"The first {MOST_TOKENS} of {high} vectors." if high > MOST_TOKENS else ""
     return Grid(
         title=title,
         values=values[:MOST_TOKENS, :shown],
@@ -124,7 +251,7 @@ def grid(
         signed=True,
         numbers=True,
         formula=formula,
-        note=lines(*cut, note, worked),
+        note=lines(numbers_cut, vectors_cut, note, worked),
     )
 
 

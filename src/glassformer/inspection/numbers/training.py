@@ -14,8 +14,21 @@ from torch import Tensor, nn
 from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.numbers.steps import SHOWN, answer_name, check_index, check_length, grid, lines
-from glassformer.inspection.numbers.terms import Term, Vector, added, array, number, products, worked
+from glassformer.inspection.numbers.steps import (
+    SHOWN,
+    Term,
+    Vector,
+    added,
+    answer_name,
+    array,
+    check_index,
+    check_length,
+    grid,
+    lines,
+    number,
+    products,
+    worked,
+)
 from glassformer.models.modules import BagPredictor
 from glassformer.rendering.panels import Grid, Panel, Table, Words
 from glassformer.rendering.view import View
@@ -28,7 +41,7 @@ class Loss(NamedTuple):
     function: Callable[[Tensor, Tensor], Tensor]
     loss: Term
     gradient: Term
-    """At the scores."""
+    """The gradient at the scores."""
     probability: Term | None = None
 
 
@@ -73,10 +86,10 @@ class Predictions:
     """The number of the right one, or the number that is right."""
     losses: Vector
     gradient: Float[Array, "N C"]
-    """Of the mean loss, at the scores."""
+    """The gradient of the mean loss, at the scores."""
     at: int
     answer: int
-    """Its right column."""
+    """The right column of the one worked out."""
     rows: Sequence[str]
     outputs: Sequence[str]
     """Names of what is scored."""
@@ -89,7 +102,7 @@ class Predictions:
 
     @property
     def of(self) -> str:
-        """Of what, and after what: ('.' | … sails); a number that is predicted has no name."""
+        """What a sentence is of, and after what: ('.' | … sails); a number that is predicted has no name."""
         if self.scores.shape[1] == 1 and len(self.outputs) != 2:
             return ""
         name = bare(self.name(self.answer))
@@ -124,13 +137,10 @@ def training_step(
     read: list[Tensor] = []
     linear = last_linear(twin)
     hook = (linear or nn.Identity()).register_forward_hook(lambda _, args, out: read.append(args[0].detach()))
-    try:
-        with torch.enable_grad():
-            scores, right, asked = asked_scores(twin, given, answers.cpu())
-            losses = losses_of(loss, scores, right)
-            by_scores, *rest = torch.autograd.grad(losses.mean(), [scores, *weights.values()], materialize_grads=True)
-    finally:
-        hook.remove()
+    with hook, torch.enable_grad():
+        scores, right, asked = asked_scores(twin, given, answers.cpu())
+        losses = losses_of(loss, scores, right)
+        by_scores, *rest = torch.autograd.grad(losses.mean(), [scores, *weights.values()], materialize_grads=True)
     gradients = dict(zip(weights, rest, strict=True))
     at = len(right) - 1 if position is None else place_of(position, asked)
     rows, after = ["example"], ""
@@ -165,9 +175,9 @@ def training_step(
         for name, weight in weights.items():
             weight.sub_(lr * gradients[name])
         new = losses_of(loss, asked_scores(twin, given, answers.cpu())[0], right)
-    panels.append(change_table(float(predictions.losses.mean()), float(new.double().mean()), gradients, lr))
-    panels.append(Words(title="The run's own optimiser", text=OPTIMISERS[optimizer]))
-    return View("One training step", panels, NOTE)
+    change = change_table(float(predictions.losses.mean()), float(new.double().mean()), gradients, lr)
+    own = Words(title="The run's own optimiser", text=OPTIMISERS[optimizer])
+    return View("One training step", [*panels, change, own], NOTE)
 
 
 def asked_scores(
@@ -261,10 +271,8 @@ def linear_panels(
     if names[0] not in gradients:
         return []
     g = array(gradients[names[0]][one.answer])
-    formula, note = (
-        "g = Σ ∂loss/∂y · x, over the predictions",
-        worked("g₀", products(one.gradient[:, one.answer], x[:, 0]), g[0]),
-    )
+    formula = "g = Σ ∂loss/∂y · x, over the predictions"
+    note = worked("g₀", products(one.gradient[:, one.answer], x[:, 0]), g[0])
     if len(names) > 1:
         formula = "g = ∂loss/∂w"
         note = "This table is the word vectors' too: its gradient is the sum of both uses."

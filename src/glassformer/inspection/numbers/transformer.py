@@ -12,23 +12,27 @@ from glassformer.bricks.norm import NoNorm
 from glassformer.bricks.positions import OneHotPositions
 from glassformer.bricks.residual import Residual
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.inspection.numbers.steps import Activations, Source, Step, check_index, score_panels
-from glassformer.inspection.numbers.terms import (
+from glassformer.inspection.numbers.steps import (
+    Activations,
+    Source,
+    Step,
     Term,
     Vectors,
     activate,
     activation_name,
     array,
+    check_index,
     combine,
     linear,
     norm_term,
     number,
     products,
+    score_panels,
 )
 from glassformer.rendering.panels import Panel
 
 PARTS = {"attend": "Attention", "cross_attention": "Attention to the source", "feed": "Feed-forward"}
-"""Of a block, one after the other; around each stands a residual of its name."""
+"""The parts of a block, one after the other; around each stands a residual of its name."""
 SYMBOLS = {
     "query-key": {"queries": "W^Q", "keys": "W^K", "values": "W^V"},
     "shared": {"queries": "U", "keys": "U", "values": "U"},
@@ -38,7 +42,7 @@ SYMBOLS = {
 """What makes queries, keys and values, by the kind of scores; what is not there is the vectors themselves."""
 
 PRIMES = ("", "′", "″")
-"""Of queries and keys: as mapped, after norm or turn, after both."""
+"""Marks of queries and keys: as mapped, after norm or turn, after both."""
 
 
 def transformer_panels(encoder: TransformerEncoder, acts: Activations) -> Iterator[Panel]:
@@ -114,7 +118,7 @@ def after_steps(around: Residual, acts: Activations, out: Vectors, letter: str) 
 
 
 def norm_steps(title: str, norm: nn.Module, x: Vectors, normed: Vectors, at: int, letter: str = "x") -> list[Step]:
-    """One, or none where nothing is normed."""
+    """The step of a norm, or none where nothing is normed."""
     return [] if isinstance(norm, NoNorm) else [Step(title, normed, "n", norm_term(norm, x[at], letter))]
 
 

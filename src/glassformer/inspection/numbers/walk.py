@@ -16,7 +16,7 @@ from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.inspection.capture import Seen, capture, layers_of
+from glassformer.inspection.capture import capture, layers_of
 from glassformer.inspection.numbers.convolution import cnn_panels, image_panels, window_panels
 from glassformer.inspection.numbers.head import answer_panel, bag_panels, head_panels, pool_panels
 from glassformer.inspection.numbers.recurrent import decoder_panels, recurrent_panels
@@ -26,10 +26,11 @@ from glassformer.inspection.numbers.steps import (
     Activations,
     Source,
     Step,
+    array,
     check_index,
     check_length,
+    number,
 )
-from glassformer.inspection.numbers.terms import array, number
 from glassformer.inspection.numbers.transformer import transformer_panels
 from glassformer.models.inputs import ColumnTokens, ImageTokens
 from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
@@ -39,7 +40,7 @@ from glassformer.rendering.view import View
 NOTE = "Every number is the model's own; beside it the formula, and one cell worked out."
 
 Walker = Callable[[Any, Any], Iterable[Panel]]
-"""Of a model and its example, or of an encoder and what was captured of it."""
+"""What makes panels of a model and its example, or of an encoder and what was captured of it."""
 
 EMBEDDINGS: dict[type[nn.Module], str] = {
     WordVectors: "x = row w of a table, for word w",
@@ -54,32 +55,18 @@ class Example:
     """What a model was called with, what was captured of it, and which of that is worked out."""
 
     inputs: Sequence[Tensor | None]
-    tokens: Sequence[str]
+    acts: Activations
+    """What was captured, at the last of the tokens that are read."""
     written: Sequence[str]
-    seen: Seen
-    layer: int
-    head: int
     position: int | None
     outputs: Sequence[str]
-    shown: int
-
-    def at_last(self, path: str, tokens: Sequence[str]) -> Activations:
-        return Activations(
-            seen=self.seen,
-            path=path,
-            tokens=tokens,
-            at=len(tokens) - 1,
-            layer=self.layer,
-            head=self.head,
-            shown=self.shown,
-        )
 
     def at_position(self, path: str, tokens: Sequence[str]) -> Activations:
-        count = self.seen[f"{path}.input"].shape[1]
+        count = self.acts.seen[f"{path}.input"].shape[1]
         if len(tokens) != count:
             raise Misuse(f"{len(tokens)} names of tokens, but the model reads {count} vectors: they must be as many")
-        last = self.at_last(path, tokens)
-        return last if self.position is None else replace(last, at=check_index("position", self.position, count))
+        at = count - 1 if self.position is None else check_index("position", self.position, count)
+        return replace(self.acts, path=path, tokens=tokens, at=at)
 
 
 @torch.no_grad()
@@ -115,17 +102,8 @@ def walk(
         model.eval()
         with capture(model) as seen:
             model(*inputs)
-        example = Example(
-            inputs=inputs,
-            tokens=tokens,
-            written=written,
-            seen=seen,
-            layer=layer,
-            head=head,
-            position=position,
-            outputs=outputs,
-            shown=shown,
-        )
+        acts = Activations(seen=seen, path="", tokens=tokens, at=len(tokens) - 1, layer=layer, head=head, shown=shown)
+        example = Example(inputs=inputs, acts=acts, written=written, position=position, outputs=outputs)
         panels = list(through(model, example))
     finally:
         for module in training:
@@ -137,7 +115,7 @@ def walk(
 
 
 def _language_model(model: LanguageModel, example: Example) -> list[Panel]:
-    acts = example.at_position("encoder", example.tokens)
+    acts = example.at_position("encoder", example.acts.tokens)
     return [
         vectors_panel(model.embed, replace(acts, path="embed")),
         *encoder_panels(model.encoder, acts),
@@ -147,9 +125,9 @@ def _language_model(model: LanguageModel, example: Example) -> list[Panel]:
 
 def _translator(model: Seq2Seq, example: Example) -> list[Panel]:
     """The source first, at its last token; then what is written."""
-    of_source = example.at_last("encoder", example.tokens)
-    of_source = replace(of_source, layer=min(example.layer, layer_count(model.encoder, of_source) - 1))
-    source = Source(Memory(example.seen["encoder.output"], example.inputs[1]), example.tokens)
+    of_source = replace(example.acts, path="encoder")
+    of_source = replace(of_source, layer=min(of_source.layer, layer_count(model.encoder, of_source) - 1))
+    source = Source(Memory(of_source.tensor("output"), example.inputs[1]), of_source.tokens)
     of_target = replace(example.at_position("decoder", example.written), source=source)
     reading = [
         vectors_panel(model.embed_source, replace(of_source, path="embed_source")),
@@ -168,15 +146,15 @@ def _translator(model: Seq2Seq, example: Example) -> list[Panel]:
 
 def _reader(model: Predictor, example: Example) -> list[Panel]:
     panels: list[Panel] = []
+    seen = example.acts.seen
     if _convolutions(model) is None:
-        acts = example.at_position("encoder", example.tokens)
+        acts = example.at_position("encoder", example.acts.tokens)
     else:  # the position is that of a cell of the first convolution
-        count = example.seen["encoder.input"].shape[1]
-        acts = example.at_last("encoder", [f"cell {cell}" for cell in range(count)])
+        cells = [f"cell {cell}" for cell in range(seen["encoder.input"].shape[1])]
+        acts = replace(example, position=None).at_position("encoder", cells)
     if isinstance(model.embed, ImageTokens):
-        pixels = example.inputs[0]
-        assert pixels is not None
-        panels += image_panels(model.embed.cut, pixels, example.position)
+        assert example.inputs[0] is not None
+        panels += image_panels(model.embed.cut, example.inputs[0], example.position)
     mask = model.vectors(*(tensor for tensor in example.inputs if tensor is not None))[1]
     real = np.ones(len(acts.tokens), dtype=bool) if mask is None else mask[0].cpu().numpy()
     return [
@@ -184,19 +162,18 @@ def _reader(model: Predictor, example: Example) -> list[Panel]:
         vectors_panel(model.embed, replace(acts, path="embed")),
         *encoder_panels(model.encoder, acts),
         *pool_panels(model.pool, replace(acts, path="pool"), real),
-        *head_panels(model.head, example.seen["pool.output"], example.outputs, acts.beside(["s"]), "s"),
-        answer_panel(array(example.seen["logits"][0]), example.outputs, acts),
+        *head_panels(model.head, seen["pool.output"], example.outputs, acts.beside(["s"]), "s"),
+        answer_panel(array(seen["logits"][0]), example.outputs, acts),
     ]
 
 
 def _bag(model: BagPredictor, example: Example) -> list[Panel]:
     ids, mask = (*example.inputs, None)[:2]
     assert ids is not None
-    acts = example.at_last("bag", example.tokens)
     return [
-        *bag_panels(model.bag, ids, mask, acts),
-        *head_panels(model.head, model.bag(ids, mask), example.outputs, acts.beside(["u"]), "u"),
-        answer_panel(array(example.seen["logits"][0]), example.outputs, acts),
+        *bag_panels(model.bag, ids, mask, example.acts),
+        *head_panels(model.head, model.bag(ids, mask), example.outputs, example.acts.beside(["u"]), "u"),
+        answer_panel(array(example.acts.seen["logits"][0]), example.outputs, example.acts),
     ]
 
 
@@ -277,6 +254,6 @@ def _check_reading(model: Predictor, tokens: Sequence[str]) -> None:
 
 
 def _convolutions(model: Predictor) -> ConvolutionStack | None:
-    """Of images whose cells are too many to be listed."""
+    """The convolutions over images whose cells are too many to be listed."""
     cut = model.embed.cut if isinstance(model.embed, ImageTokens) else None
     return cut if isinstance(cut, ConvolutionStack) else None

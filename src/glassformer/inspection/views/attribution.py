@@ -15,14 +15,12 @@ from glassformer.inspection.attribution import (
     agreement,
     gradient_times_input,
     leave_one_out,
+    occlusion_in_words,
     score_in_words,
     translation_gradients,
 )
-from glassformer.inspection.lens import next_of
-from glassformer.inspection.occlusion import occlusion_in_words
-from glassformer.inspection.views.logit_lens import scores_tokens
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.logit_lens import next_of, scores_tokens
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
 from glassformer.rendering.view import View
@@ -52,7 +50,7 @@ class Explained:
     answer: str
     probability: float | None = None
     against: str = ""
-    """Of two classes that share one score, the other."""
+    """The other of two classes that share one score."""
 
 
 def _has_answer(loaded: Loaded) -> bool:
@@ -95,9 +93,8 @@ def attribution(request: LookRequest) -> View:
         how=how,
         grid=example.square,
     )
-    if example.pixels is None:
-        return view
-    return replace(view, panels=[Gallery(images=[example.pixels], captions=[example.text]), *view.panels])
+    images = [] if example.pixels is None else [Gallery(images=[example.pixels], captions=[example.text])]
+    return replace(view, panels=[*images, *view.panels])
 
 
 @singledispatch
@@ -139,27 +136,11 @@ def attribution_view(
 
     `grid`: the tokens are an image's patches, so many down and across.
     """
-    panels: list[Panel] = []
-    if grid is None:
-        panels += _tokens_panels(tokens, gradient, left_out, how)
-    else:
-        rows, columns = ([str(place) for place in range(count)] for count in grid)
-        notes = ("", _left_out_note(how))
-        for name, values, note in zip(WAYS, (gradient, left_out), notes, strict=True):
-            panels.append(
-                Grid(
-                    title=name,
-                    values=np.nan_to_num(values).reshape(grid),
-                    rows=rows,
-                    columns=columns,
-                    signed=True,
-                    note=note,
-                )
-            )
-    panels.append(_strongest(tokens, gradient, left_out))
-    explained = f"What is explained is {score}." if score else ""
-    note = _sentences(explained, _for_and_against(tokens, gradient), _agreement(gradient, left_out))
-    return View(_title("What decided", answer, probability), panels, note)
+    return View(
+        _title("What decided", answer, probability),
+        _panels(tokens, gradient, left_out, how, grid),
+        _note(f"What is explained is {score}." if score else "", tokens, gradient, left_out),
+    )
 
 
 def translation_attribution_view(
@@ -184,9 +165,9 @@ def translation_attribution_view(
     if prefix is not None:
         panels.append(_from_each("from what was written before", prefix, output, written, "written before"))
     whole = gradients.sum(0)
-    panels += [*_tokens_panels(source, whole, left_out, how), _strongest(source, whole, left_out)]
+    panels += _panels(source, whole, left_out, how)
     explained = "What is explained is the log-probability of the output: of each token, and of all of it together."
-    note = _sentences(explained, _for_and_against(source, whole), _agreement(whole, left_out))
+    note = _note(explained, source, whole, left_out)
     return View(_title("What decided the translation", answer, probability), panels, note)
 
 
@@ -204,19 +185,37 @@ def _from_each(title: str, values: Matrix, output: Sequence[str], inputs: Sequen
     )
 
 
-def _tokens_panels(tokens: Sequence[str], gradient: Shares, left_out: Shares, how: str) -> list[Panel]:
-    """Each way with a scale of its own: the gradient sees what a small change would do, leaving out what is lost."""
-    return [
-        Tokens(title=name, tokens=tokens, values=np.nan_to_num(values)[None], signed=True, note=note)
-        for name, values, note in zip(WAYS, (gradient, left_out), ("", _left_out_note(how)), strict=True)
-    ]
+def _panels(
+    tokens: Sequence[str], gradient: Shares, left_out: Shares, how: str, grid: tuple[int, int] | None = None
+) -> list[Panel]:
+    """Each way with a scale of its own: the gradient sees what a small change would do, leaving out what is lost.
 
-
-def _strongest(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> Table:
-    """The tokens with the largest gradient × input, whatever its sign."""
+    Then the tokens with the largest gradient × input, whatever its sign.
+    """
+    ways = list(zip(WAYS, (gradient, left_out), ("", f"leave-one-out: {how}" if how else ""), strict=True))
+    panels: list[Panel]
+    if grid is None:
+        panels = [
+            Tokens(title=name, tokens=tokens, values=np.nan_to_num(values)[None], signed=True, note=note)
+            for name, values, note in ways
+        ]
+    else:
+        rows, columns = ([str(place) for place in range(count)] for count in grid)
+        panels = [
+            Grid(title=name, values=np.nan_to_num(values).reshape(grid), rows=rows, columns=columns, signed=True,
+                 note=note)
+            for name, values, note in ways
+        ]  # fmt: skip
     order = np.argsort(-np.abs(gradient), kind="stable")[:STRONGEST].tolist()
-    rows = [(tokens[at], at, *(_number(values[at]) for values in (gradient, left_out))) for at in order]
-    return Table(title="the strongest", columns=("token", "place", *WAYS), rows=rows)
+    strongest = [
+        (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in (gradient, left_out)))
+        for at in order
+    ]
+    return [*panels, Table(title="the strongest", columns=("token", "place", *WAYS), rows=strongest)]
+
+
+def _note(explained: str, tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str:
+    return " ".join(filter(None, (explained, _for_and_against(tokens, gradient), _agreement(gradient, left_out))))
 
 
 def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
@@ -247,17 +246,5 @@ def _agreement(gradient: Shares, left_out: Shares) -> str:
     )
 
 
-def _left_out_note(how: str) -> str:
-    return f"leave-one-out: {how}" if how else ""
-
-
 def _title(what: str, answer: str, probability: float | None) -> str:
     return f"{what}: {answer}" if probability is None else f"{what}: {answer} ({100 * probability:.1f} %)"
-
-
-def _sentences(*sentences: str) -> str:
-    return " ".join(sentence for sentence in sentences if sentence)
-
-
-def _number(value: np.float32) -> float | None:
-    return float(value) if np.isfinite(value) else None

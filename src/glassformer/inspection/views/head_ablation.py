@@ -11,8 +11,7 @@ from glassformer.data.wording import counted
 from glassformer.families.evaluate import loss_on
 from glassformer.inspection.attention import Head, sizes_of, without
 from glassformer.inspection.views.attention import has_attention
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Grid, Panel, Table
 from glassformer.rendering.view import View
 

@@ -1,20 +1,55 @@
-"""What each head does: its role in words and numbers, over texts or the validation part."""
+"""What each head does: how much it looks at the previous token, at the first, at what followed the same token before.
 
+Every role is measured against a head that spreads its weights evenly over all it may see: in a short text, that one
+finds the previous token rather often too. Texts come one by one, without padding, and look at themselves.
+
+Tokens that count. Those at positions 0 and 1 do not: from there, the first token is the token itself or the previous
+one. A role counts only where it can be: the next token in a model that reads both ways, an earlier occurrence of the
+same token where there is one. What stands before is no role of its own where it is the first or the previous token, and
+what followed it none where that is the token itself or the previous one.
+"""
+
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
 
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import validation_examples
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import SELF_ATTENTION, attention_of, sizes_of
-from glassformer.inspection.roles import ROLES, HeadRole, TextAttention, head_roles
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Grid, Heads, Panel, Table
 from glassformer.rendering.view import View
 
+TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]
+"""A text as a model saw it: the weights of every layer and head, and the tokens' ids."""
+
+ROLES = {
+    "previous": "looks at the previous token",
+    "next": "looks at the next token",
+    "first": "rests on the first token",
+    "itself": "looks at itself",
+    "induction": "continues what was seen before",
+    "before": "looks at the same token before",
+}
+"""The places a head may look at, and what it is then called. `induction`: at the token that followed the last earlier
+occurrence of the same token; `before`: at any earlier occurrence."""
+
+PLAIN = 0.4
+"""A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
+FEWEST = 5
+"""Tokens at which a role must count, to be one."""
+EVEN = 0.9
+"""A head is spread evenly from this part of the largest possible entropy on."""
+NEARBY = 0.5
+"""It looks nearby up to this part of the distance at which an even one looks."""
 HELD_OUT = 64
 """Texts of the validation part over which roles are measured."""
 
@@ -38,12 +73,11 @@ def roles(request: LookRequest) -> View:
         notes.append(view.note if len(stacks) == 1 else f"{stack.capitalize()}: {view.note}")
         panels += view.panels
         if len(own) == 1:
-            weights = attention_of(request.model, own[0].inputs)[stack]
             rows, columns = own[0].sides[stack]
             panels.append(
                 Heads(
                     title="In this text",
-                    weights=weights,
+                    weights=attention_of(request.model, own[0].inputs)[stack],
                     rows=rows,
                     columns=columns,
                     names=names_of(heads),
@@ -61,26 +95,155 @@ def attention_by_text(loaded: Loaded, examples: Iterable[ModelInput], stack: str
 def _ids(example: ModelInput, stack: str) -> list[int]:
     """What tells tokens apart; those that are no words are all different."""
     if stack == "target":
-        written = example.inputs[2]
-        assert written is not None
-        ids: list[int] = written[0].tolist()
-        return ids
+        assert example.inputs[2] is not None
+        return [int(id) for id in example.inputs[2][0]]
     others = len(example.tokens) - len(example.ids)
     return [*range(-others, 0), *example.ids]
 
 
+@dataclass(frozen=True)
+class HeadStats:
+    """What a head does on average, over all tokens that count."""
+
+    shares: dict[str, float]
+    """The shares of its weights by role; a role that counts nowhere is left out."""
+    distance: float
+    """Tokens between a token and what it looks at, on average."""
+    entropy: float
+    """The entropy of its weights, in nats."""
+
+    @property
+    def tokens(self) -> float:
+        """As many tokens, looked at evenly, have the same entropy."""
+        return math.exp(self.entropy)
+
+
+@dataclass(frozen=True)
+class HeadRole:
+    """A head, beside one that spreads evenly over what it may see."""
+
+    layer: int
+    head: int
+    own: HeadStats
+    even: HeadStats
+    counts: dict[str, int]
+    """Tokens at which each role counts."""
+    tokens: int
+    """Tokens at which all else was measured."""
+
+    def plainness(self, role: str) -> float:
+        """How much of what evenness leaves goes there; 1: everything, 0: no more than evenly."""
+        share, even = self.own.shares[role], self.even.shares[role]
+        return (share - even) / (1 - even) if even < 1 else 0.0
+
+    @property
+    def role(self) -> str | None:
+        """The plainest, if any is plain enough."""
+        enough = [role for role in self.own.shares if self.counts[role] >= FEWEST]
+        best = max(enough, key=self.plainness, default=None)
+        return best if best is not None and self.plainness(best) >= PLAIN else None
+
+    @property
+    def name(self) -> str:
+        """What it does in words: its role with its share; else whether it is spread evenly, or looks nearby."""
+        if self.role is not None:
+            return f"{ROLES[self.role]} ({self.own.shares[self.role]:.2f})"
+        if self.own.entropy >= EVEN * self.even.entropy:
+            return "spread evenly"
+        if self.own.distance <= NEARBY * self.even.distance:
+            return f"looks nearby ({self.own.distance:.1f} tokens away)"
+        return "no plain role"
+
+
+def head_roles(texts: Iterable[TextAttention]) -> list[list[HeadRole]]:
+    """The role of every layer's heads, over several texts; all tokens weigh alike."""
+    shares: Any = 0.0
+    rest: Any = 0.0
+    even_shares, even_rest, counts, tokens = np.zeros(len(ROLES)), np.zeros(2), np.zeros(len(ROLES), int), 0
+    for weights, ids in texts:
+        check_sizes(weights, ids)
+        if len(ids) < 3:
+            continue
+        weights = np.asarray(weights, np.float64)
+        seen = visible_to(weights)
+        even = seen / seen.sum(-1, keepdims=True)
+        places = role_places(ids) & seen
+        counts += places.any(-1).sum(-1)
+        shares = shares + np.einsum("lhts,rts->rlh", weights, places)
+        rest = rest + _distance_and_entropy(weights)
+        even_shares += np.einsum("ts,rts->r", even, places)
+        even_rest += _distance_and_entropy(even)
+        tokens += len(ids) - 2
+    if not tokens:
+        raise Misuse("what heads do shows in texts of three tokens or more, and there is none")
+    counted = {role: int(count) for role, count in zip(ROLES, counts, strict=True) if count}
+
+    def stats(of_roles: Any, of_rest: Any) -> HeadStats:
+        means = {
+            role: float(total / count) for role, total, count in zip(ROLES, of_roles, counts, strict=True) if count
+        }
+        return HeadStats(means, *(float(total / tokens) for total in of_rest))
+
+    even_head = stats(even_shares, even_rest)
+    return [
+        [
+            HeadRole(layer, head, stats(shares[:, layer, head], rest[:, layer, head]), even_head, counted, tokens)
+            for head in range(shares.shape[2])
+        ]
+        for layer in range(shares.shape[1])
+    ]
+
+
+def check_sizes(weights: Float[Array, "L h T S"], ids: Sequence[int]) -> None:
+    if weights.shape[-2:] != (len(ids), len(ids)):
+        rows, columns = weights.shape[-2:]
+        raise ValueError(f"weights from {rows} tokens to {columns} do not belong to a text of {len(ids)}")
+
+
+def visible_to(weights: Float[Array, "L h T T"]) -> Bool[Array, "T T"]:
+    """What each token may look at: where no head looks ahead, the future is hidden."""
+    size = weights.shape[-1]
+    everything = np.ones((size, size), bool)
+    return everything if np.triu(weights, 1).any() else np.tril(everything)
+
+
+def role_places(ids: Sequence[int]) -> Bool[Array, "R T T"]:
+    """Where a head with each role looks from each token; a row without a place does not count."""
+    size = len(ids)
+    at, to = np.indices((size, size))
+    tokens = np.asarray(ids)
+    same = (tokens[:, None] == tokens) & (to < at)
+    last = np.where(same.any(-1), size - 1 - same[:, ::-1].argmax(-1), size)
+    places = {
+        "previous": to == at - 1,
+        "next": to == at + 1,
+        "first": to == 0,
+        "itself": to == at,
+        "induction": (to == last[:, None] + 1) & (to < at - 1),
+        "before": same & (to > 0) & (to < at - 1),
+    }
+    return np.stack([places[role] for role in ROLES]) & (at >= 2)
+
+
+def _distance_and_entropy(weights: Float[Array, "*heads T T"]) -> Float[Array, "2 *heads"]:
+    """Summed over the tokens that count."""
+    at, to = np.indices(weights.shape[-2:])
+    far = (weights * np.abs(at - to))[..., 2:, :].sum((-2, -1))
+    logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+    return np.stack([far, -(weights * logs)[..., 2:, :].sum((-2, -1))])
+
+
 def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
     """What each head does in words, by layer and head."""
-    return [[one.name for one in layer] for layer in roles]
+    return [[head.name for head in layer] for layer in roles]
 
 
 def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each head does") -> View:
     """Every head's role in words and numbers, and all of them as one picture."""
-    heads = [one for layer in roles for one in layer]
+    heads = [head for layer in roles for head in layer]
     even, counting = heads[0].even, list(heads[0].counts)
-    labels = [f"{one.layer}.{one.head}" for one in heads]
-    lines = [("spread evenly", "what such a head would score", even)]
-    lines = [*((label, one.name, one.own) for label, one in zip(labels, heads, strict=True)), *lines]
+    lines = [(f"{head.layer}.{head.head}", head.name, head.own) for head in heads]
+    lines.append(("spread evenly", "what such a head would score", even))
     table = Table(
         title="Heads",
         columns=["head", "what it does", *counting, "distance", "tokens"],
@@ -95,7 +258,7 @@ def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each h
     grid = Grid(
         title="Where heads look",
         values=np.array([[of.shares[role] for role in counting] for _, _, of in lines]),
-        rows=[*map(_called, heads), lines[-1][0]],
+        rows=[*map(_label, heads), lines[-1][0]],
         columns=counting,
         row_name="head",
         column_name="looks at",
@@ -106,14 +269,14 @@ def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each h
     return View(title, [table, grid], note=_in_words(heads))
 
 
-def _called(one: HeadRole) -> str:
+def _label(head: HeadRole) -> str:
     """0.3 looks at the previous token; without a role, its number alone."""
-    return f"{one.layer}.{one.head}" + (f" {ROLES[one.role]}" if one.role is not None else "")
+    return f"{head.layer}.{head.head}" + (f" {ROLES[head.role]}" if head.role is not None else "")
 
 
 def _in_words(heads: Sequence[HeadRole]) -> str:
     """How many heads have which role, the most frequent first."""
-    plain = Counter(one.role for one in heads if one.role is not None)
+    plain = Counter(head.role for head in heads if head.role is not None)
     listed = "; ".join(_counted(count, ROLES[role]) for role, count in plain.most_common())
     return (
         f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {listed}' if listed else ''}. "

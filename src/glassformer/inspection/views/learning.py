@@ -15,8 +15,7 @@ from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.inspection.views.attention import attention_panels
 from glassformer.inspection.views.logit_lens import guesses_panel, scores_tokens
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.weights import put_weights
 from glassformer.rendering.panels import Frames, Panel, Rows, Table, Words
 from glassformer.rendering.view import View
@@ -42,9 +41,10 @@ def learning_of(loaded: Loaded, text: Example, example: ModelInput) -> View:
     moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
     frames = []
     for step in steps:
-        source = f"{loaded.run.path}, update {step:,}"
-        put_weights(moment.model, history.weights_at(loaded.run, step), source)
-        frames.append(_panels(moment, text, example))
+        put_weights(moment.model, history.weights_at(loaded.run, step), f"{loaded.run.path}, update {step:,}")
+        guesses = [guesses_panel(moment, example)] if scores_tokens(moment) else []
+        outputs = output_panels(moment.family, moment, text, example)
+        frames.append([*attention_panels(moment.model, example), *guesses, *outputs])
     return learning_view(loaded.run.path.name, steps, frames)
 
 
@@ -57,11 +57,6 @@ def learning_view(name: str, steps: Sequence[int], frames: Sequence[Sequence[Pan
     return View(f"{name} as it learned", [moments], note)
 
 
-def _panels(moment: Loaded, text: Example, example: ModelInput) -> list[Panel]:
-    guesses = [guesses_panel(moment, example)] if scores_tokens(moment) else []
-    return [*attention_panels(moment.model, example), *guesses, *output_panels(moment.family, moment, text, example)]
-
-
 @singledispatch
 def output_panels(family: Family, moment: Any, text: Any, example: ModelInput) -> list[Panel]:
     """What the model makes of the example; a text that is written on has the same seed at every moment."""
@@ -70,8 +65,7 @@ def output_panels(family: Family, moment: Any, text: Any, example: ModelInput) -
 
 @output_panels.register
 def _(family: LanguageFamily, moment: LoadedLanguageModel, text: str, example: ModelInput) -> list[Panel]:
-    more = moment.generate(text, tokens=SAMPLE, temperature=0.8, seed=0)
-    return [Words(title="How it goes on", text=text + more)]
+    return [Words(title="How it goes on", text=text + moment.generate(text, tokens=SAMPLE, temperature=0.8, seed=0))]
 
 
 @output_panels.register

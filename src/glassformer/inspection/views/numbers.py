@@ -4,8 +4,7 @@ from glassformer.config.presets import LABEL_SET
 from glassformer.families.base import Loaded
 from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
 from glassformer.rendering.view import View
 

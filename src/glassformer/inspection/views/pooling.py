@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.capture import capture
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.capture import capture, numbers_of
+from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.modules import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
 from glassformer.rendering.view import View
@@ -47,12 +46,10 @@ def pool_kind(pool: nn.Module) -> str:
     """A pool's name."""
     if isinstance(pool, AttentionPool):
         return "attention"
-    name = next((name for name, one in FUNCTIONS.items() if isinstance(pool, Pool) and pool.function is one), None)
-    if name is None:
-        raise Misuse(
-            f"{type(pool).__name__} is none of the pools that can be looked at: {', '.join(FUNCTIONS)}, attention"
-        )
-    return name
+    for name, function in FUNCTIONS.items():
+        if isinstance(pool, Pool) and pool.function is function:
+            return name
+    raise Misuse(f"{type(pool).__name__} is none of the pools that can be looked at: {', '.join(FUNCTIONS)}, attention")
 
 
 def pooling_weights(
@@ -87,14 +84,13 @@ def pooling_weights(
 def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
     """How much each token of the first example counts, and the name of the pool (or of a bag's weighting)."""
     if isinstance(model, BagPredictor):
-        tokens, mask = (*inputs, None) if len(inputs) == 1 else inputs
-        weights = model.bag.weights(*model.bag.features(tokens, mask))[:, : tokens.shape[1]]
-        return weights[0].float().cpu().numpy(), model.bag.weighting
+        tokens, mask = (*inputs, None)[:2]
+        weights = model.bag.weights(*model.bag.features(tokens, mask))[0, : tokens.shape[1]]
+        return numbers_of(weights), model.bag.weighting
     if not isinstance(model, Predictor):
         raise Misuse(f"{type(model).__name__} makes no single vector of a text: there is no pool to look at")
     x, mask = model.vectors(*inputs)
-    weights = pooling_weights(model.pool, model.encoder(x, mask), mask)
-    return weights[0].float().cpu().numpy(), pool_kind(model.pool)
+    return numbers_of(pooling_weights(model.pool, model.encoder(x, mask), mask)[0]), pool_kind(model.pool)
 
 
 def pooling_view(tokens: Sequence[str], weights: Weights, how: str) -> View:

@@ -1,7 +1,5 @@
 """What a Transformer is told of the order of its tokens."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -10,10 +8,9 @@ from torch import nn
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
-from glassformer.inspection.arrays import numbers_of
-from glassformer.inspection.nearest import COSINE, cosines
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.capture import numbers_of
+from glassformer.inspection.views.registry import LookRequest, register_view
+from glassformer.inspection.views.word_vectors import COSINE, cosines
 from glassformer.rendering.panels import Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
 
@@ -33,20 +30,11 @@ NEARLY_ALL, FAR_LARGER = 0.99, 4
 """Of the numbers of learned positions, the share that a scale is made for where some are so many times as large."""
 
 
-@dataclass(frozen=True)
-class Positions:
-    kind: str
-    """sine, sine-halves, learned, onehot or rotary."""
-    vectors: Float[Array, "T d"]
-    """What each position adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers."""
-
-
 @register_view("positions", texts="none", needs=lambda loaded: encoder_with_positions(loaded.model) is not None)
 def positions(request: LookRequest) -> View:
     encoder = encoder_with_positions(request.model)
     assert encoder is not None
-    encodings = position_vectors(encoder, min(SHOWN, encoder.limit or SHOWN))
-    return positions_view(encodings.kind, encodings.vectors)
+    return positions_view(*position_vectors(encoder, min(SHOWN, encoder.limit or SHOWN)))
 
 
 def encoder_with_positions(model: nn.Module) -> Encoder | None:
@@ -58,8 +46,11 @@ def encoder_with_positions(model: nn.Module) -> Encoder | None:
 
 
 @torch.inference_mode()
-def position_vectors(model: nn.Module, count: int) -> Positions:
-    """The first positions of an encoder, or of a model's encoder or decoder."""
+def position_vectors(model: nn.Module, count: int) -> tuple[str, Float[Array, "T d"]]:
+    """The kind of positions that an encoder is told, or a model's encoder or decoder, and the first of them.
+
+    What each adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers.
+    """
     encoder = encoder_with_positions(model)
     encoding = None if encoder is None else encoder.position_encoding()
     if encoder is None or encoding is None:
@@ -69,8 +60,7 @@ def position_vectors(model: nn.Module, count: int) -> Positions:
     device = next(encoder.parameters(), torch.empty(0)).device
     if encoding.limit is not None and count > encoding.limit:
         raise Misuse(f"this model knows {encoding.limit:,} positions (model.context), not {count:,}")
-    index = torch.arange(count, device=device)
-    return Positions(encoding.kind, numbers_of(encoding.vectors(index, encoder.width)))
+    return encoding.kind, numbers_of(encoding.vectors(torch.arange(count, device=device), encoder.width))
 
 
 def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
@@ -95,11 +85,10 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
         )  # fmt: skip
         falls = np.array([alike.diagonal(distance).mean() for distance in range(len(alike))])
         how = "Mean over all pairs of positions that far apart"
-    line = Line(
-        name="q·k" if kind == ROTARY else "cosine", x=[float(one) for one in range(len(falls))], y=falls.tolist()
-    )
-    panels.append(Lines(title="By distance", series=[line], x_name="distance", y_name=line.name, note=how))
-    return View(f"Positions: {kind}", panels, _said(kind, falls))
+    name = "q·k" if kind == ROTARY else "cosine"
+    line = Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())
+    panels.append(Lines(title="By distance", series=[line], x_name="distance", y_name=name, note=how))
+    return View(f"Positions: {kind}", panels, _in_words(kind, falls))
 
 
 def _most(vectors: Float[Array, "T d"]) -> float | None:
@@ -109,7 +98,7 @@ def _most(vectors: Float[Array, "T d"]) -> float | None:
     return nearly_all if 0 < nearly_all < sizes.max() / FAR_LARGER else None
 
 
-def _said(kind: str, falls: Float[Array, "T"]) -> str:
+def _in_words(kind: str, falls: Float[Array, "T"]) -> str:
     if len(falls) < 3:
         return ""
     far = len(falls) // 2

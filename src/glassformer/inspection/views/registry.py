@@ -1,15 +1,22 @@
-"""The views of a run, by name: what each needs of it, what it can be asked, and how it is made."""
+"""The views of a run, by name: what somebody asks of one, what each needs of a run, and how it is made."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, wraps
 from importlib import import_module
 from typing import Any
 
+from torch import nn
+
+from glassformer.config.errors import GlassformerError, Misuse, Say, silent, unknown
 from glassformer.config.plugins import note_plugin
-from glassformer.config.views import OPTIONS, VIEWS
+from glassformer.config.views import ALL, OPTIONS, VIEWS, LookOptions
 from glassformer.families.base import Loaded
-from glassformer.inspection.views.request import LookRequest
+from glassformer.families.evaluate import encode_example
+from glassformer.families.requests import Example, ModelInput
 from glassformer.rendering.view import View
+from glassformer.text.tokenizer import Tokenizer
 
 MODULES = (
     *(
@@ -23,12 +30,69 @@ MODULES = (
 )  # fmt: skip
 """Where the views of `config.views` register themselves; imported when the first is asked for."""
 
-MakeView = Callable[[LookRequest], View]
-
 HEADS = ("layer", "head", "mode")
 """Options of what shows attention."""
 DECODING = ("target", "beam")
 """Options of what shows a translation: what is to be written, or how the translator searches for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookRequest(LookOptions):
+    """What somebody asks to look at: a run, some texts, and how."""
+
+    loaded: Loaded
+    texts: Sequence[Example]
+    second_run: Loaded | None = None
+    say: Say = field(default=silent, repr=False)
+
+    @property
+    def model(self) -> nn.Module:
+        return self.loaded.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the tokens which are written, or else read."""
+        return self.loaded.output_tokenizer
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the tokens which are read."""
+        assert self.loaded.tokenizer is not None
+        return self.loaded.tokenizer
+
+    @property
+    def text(self) -> Example:
+        """The one text of a view that takes no more."""
+        if not self.texts:
+            raise Misuse('there is no text to look at: glassformer look RUN "a text"')
+        if len(self.texts) > 1:
+            raise Misuse(f"this view is of one text, and there are {len(self.texts)}: put quotes around it")
+        return self.texts[0]
+
+    @cached_property
+    def example(self) -> ModelInput:
+        return self.encode(self.text)
+
+    def encode(self, text: Example) -> ModelInput:
+        return encode_example(self.loaded, text, target=self.target, beam=self.beam, say=self.say)
+
+    def encode_all(self) -> list[ModelInput]:
+        return [self.encode(text) for text in self.texts]
+
+    @property
+    def marks(self) -> set[int]:
+        """START and END, which belong to no text."""
+        tokenizer = self.loaded.tokenizer
+        return set() if tokenizer is None else set(tokenizer.roles.marks)
+
+    @property
+    def never(self) -> set[int]:
+        """Tokens that are no answer: all that stand for no text, but for END, and rows that no token has."""
+        assert isinstance(self.model.head, nn.Linear)
+        return set(self.tokenizer.never(self.model.head.out_features))
+
+
+MakeView = Callable[[LookRequest], View]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +115,6 @@ class ViewKind:
     aliases: tuple[str, ...] = ()
     """Names that it had before."""
 
-    def __post_init__(self) -> None:
-        for option in self.options:
-            if option not in OPTIONS:
-                raise ValueError(f"look has no option {option} (it has {', '.join(OPTIONS)})")
-
 
 _REGISTERED: dict[str, ViewKind] = {}
 
@@ -65,17 +124,62 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
 
     `facts`: fields of `ViewKind`. One's own brings at least `shows` along; for ours, that stands in `config.views`.
     """
-    if "shows" in facts and name in VIEWS:
-        raise ValueError(f"there is a view {name} already: choose another name")
-    if "shows" not in facts and name not in VIEWS:
-        raise ValueError(f"register_view('{name}') needs shows=…: what does one see?")
+    own = "shows" in facts
+    if own or name not in VIEWS:
+        _check_own(name, facts)
 
     def register(make: MakeView) -> MakeView:
-        _REGISTERED[name] = ViewKind(make=make, **{"shows": VIEWS.get(name), **facts})
+        if name in _REGISTERED and _origin(_REGISTERED[name].make) != _origin(make):
+            raise ValueError(f"there is a view {name} already: choose another name")
+        kind = ViewKind(make=make, **{"shows": VIEWS.get(name), **facts})
+        if own:
+            kind = replace(kind, make=_guarded(name, make), needs=_guarded(name, kind.needs))
+        _REGISTERED[name] = kind
         note_plugin(make.__module__)
         return make
 
     return register
+
+
+def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+    """Where a function stands: a cell of a notebook, or a file, that is run again makes the same one anew."""
+    return function.__module__, function.__qualname__
+
+
+def _check_own(name: str, facts: Mapping[str, Any]) -> None:
+    """Whether a person's own view can be called so, and what is told of it."""
+    if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
+        raise ValueError(f"a view's name is letters, digits, - and _, not {name!r}")
+    if "shows" not in facts:
+        raise ValueError(f"register_view('{name}') needs shows=…: what does one see?")
+    known = [field.name for field in fields(ViewKind) if field.name != "make"]
+    for fact in facts:
+        if fact not in known:
+            raise ValueError(f"register_view('{name}'): {unknown('fact', fact, known)}")
+    for option in facts.get("options", ()):
+        if option not in OPTIONS:
+            raise ValueError(f"look has no option {option} (it has {', '.join(OPTIONS)})")
+    others = {other: kind.aliases for other, kind in all_views().items() if other != name or other in VIEWS}
+    taken = {alias: other for other, aliases in {ALL: (), **others}.items() for alias in (other, *aliases)}
+    for alias in (name, *facts.get("aliases", ())):
+        if alias in taken:
+            now = "" if alias == taken[alias] else f", now called {taken[alias]}"
+            raise ValueError(f"there is a view {alias} already{now}: choose another name")
+
+
+def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a person's own view; its error becomes one line that names the view."""
+
+    @wraps(function)
+    def guarded(argument: Any) -> Any:
+        try:
+            return function(argument)
+        except GlassformerError:
+            raise
+        except Exception as error:
+            raise GlassformerError(f"the view {name} failed: {type(error).__name__}: {error}") from error
+
+    return guarded
 
 
 def all_views() -> dict[str, ViewKind]:

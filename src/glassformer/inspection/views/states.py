@@ -12,10 +12,8 @@ from torch import nn
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
-from glassformer.inspection.arrays import numbers_of
-from glassformer.inspection.capture import capture
-from glassformer.inspection.views.registry import DECODING, register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.capture import capture, numbers_of
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
 from glassformer.rendering.view import View
 
@@ -37,6 +35,8 @@ NAMES = {
 }
 GATES = set("ifozr")
 """From 0 to 1; all else has a sign."""
+BOUNDED = GATES | set("gn")
+"""Up to 1."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def states(request: LookRequest) -> View:
     by_side = states_of(request.model, example.inputs)
     if not example.written:
         return states_view(example.tokens, by_side["encoder"])
-    sides = [("Source", example.tokens, "encoder"), ("Target", example.written, "decoder")]
-    views = [states_view(tokens, by_side[where], side=name) for name, tokens, where in sides]
-    return View("States", [panel for view in views for panel in view.panels], " ".join(view.note for view in views))
+    source = states_view(example.tokens, by_side["encoder"], side="Source")
+    target = states_view(example.written, by_side["decoder"], side="Target")
+    return View("States", [*source.panels, *target.panels], f"{source.note} {target.note}")
 
 
 @torch.inference_mode()
@@ -97,18 +97,18 @@ def states_view(
     of = f"{side} · " if side else ""
     pages = [_panels(tokens, layer.values, most, of) for layer in layers]
     widest = max(values.shape[1] for layer in layers for values in layer.values.values())
-    said = f"{side}: {len(tokens)} tokens" if side else f"{len(tokens)} tokens"
+    note = f"{side}: {len(tokens)} tokens" if side else f"{len(tokens)} tokens"
     if widest > most:
-        said += f"; of up to {widest} units in a layer, those {most} whose values vary most over the tokens"
+        note += f"; of up to {widest} units in a layer, those {most} whose values vary most over the tokens"
     if len(layers) == 1:
-        return View(f"{title}: {of}{layers[0].name}", pages[0], f"{said}.")
+        return View(f"{title}: {of}{layers[0].name}", pages[0], f"{note}.")
     frames = Frames(
         title=f"{of}layer by layer" if side else "",
         name="layer",
         labels=[layer.name.removeprefix("layer ") for layer in layers],
         frames=pages,
     )
-    return View(f"{title}: {side}" if side else title, [frames], f"{said}.")
+    return View(f"{title}: {side}" if side else title, [frames], f"{note}.")
 
 
 def most_varying(values: Units, most: int) -> list[int]:
@@ -123,8 +123,6 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
     chosen: dict[int, list[int]] = {}
     for letter, units in values.items():
         places = chosen.setdefault(units.shape[1], most_varying(units, most))
-        gate = letter in GATES
-        high = 1.0 if gate or letter in "gn" else None
         panels.append(
             Grid(
                 title=f"{of}{NAMES.get(letter, letter)}",
@@ -133,23 +131,15 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
                 columns=tokens,
                 row_name="unit",
                 column_name="token",
-                signed=not gate,
-                high=high,
+                signed=letter not in GATES,
+                high=1.0 if letter in BOUNDED else None,
                 note=f"{len(places)} of {units.shape[1]} units" if len(places) < units.shape[1] else "",
             )
         )
-    gates = [letter for letter in values if letter in GATES]
-    if gates:
-        panels.append(
-            Lines(
-                title=f"{of}how open the gates are",
-                series=[_mean(letter, values[letter]) for letter in gates],
-                x_name="token",
-                y_name="mean over all units",
-            )
-        )
-    return panels
-
-
-def _mean(letter: str, units: Units) -> Line:
-    return Line(name=letter, x=list(range(len(units))), y=units.mean(1).tolist(), dots=True)
+    gates = [
+        Line(name=letter, x=list(range(len(units))), y=units.mean(1).tolist(), dots=True)
+        for letter, units in values.items()
+        if letter in GATES
+    ]
+    lines = Lines(title=f"{of}how open the gates are", series=gates, x_name="token", y_name="mean over all units")
+    return [*panels, lines] if gates else panels

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from glassformer.data.packing.windows import training_pairs
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
 from glassformer.text.display import cut, visible

@@ -1,28 +1,42 @@
-"""Two texts side by side, as one run sees them or two."""
+"""Two texts side by side, as one run sees them or two: the same words in another order, say, and whether a model can
+tell them apart.
+
+Without positions, attention sees a set of words: every sum in it has the same terms, whatever their order.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
+from torch import nn
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.encoders.base import Encoder
 from glassformer.families.base import Family, Loaded
 from glassformer.families.embedding import EmbeddingFamily, LoadedEmbedder
 from glassformer.families.evaluate import encode_example
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.requests import Example, ModelInput
-from glassformer.inspection.lens import next_of
-from glassformer.inspection.two_texts import Difference, Output, Side, compare_sides, side_of
-from glassformer.inspection.views.registry import register_view
-from glassformer.inspection.views.request import LookRequest
+from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of
+from glassformer.inspection.capture import capture, layers_of, numbers_of
+from glassformer.inspection.views.logit_lens import next_of
+from glassformer.inspection.views.registry import LookRequest, register_view
+from glassformer.inspection.views.word_vectors import cosines
+from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
 from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
 from glassformer.rendering.view import View
 
+Vector = Float[Array, "d"]
+
+ROUNDING = 1e-5
+"""Scores that differ by no more than this share of the largest are equal: sums in another order round differently."""
 LIKELIEST = 5
 """Next tokens that are named."""
 OF_LAYERS = "of the mean over the tokens' vectors after each layer; pooled: of what the head reads"
@@ -32,18 +46,106 @@ OF_LAYERS = "of the mean over the tokens' vectors after each layer; pooled: of w
 def versus(request: LookRequest) -> View:
     if request.versus is None:
         raise Misuse('the view versus needs a second text: look RUN "A" --versus "B"')
-    runs = [request.loaded, *([] if request.second_run is None else [request.second_run])]
     sides = [
         (
             str(loaded.run.path),
             _side(request, loaded, request.text, request.versus),
             _side(request, loaded, request.versus, request.text),
         )
-        for loaded in runs
+        for loaded in (request.loaded, request.second_run)
+        if loaded is not None
     ]
-    if len(sides) == 1:
-        return versus_view(*sides[0][1:])
-    return versus_runs_view(sides)
+    return versus_view(*sides[0][1:]) if len(sides) == 1 else versus_runs_view(sides)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model says of a text."""
+
+    summary: str
+    """All of it in a few words."""
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    """Those of labels or next tokens; empty: it does not choose among few."""
+    cosine: float | None = None
+    """Where vectors are what a model is for: that of this text's and the other's."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One text, and what a model makes of it."""
+
+    text: str
+    tokens: Sequence[str]
+    output: Output
+    scores: Vector
+    """Before any softmax."""
+    layers: Sequence[tuple[str, Vector]]
+    """After every layer, the mean of the tokens' vectors; at the end what the head reads."""
+    attention: Float[Array, "L h T T"] | None = None
+    ids: Sequence[int] = ()
+    """The words among the tokens, which else are the names of columns or patches."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs between two sides."""
+
+    largest: float
+    """The largest difference between their scores."""
+    rounding: float
+    """A difference up to so much is none."""
+    layers: Sequence[str]
+    cosines: Sequence[float]
+    distances: Sequence[float]
+    """The distance between the two vectors after each layer, as a share of their mean length."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether the model can tell the two apart."""
+        return self.largest > self.rounding
+
+
+@torch.inference_mode()
+def side_of(
+    model: nn.Module,
+    inputs: Sequence[Any],
+    *,
+    text: str,
+    tokens: Sequence[str],
+    output: Output,
+    ids: Sequence[int] = (),
+) -> Side:
+    """The first example. A language model's scores are those of the next token, a translator's of the first."""
+    encoder = getattr(model, "encoder", None)
+    with capture(model, ("encoder.*", "*.vectors")) as seen:
+        scores = model(*inputs)
+    if scores.dim() == 3:
+        scores = scores[:, 0 if isinstance(model, Seq2Seq) else -1]
+    layers: list[tuple[str, Vector]] = []
+    if isinstance(encoder, Encoder):
+        layers = [(name, numbers_of(states[0].mean(0))) for name, states in layers_of(seen, encoder, "encoder")]
+    if isinstance(model, Predictor | BagPredictor):
+        layers.append(("pooled", numbers_of(model.features(*inputs)[0])))
+    stacks = attention_of(model, inputs)
+    weights = next((stacks[name] for name in SOURCE_ATTENTION if name in stacks), None)
+    return Side(text, tokens, output, numbers_of(scores[0]), layers, weights, ids)
+
+
+def compare_sides(a: Side, b: Side) -> Difference:
+    """How far apart a model's scores and vectors of the two texts are."""
+    alike, distances = [], []
+    for (_, one), (_, other) in zip(a.layers, b.layers, strict=True):
+        pair = np.stack([one, other]).astype(np.float64)
+        alike.append(float(cosines(pair)[0, 1]))
+        mean = np.linalg.norm(pair, axis=1).mean()
+        distances.append(float(np.linalg.norm(pair[0] - pair[1]) / max(mean, np.finfo(float).tiny)))
+    return Difference(
+        largest=float(np.abs(a.scores.astype(np.float64) - b.scores).max()),
+        rounding=ROUNDING * max(1.0, float(np.abs(a.scores).max()), float(np.abs(b.scores).max())),
+        layers=[name for name, _ in a.layers],
+        cosines=alike,
+        distances=distances,
+    )
 
 
 def _side(request: LookRequest, loaded: Loaded, text: Example, other: Example) -> Side:
@@ -99,7 +201,9 @@ def versus_view(a: Side, b: Side, *, title: str = "Two texts, one model") -> Vie
     difference = compare_sides(a, b)
     panels: list[Panel] = [_answers(a, b), *_tokens(a, b)]
     if difference.layers:
-        panels += [_lines([("", difference)]), _layers(difference)]
+        rows = list(zip(difference.layers, difference.cosines, difference.distances, strict=True))
+        columns = ("after", "cosine", "distance / mean length")
+        panels += [_lines([("", difference)]), Table(columns=columns, rows=rows, note=OF_LAYERS)]
     return View(title, [*panels, *_attention(a, b)], f"{_texts(a, b)} {verdict(a, b, difference)}")
 
 
@@ -156,26 +260,23 @@ def _texts(a: Side, b: Side) -> str:
 def _answers(a: Side, b: Side) -> Table:
     """Likeliest first, as the first text has it."""
     title, columns = "what the model says", ("answer", "first text", "second text")
+    of_a, of_b = a.output.probabilities, b.output.probabilities
     if a.output.cosine is not None:
         return Table(title="how alike the two vectors are", columns=("cosine",), rows=[(a.output.cosine,)])
-    if not a.output.probabilities and not b.output.probabilities:
+    if not of_a and not of_b:
         return Table(title=title, columns=columns[1:], rows=[(a.output.summary, b.output.summary)])
-    pairs = [
-        (name, a.output.probabilities.get(name), b.output.probabilities.get(name))
-        for name in dict.fromkeys([*a.output.probabilities, *b.output.probabilities])
-    ]
-    rows = sorted(pairs, key=lambda row: [-1.0 if one is None else one for one in row[1:]], reverse=True)
+    pairs = [(name, of_a.get(name), of_b.get(name)) for name in dict.fromkeys([*of_a, *of_b])]
+    rows = sorted(pairs, key=lambda row: [-1.0 if share is None else share for share in row[1:]], reverse=True)
     return Table(title=title, columns=columns, rows=rows, bars=columns[1:])
 
 
 def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
     """Both texts, where there are words in them."""
     note = "shaded: where the other text has another word"
-    sides = (("first", a, b), ("second", b, a))
     return [
-        Tokens(title=f"{of}the {name} text", tokens=one.tokens, values=_moved(one.tokens, other.tokens), note=note)
-        for name, one, other in sides
-        if one.ids
+        Tokens(title=f"{of}the {name} text", tokens=side.tokens, values=_moved(side.tokens, other.tokens), note=note)
+        for name, side, other in (("first", a, b), ("second", b, a))
+        if side.ids
     ]
 
 
@@ -204,8 +305,3 @@ def _lines(differences: Sequence[tuple[str, Difference]]) -> Lines:
         x_name="layer, the vectors that go in first",
         y_name="distance / mean length",
     )
-
-
-def _layers(difference: Difference) -> Table:
-    rows = list(zip(difference.layers, difference.cosines, difference.distances, strict=True))
-    return Table(columns=("after", "cosine", "distance / mean length"), rows=rows, note=OF_LAYERS)

@@ -15,20 +15,26 @@ from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.colours import GREY, ORANGE, RULE, UP, colours_of, ink_on, scale_of
-from glassformer.rendering.drawing.lettering import (
+from glassformer.rendering.drawing.sheet import GAP, Block, Sheet, paragraph, stack
+from glassformer.rendering.drawing.style import (
     CODE,
+    GREY,
     LONGEST,
+    ORANGE,
+    RULE,
     SMALL,
     TEXT,
+    UP,
     Font,
+    colours_of,
+    ink_on,
     number,
+    scale_of,
     shorten,
     token_label,
     turned,
     width_of,
 )
-from glassformer.rendering.drawing.sheet import GAP, Block, Sheet, paragraph, stack
 from glassformer.rendering.panels import Grid, Guesses
 
 MOST_WIDTH, MOST_HEIGHT = 13.6, 18.0

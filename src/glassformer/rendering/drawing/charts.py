@@ -9,9 +9,19 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from glassformer.rendering.drawing.colours import GREY, INK, RULE, series_colour
-from glassformer.rendering.drawing.lettering import DPI, SMALL, TEXT, any_letter, shorten, width_of
 from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, legend, paragraph, stack
+from glassformer.rendering.drawing.style import (
+    DPI,
+    GREY,
+    INK,
+    RULE,
+    SMALL,
+    TEXT,
+    any_letter,
+    series_colour,
+    shorten,
+    width_of,
+)
 from glassformer.rendering.panels import Line, Lines, Points
 
 WIDE, HIGH = 7.5, 3.8

@@ -1,21 +1,31 @@
-"""Attention weights: a heat map, lines between tokens, or every layer and head at once."""
+"""Attention weights: a heat map, lines between tokens, every layer and head at once, over an image; and galleries."""
 
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
+from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgb
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_CELLS, MOST_WIDTH, Cells, cells, colour_bar, room_for_bar
-from glassformer.rendering.drawing.colours import GREY, RULE, UP, series_colour
-from glassformer.rendering.drawing.lettering import SMALL, TEXT, token_label, width_of
-from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, legend, paragraph, stack
-from glassformer.rendering.panels import Heads
+from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, beside, legend, paragraph, rows_of, stack
+from glassformer.rendering.drawing.style import (
+    GREY,
+    ORANGE,
+    RULE,
+    SMALL,
+    TEXT,
+    UP,
+    series_colour,
+    token_label,
+    width_of,
+)
+from glassformer.rendering.panels import Gallery, Heads, Patches
 
 MOST_TOKENS = 120
 """On a side: more would be no picture any more."""
@@ -27,6 +37,13 @@ LARGEST, LEAST = 1.25, 0.4
 """Inches: sides of a small heat map."""
 MOST_LINES = 4
 """Lines of words beneath one."""
+SIDE, SMALL_SIDE = 3.2, 1.5
+"""Inches: the longer side of an image, and of a small one."""
+GALLERY = 10.5
+"""Inches of a row of small images."""
+STRONGEST = 0.85
+"""How much of an image the largest weight covers."""
+FROM_WHITE = LinearSegmentedColormap.from_list("from white", ["#ffffff", ORANGE])
 
 
 def heads(panel: Heads, wish: float) -> Block:
@@ -63,13 +80,9 @@ def weight_scale(weights: NDArray[Any]) -> Normalize:
 
 def chosen_words(layers: int, heads: int, layer: int | None, head: int | None) -> str:
     """Which of the layers and heads are shown, in words."""
-    parts = []
-    means = []
-    for name, many, chosen in (("layer", layers, layer), ("head", heads, head)):
-        if many > 1 and chosen is None:
-            means.append(f"{many} {name}s")
-        elif many > 1:
-            parts.append(f"{name} {chosen}")
+    several = [side for side in (("layer", layers, layer), ("head", heads, head)) if side[1] > 1]
+    parts = [f"{name} {chosen}" for name, _, chosen in several if chosen is not None]
+    means = [f"{many} {name}s" for name, many, chosen in several if chosen is None]
     return ", ".join(parts + [f"mean over {' and '.join(means)}"] * bool(means))
 
 
@@ -112,8 +125,7 @@ def _lines(panel: Heads, weights: Float[Array, "L h T S"]) -> Block:
 
     subtitle = paragraph(chosen_words(count, 1, panel.layer, 0), MOST_WIDTH, colour=GREY)
     keys = legend([Key(f"head {head}", series_colour(head)) for head in which], max(left + right + BETWEEN, 5.0))
-    lines = Block(left + BETWEEN + right + 2 * GAP, top + high, draw)
-    return stack([subtitle, keys, lines], 0.1)
+    return stack([subtitle, keys, Block(left + BETWEEN + right + 2 * GAP, top + high, draw)], 0.1)
 
 
 def _bundle(weights: Float[Array, "T S"], colour: str, place: int, heads: int) -> LineCollection:
@@ -136,8 +148,7 @@ def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
     count, each, rows, columns = weights.shape
     scale = weight_scale(weights)
     side = width_of(f"layer {count - 1}") + 2 * GAP
-    room = (wish - side - room_for_bar(scale)) / each - 2 * GAP
-    wide = min(LARGEST, room)
+    wide = min(LARGEST, (wish - side - room_for_bar(scale)) / each - 2 * GAP)
     if wide < LEAST:
         raise Misuse(f"{each} heads a layer are too many for one picture: choose a layer and a head, or write .html")
     tall = float(np.clip(wide * rows / columns, LEAST, 2 * LARGEST))
@@ -169,3 +180,63 @@ def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
     subtitle = f"down: {panel.row_name or 'the token that looks'}; across: {panel.column_name or 'the one looked at'}"
     block = Block(side + width + room_for_bar(scale), max(high, top + 0.8), draw)
     return stack([paragraph(subtitle, MOST_WIDTH, colour=GREY), block])
+
+
+# --- images ---
+
+
+def patches(panel: Patches, wish: float) -> Block:
+    """The image, and beside it how much each of its patches is looked at, over all that look."""
+    weights = np.asarray(panel.weights, float)
+    shares = mean_over(weights, panel.layer, panel.head).mean(0).reshape(panel.grid)
+    scale = Normalize(0, float(shares.max()) or 1.0)
+    left = _captioned(_image(panel.pixels, SIDE), "the image")
+    shaded = _image(overlay(panel.pixels, shares / scale.vmax), SIDE)
+    colours = ScalarMappable(scale, FROM_WHITE)
+    bar = Block(room_for_bar(scale), 1.6, lambda sheet, x, y: colour_bar(sheet, (x + 0.02, y), 1.6, colours))
+    right = _captioned(beside([shaded, bar], 0.1), "what is looked at")
+    which = chosen_words(weights.shape[0], weights.shape[1], panel.layer, panel.head)
+    return stack([paragraph(which, wish, colour=GREY), beside([left, right], 0.3)])
+
+
+def overlay(pixels: UInt8[Array, "H W C"], shares: Float[Array, "R Q"]) -> UInt8[Array, "H2 W2 3"]:
+    """The image in grey, the more orange the larger a patch's share."""
+    bright = _colour(pixels).astype(float)[..., :3] / 255
+    grey = 0.4 + 0.6 * (bright @ [0.299, 0.587, 0.114])  # pale, so that orange can be seen on dark images too
+    high, wide = grey.shape
+    down = np.arange(high) * shares.shape[0] // high
+    across = np.arange(wide) * shares.shape[1] // wide
+    covered = STRONGEST * shares[down][:, across, None]
+    mixed = (1 - covered) * grey[..., None] + covered * np.array(to_rgb(ORANGE))
+    return np.rint(255 * mixed).astype(np.uint8)
+
+
+def gallery(panel: Gallery, wish: float) -> Block:
+    images = [
+        _captioned(_image(pixels, SMALL_SIDE), caption)
+        for pixels, caption in zip(panel.images, panel.captions, strict=True)
+    ]
+    return rows_of(images, min(wish, GALLERY), 0.22)
+
+
+def _colour(pixels: UInt8[Array, "H W C"]) -> UInt8[Array, "H W D"]:
+    """The pixels in colour: grey ones as red, green and blue that are alike."""
+    return np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else np.asarray(pixels)
+
+
+def _image(pixels: UInt8[Array, "H W C"], side: float) -> Block:
+    """An image whose dots stay sharp."""
+    coloured = _colour(pixels)
+    high, wide = (side * length / max(coloured.shape[:2]) for length in coloured.shape[:2])
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        axes = sheet.axes(x, y, wide, high)
+        axes.imshow(coloured, aspect="auto", interpolation="nearest")
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_color(RULE)
+
+    return Block(wide, high, draw)
+
+
+def _captioned(image: Block, caption: str) -> Block:
+    return stack([image, paragraph(caption, max(image.width, SMALL_SIDE), SMALL, colour=GREY, lines=4)], 0.04)

@@ -12,11 +12,9 @@ from matplotlib.figure import Figure
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, grid, guesses
 from glassformer.rendering.drawing.charts import lines, points
-from glassformer.rendering.drawing.colours import BLUE, GREY
-from glassformer.rendering.drawing.heads import heads
-from glassformer.rendering.drawing.images import gallery, patches
-from glassformer.rendering.drawing.lettering import HEADING, STRONG, TITLE, Font, any_letter
+from glassformer.rendering.drawing.heads import gallery, heads, patches
 from glassformer.rendering.drawing.sheet import APART, Block, Sheet, paragraph, rows_of, stack
+from glassformer.rendering.drawing.style import BLUE, GREY, HEADING, STRONG, TITLE, Font, any_letter
 from glassformer.rendering.drawing.text import table, tokens, words
 from glassformer.rendering.panels import Frames, Panel
 from glassformer.runs.files import aside
@@ -51,8 +49,7 @@ def draw(panels: Sequence[Panel], *, title: str, note: str = "") -> Figure:
     with _our_style(), any_letter():
         blocks = [_panel(panel, MOST_WIDTH) for panel in panels]
         room = max([LEAST_ROOM, *(block.width for block in blocks)])
-        head = stack([paragraph(title, room, TITLE), paragraph(note, room, colour=GREY)])
-        whole = stack([head, *blocks], APART)
+        whole = stack([stack([paragraph(title, room, TITLE), paragraph(note, room, colour=GREY)]), *blocks], APART)
         if whole.height > HIGHEST:
             raise Misuse(
                 f"{title!r} would be a picture {whole.height:.0f} inches high ({HIGHEST:.0f} at most): write .html"

@@ -14,8 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.transforms import Affine2D
 
-from glassformer.rendering.drawing.colours import INK
-from glassformer.rendering.drawing.lettering import DPI, SMALL, TEXT, Font, shorten, width_of, wrap
+from glassformer.rendering.drawing.style import DPI, INK, SMALL, TEXT, Font, shorten, width_of, wrap
 
 GAP, APART = 0.08, 0.35
 """Inches: between parts that belong together, between panels."""

@@ -1,16 +1,32 @@
 """Words, tables, and texts whose tokens are shaded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.colors import Colormap, Normalize
 
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
-from glassformer.rendering.drawing.colours import GREY, INK, PALE, RULE, UP, colours_of, ink_on, scale_of
-from glassformer.rendering.drawing.lettering import CODE, SMALL, STRONG, TEXT, number, token_label, width_of, wrap
 from glassformer.rendering.drawing.sheet import Block, Sheet, paragraph, rows_of, stack
+from glassformer.rendering.drawing.style import (
+    CODE,
+    GREY,
+    INK,
+    PALE,
+    RULE,
+    SMALL,
+    STRONG,
+    TEXT,
+    UP,
+    colours_of,
+    ink_on,
+    number,
+    scale_of,
+    token_label,
+    width_of,
+    wrap,
+)
 from glassformer.rendering.panels import Cell, Table, Tokens, Words
 
 READING = 8.5
@@ -90,7 +106,7 @@ def table(panel: Table, wish: float) -> Block:
         _column(name, [row[place] for row in panel.rows], bar=name in panel.bars)
         for place, name in enumerate(panel.columns)
     ]
-    columns = _narrowed(columns, wish - BETWEEN * (len(columns) - 1))
+    _narrow(columns, wish - BETWEEN * (len(columns) - 1))
     lines = [column.lines() for column in columns]
     high = [max(len(cell) for cell in row) * TEXT.line_height + 2 * PAD for row in zip(*lines, strict=True)]
     width = sum(column.width for column in columns) + BETWEEN * (len(columns) - 1)
@@ -111,7 +127,7 @@ def table(panel: Table, wish: float) -> Block:
     return Block(width, sum(high) + 0.02, draw)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Column:
     name: str
     values: Sequence[Cell]
@@ -134,16 +150,14 @@ def _column(name: str, values: Sequence[Cell], *, bar: bool) -> _Column:
     return _Column(name, values, texts, numbers, bar, width)
 
 
-def _narrowed(columns: list[_Column], room: float) -> list[_Column]:
+def _narrow(columns: Sequence[_Column], room: float) -> None:
     """Columns of words give way, the widest first, until all have room."""
     while (over := sum(column.width for column in columns) - room) > 0:
         give = [column for column in columns if not column.numbers and column.width > NARROWEST]
         if not give:
             raise Misuse(f"a table of {len(columns)} columns is too wide for a picture: write .html")
         widest = max(give, key=lambda column: column.width)
-        narrower = replace(widest, width=max(NARROWEST, widest.width - max(0.1, over / 4)))
-        columns = [narrower if column is widest else column for column in columns]
-    return columns
+        widest.width = max(NARROWEST, widest.width - max(0.1, over / 4))
 
 
 def _texts(values: Sequence[Cell]) -> list[str]:
