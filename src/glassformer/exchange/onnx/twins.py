@@ -15,7 +15,7 @@ from glassformer.bricks.norm import BatchNorm
 from glassformer.bricks.positions import Rotation
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.recurrent_steps import Hidden, Step, Trace, step_of, trace
-from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentDecoderState
+from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.exchange.exporting import Module, tensors_of
 
 Parts = tuple[Tensor, ...]
@@ -162,8 +162,10 @@ class ScannedDecoder(RecurrentDecoder):
                 new, _ = step(h, tuple(hidden[layer * kinds : (layer + 1) * kinds]))
                 h = new[0]
                 after += new
-            state = RecurrentDecoderState((), fed, Memory(states, real), keys)
-            out = self._attend(h.unsqueeze(1), state).squeeze(1)
+            out = h
+            if self.attention is not None and self.join is not None:
+                context = self.attention(h.unsqueeze(1), states, real, keys).squeeze(1)
+                out = torch.tanh(self.join(torch.cat([h, context], -1)))
             return (*after, out, states.clone(), real.clone(), keys.clone()), out
 
         first = [part[layer] for layer in range(cell.num_layers) for part in hidden]
