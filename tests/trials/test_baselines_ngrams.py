@@ -204,7 +204,7 @@ def test_on_a_real_text() -> None:
     one, many = (evaluate_baseline(FLOOR, name, config, prepared, "test") for name in (UNIGRAM, NGRAM))
     single, several = one.evaluation, many.evaluation
     assert several.metrics["loss"] < single.metrics["loss"] - 1
-    assert several.metrics["bits_per_byte"] < 2.5
+    assert several.metrics["bits_per_byte"] < 3.5  # 2.4 of Python 3.11, 3.0 of 3.12: each has docstrings of its own
     assert many.parameters > 10_000
     family = FAMILIES[config.task]
     assert judged(single, family).examples == judged(several, family).examples
