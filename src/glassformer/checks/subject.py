@@ -144,7 +144,7 @@ def load_subject(
     run: "str | os.PathLike[str] | Run", *, data: str | None, device: str, model: OwnModel | None, say: Say
 ) -> Subject:
     """`data`: where the run's data is now; that it is gone is no error unless it was named."""
-    loaded = load(run, device, model=model)
+    loaded = load(run, device, model=model, say=say)
     prepared, missing = None, ""
     try:
         prepared = _prepare(loaded, data)

@@ -44,7 +44,7 @@ def run(argv: list[str]) -> None:
     from glassformer.families.load import load
     from glassformer.verbs.predict_file import read_texts
 
-    loaded = load(options.run, options.device)
+    loaded = load(options.run, options.device, say=say)
     if options.file is None:
         texts = list(texts_of(options.texts))
     else:

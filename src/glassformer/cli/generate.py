@@ -52,7 +52,7 @@ def run(argv: list[str]) -> None:
 
     from glassformer.families.load import load_for
 
-    loaded: Any = load_for("generate", options.run, options.device)
+    loaded: Any = load_for("generate", options.run, options.device, say)
     if not loaded.model.encoder.causal:
         say(
             "this model was trained without its mask (model.causal_mask false): it learned to read the answer, not to "

@@ -41,6 +41,8 @@ ENCODING = Option("--encoding", "--data.encoding", dest="encoding", metavar="NAM
                   help="of the file (default: as the run's data)")  # fmt: skip
 TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
 DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
+NO_VERIFY = flag("--no-verify", "take weights and labels as they are, though damaged or changed")
+"""An option of every verb that has a RUN."""
 JSON = flag("--json", "print the result as one JSON object")
 CONFIG = Option("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
 TASK = Option("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
@@ -74,8 +76,9 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             add_help=False,
         )
+        verify = [NO_VERIFY] if RUN in options else []
         containers: list[tuple[argparse._ActionsContainer, Sequence[Option]]] = [
-            (self, [Option("-h", "--help", action="help", help="show this and stop"), *options]),
+            (self, [Option("-h", "--help", action="help", help="show this and stop"), *options, *verify]),
             *((self.add_argument_group(title), titled) for title, titled in groups.items()),
         ]
         for section in settings:
@@ -103,6 +106,8 @@ class Parser(argparse.ArgumentParser):
         options = self.parse_intermixed_args(self._with_truths(argv))
         flags = {name for action in self._actions for name in action.option_strings}
         say_renamed(name for word in argv if (name := word.split("=")[0]) in flags)
+        if getattr(options, "no_verify", False):
+            os.environ["GLASSFORMER_NO_VERIFY"] = "1"
         return options
 
     def _with_truths(self, argv: list[str]) -> list[str]:

@@ -50,7 +50,7 @@ def run(argv: list[str]) -> None:
     from glassformer.verbs.answer import AnswerOptions, answer_function
     from glassformer.verbs.predict_file import predict_file
 
-    loaded: Any = load(options.run, options.device)
+    loaded: Any = load(options.run, options.device, say=say)
     top = MOST_SHOWN if options.top is None else options.top
     answer = answer_function(loaded.family, loaded, AnswerOptions(options.run, top, say))
     if options.top is not None and not predicts_hidden_tokens(loaded.config.task):

@@ -50,7 +50,7 @@ def run(argv: list[str]) -> None:
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
     blocks = blocks_of(options.texts, options.file)
-    loaded = load_for("translate", options.run, options.device)
+    loaded = load_for("translate", options.run, options.device, say)
     line = 0
     with nullcontext(sys.stdout) if options.out is None else open(options.out, "w", encoding="utf-8") as to:
         for block in blocks:

@@ -28,7 +28,7 @@ def evaluate_run(run: AnyRun, options: EvaluateOptions, device: str = "auto", sa
         raise Misuse(f"--part {options.part} is a part of the run's own data: it does not go with other data")
     if options.reading and not options.other_data:
         raise Misuse(f"--data.{next(iter(options.reading))} says how other data is read: name the DATA to evaluate on")
-    loaded = loaded_run(run, device)
+    loaded = loaded_run(run, device, say)
     loaded.family.check_options(loaded, options)
     if options.other_data:
         return evaluate_part(loaded, loaded.family.whole_part(loaded, options), options, say)

@@ -135,24 +135,32 @@ def say_size(model: nn.Module, say: Say) -> None:
     say(f"model: {sized(count, learned)}{note}")
 
 
-def load(run: "str | os.PathLike[str] | Run", device: str = "auto", *, model: OwnModel | None = None) -> Loaded:
+def load(
+    run: "str | os.PathLike[str] | Run",
+    device: str = "auto",
+    *,
+    model: OwnModel | None = None,
+    verify: bool = True,
+    say: Say = silent,
+) -> Loaded:
     """A run's best weights, its tokenizer and its settings; nothing outside the folder is needed.
 
-    But for a run of a person's own `model`, which must be given again.
+    But for a run of a person's own `model`, which must be given again. `verify`: whether weights and labels are still
+    those that were trained.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config = run.config()
     family = FAMILIES[config.task]
     processor = family.read_processor(run, config)
     built = build_model(config, processor, model)
-    run.load_weights(built)
+    run.load_weights(built, verify=verify, say=say)
     built.to(choose_device(device)).eval()
     return family.loaded(built, processor, run, config)
 
 
-def loaded_run(run: "str | os.PathLike[str] | Run | Loaded", device: str = "auto") -> Loaded:
+def loaded_run(run: "str | os.PathLike[str] | Run | Loaded", device: str = "auto", say: Say = silent) -> Loaded:
     """A run, loaded unless it is already."""
-    return run if isinstance(run, Loaded) else load(run, device)
+    return run if isinstance(run, Loaded) else load(run, device, say=say)
 
 
 def opened_run(run: "str | os.PathLike[str] | Run | Loaded") -> Run:
@@ -162,9 +170,9 @@ def opened_run(run: "str | os.PathLike[str] | Run | Loaded") -> Run:
     return run if isinstance(run, Run) else Run.open(run)
 
 
-def load_for(verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto") -> Loaded:
+def load_for(verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto", say: Say = silent) -> Loaded:
     """A run that a verb (generate, translate) can use, or one line that says what this one does."""
-    loaded = load(run, device)
+    loaded = load(run, device, say=say)
     if loaded.family.verb != verb:
         what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {loaded.family.verb} {run} TEXT"
         raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to {what}: {instead}")

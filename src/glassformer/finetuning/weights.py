@@ -11,7 +11,6 @@ from glassformer.config.presets import has_decoder, labels_examples
 from glassformer.config.resolve import Config
 from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
 from glassformer.models.weights import current_name, take_weights
-from glassformer.runs.files import read_tensors
 from glassformer.tasks.answers import Answers
 from glassformer.training.frozen import refuse_too_many, starred
 
@@ -24,7 +23,7 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
     wanted = take_weights(model)
     taken: dict[str, Tensor] = {}
     for source in sources.runs:
-        held = read_tensors(source.run.weights_path)
+        held = source.run.read_weights(say=say)
         keeps_head = source is sources.body and _keeps_head(source, config, answers, held, wanted)
         for name, weight in held.items():
             there = _renamed(name, source, config, sources.whole, keeps_head=keeps_head)

@@ -291,6 +291,7 @@ class Training:
                 status=status,
                 steps=self.ended.step,
                 seconds=self.ended.seconds,
+                weights=None if interrupted else self.run.weights_digest(),
                 words={name: evaluation.summary for name, evaluation in self.evaluations.items()},
                 **metrics,
             )

@@ -4,11 +4,12 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -68,17 +69,17 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write tensors, but not aside: for folders that are renamed as a whole."""
+def save_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
+    """Write tensors, but not aside: for folders that are renamed as a whole. `notes`: kept in the same file."""
     path.touch()
     mode = path.stat().st_mode  # safetensors makes files that nobody else may read
-    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path)
+    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path, notes)
     path.chmod(mode)
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
     with aside(path) as temporary:
-        save_tensors(temporary, tensors)
+        save_tensors(temporary, tensors, notes)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -86,6 +87,24 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path} cannot be read: {reason(error)}") from None
+
+
+def read_notes(path: Path) -> dict[str, str]:
+    """What a file of tensors says of them."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"{path} cannot be read: {reason(error)}") from None
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """A digest of names, shapes, types and numbers, wherever the tensors are."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)};".encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def digest(path: Path) -> str:

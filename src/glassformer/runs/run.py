@@ -1,24 +1,34 @@
 """A run folder: everything a trained model needs, and the story of how it came about."""
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, NotARun, RunError
+from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
 from glassformer.config.resolve import Config, resolve
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
-from glassformer.runs.files import read_json, read_tensors, write_json, write_tensors, write_text, writing
+from glassformer.runs.files import (
+    read_json,
+    read_notes,
+    read_tensors,
+    tensors_digest,
+    write_json,
+    write_tensors,
+    write_text,
+    writing,
+)
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
@@ -32,6 +42,12 @@ NEEDED = {"config": (), "tokenizer": ("hash", "kind", "vocab_size"), "data": ("n
 DONE = ("finished", "stopped early")
 """What the card says of a training that has ended."""
 RUNS = Path("runs")
+SETTLED = (*DONE, "imported")
+"""The states in which a run's card names the weights that are there."""
+WEIGHTS, MEANING = "weights", "meaning"
+"""The digests in the file of weights: of them, and of what they compute. A card that is settled names the first too."""
+NO_VERIFY = "GLASSFORMER_NO_VERIFY"
+"""Set, weights are taken as they are: what `--no-verify` does, for the processes of a verb as well."""
 
 
 class Run:
@@ -178,13 +194,45 @@ class Run:
             raise RunError(f"{path} is not the tokenizer that this run was trained with")
         return tokenizer
 
-    def write_weights(self, weights: dict[str, Tensor]) -> None:
-        write_tensors(self.weights_path, weights)
+    def write_weights(self, weights: dict[str, Tensor], card: dict[str, Any] | None = None) -> str:
+        """Keep the weights, with digests of them and of what a card (default: the run's) says that they compute; gives
+        the first.
+        """
+        digest = tensors_digest(weights)
+        write_tensors(self.weights_path, weights, {WEIGHTS: digest, MEANING: _meaning(card or self.card())})
+        return digest
 
-    def load_weights(self, model: nn.Module) -> None:
-        if not self.weights_path.is_file():
-            raise RunError(f"{self.weights_path} is missing: deleted, or the training never came to a validation")
-        put_weights(model, read_tensors(self.weights_path), str(self.weights_path))
+    def weights_digest(self) -> str | None:
+        """What the file of weights says its digest is; None, if an older version wrote it."""
+        return read_notes(self.weights_path).get(WEIGHTS)
+
+    def read_weights(self, *, verify: bool = True, say: Say = silent) -> dict[str, Tensor]:
+        """The weights, if they and what they compute are as they were written."""
+        path = self.weights_path
+        if not path.is_file():
+            raise RunError(f"{path} is missing: deleted, or the training never came to a validation")
+        weights = read_tensors(path)
+        if not verify or os.environ.get(NO_VERIFY):
+            return weights
+        card, notes = self.card(), read_notes(path)
+        # on the way, weights are written before the card that names them: a killed run has the file's own word
+        written = card.get(WEIGHTS) if card.get("status") in SETTLED else notes.get(WEIGHTS)
+        if written is None:
+            say(f"{path} was written without a digest, by an older version: damage to it cannot be told")
+        elif tensors_digest(weights) != written:
+            raise RunError(f"{path} is damaged: its weights are not those that were trained (--no-verify takes them)")
+        if notes.get(MEANING, meaning := _meaning(card)) != meaning:
+            raise RunError(
+                f"{self.path / CARD} was changed: its labels, features or tokenizer are not those that the "
+                "weights were trained with (--no-verify takes them)"
+            )
+        for name, weight in weights.items():
+            if not weight.isfinite().all():
+                raise RunError(f"{path} is damaged: {name} holds values that are no numbers (--no-verify takes them)")
+        return weights
+
+    def load_weights(self, model: nn.Module, *, verify: bool = True, say: Say = silent) -> None:
+        put_weights(model, self.read_weights(verify=verify, say=say), str(self.weights_path))
 
     def newest_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint; torn ones are passed over, and said."""
@@ -213,6 +261,12 @@ class Run:
         """Forget what was logged after this step: it will be logged again."""
         lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _meaning(card: Mapping[str, Any]) -> str:
+    """A digest of what a card says that numbers in and out of a model stand for."""
+    told = {part: card.get(part) for part in ("labels", "features", "tokenizer", "target_tokenizer")}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def tokenizer_card(tokenizer: Tokenizer) -> dict[str, Any]:

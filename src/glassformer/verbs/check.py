@@ -45,4 +45,4 @@ def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", 
         raise Misuse(
             f"{opened.path} was imported: there is no training to look at; glassformer check {opened.path} looks at it"
         )
-    return diagnose(opened, lambda: run if isinstance(run, Loaded) else load(opened, device, model=model), say)
+    return diagnose(opened, lambda: run if isinstance(run, Loaded) else load(opened, device, model=model, say=say), say)

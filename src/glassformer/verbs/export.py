@@ -27,7 +27,7 @@ def export(
     """`to` hf: a folder that transformers loads; `onnx`: graphs for onnxruntime. Gives the files that were written."""
     if to not in FORMATS:
         raise Misuse(unknown("format", to, FORMATS))
-    loaded = run if isinstance(run, Loaded) else load(run, "cpu")
+    loaded = run if isinstance(run, Loaded) else load(run, "cpu", say=say)
     here, target = loaded.run.path, getattr(loaded, "target_tokenizer", None)
     exported = ExportedRun(
         model=loaded.model,

@@ -15,7 +15,7 @@ from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
 from glassformer.reporting.papers import imported_card
 from glassformer.runs.files import write_text, writing
-from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, RUNS, Run, environment, tokenizer_card
+from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run, environment, tokenizer_card
 
 
 def import_model(
@@ -35,7 +35,8 @@ def import_model(
     imported = import_external(external, say)
     tokens = external.tokens
     run = Run.create(place, overwrite=overwrite)
-    run.write_weights(take_weights(imported.model))
+    card = _card(external, imported, command)
+    card[WEIGHTS] = run.write_weights(take_weights(imported.model), card)
     with writing(run.path):
         tokens.tokenizer.save(run.path / "tokenizer.json")
         if tokens.target_tokenizer is not None:
@@ -46,7 +47,6 @@ def import_model(
             shutil.copyfile(file, run.path / ORIGINAL / file.name)
     if tokens.chat_template is not None:
         write_text(run.path / CHAT_TEMPLATE, tokens.chat_template)
-    card = _card(external, imported, command)
     write_text(run.path / "README.md", imported_card(run.path, imported.config, card))
     run.write_card(card)  # last: what has a card is whole
     say(f"{run.path}: {card['parameters']:,} parameters, {imported.config.task}")

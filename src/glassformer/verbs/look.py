@@ -31,11 +31,11 @@ def look(
     options = _by_new_names(options, say)
     if "second_run" in options and "versus" not in options:
         raise Misuse('--second-run sees the same two texts as RUN: look RUN "A" --versus "B" --second-run RUN2')
-    loaded = loaded_run(run, device)
+    loaded = loaded_run(run, device, say)
     chosen = _view_called(view, say) if view else _implied(options) or views_of(loaded)[0]
     _check(chosen, loaded, options, texts)
     if "second_run" in options:
-        options["second_run"] = loaded_run(options["second_run"], device)
+        options["second_run"] = loaded_run(options["second_run"], device, say)
     request = LookRequest(loaded=loaded, texts=texts, say=say, **options)
     config = loaded.config
     about = f"{loaded.run.path}: {config.task}, {config.model.encoder}, {loaded.parameters:,} parameters"

@@ -1,0 +1,145 @@
+"""Weights that are damaged, exchanged or given other labels are refused in one line, and never believed."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+import glassformer as gf
+from glassformer.cli.main import main
+from glassformer.config.errors import RunError
+from glassformer.models.weights import take_weights
+from glassformer.runs.files import tensors_digest
+from glassformer.runs.run import CARD, NO_VERIFY, Run
+from helpers.running import labelled, one_line
+from helpers.tables import opinions, write_table
+
+TEXT = "the food was good"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verified")
+    write_table(folder / "opinions.csv", opinions(60))
+    for name, seed in (("run", 0), ("other", 1)):
+        gf.train(folder / "opinions.csv", out=folder / name, **labelled("bag", training__steps=4, training__seed=seed))
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained / "run", tmp_path / "run"))
+
+
+def change_card(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    card = json.loads((run / CARD).read_text())
+    change(card)
+    (run / CARD).write_text(json.dumps(card))
+
+
+def flip(path: Path, at: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def with_value(path: Path, value: float) -> None:
+    """The file as a tool of others would write it, with one value changed."""
+    weights = load_file(path)
+    weights[max(weights)].view(-1)[0] = value
+    save_file(weights, path)
+
+
+@given(place=st.floats(0, 1), bit=st.integers(0, 7))
+def test_any_bit_of_the_weights_that_flips_is_noticed(
+    trained: Path, tmp_path_factory: pytest.TempPathFactory, place: float, bit: int
+) -> None:
+    run = Path(shutil.copytree(trained / "run", tmp_path_factory.mktemp("flipped") / "run"))
+    path = run / "model.safetensors"
+    start = 8 + int.from_bytes(path.read_bytes()[:8], "little")
+    flip(path, start + round(place * (path.stat().st_size - 1 - start)), bit)
+    with pytest.raises(RunError, match=r"is damaged: its weights are not those that were trained"):
+        gf.load(run)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_values_that_are_no_numbers_are_refused_in_runs_without_a_digest_too(run: Path, value: float) -> None:
+    with_value(run / "model.safetensors", value)
+    change_card(run, lambda card: card.pop("weights"))
+    with pytest.raises(RunError, match="holds values that are no numbers"):
+        gf.load(run)
+
+
+def test_weights_of_another_run_are_refused(run: Path, trained: Path) -> None:
+    shutil.copy(trained / "other" / "model.safetensors", run)
+    with pytest.raises(RunError, match="its weights are not those that were trained"):
+        gf.load(run)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda card: card["labels"].reverse(),
+        lambda card: card["tokenizer"]["roles"].update(unk=0),
+        lambda card: card.update(features={"size": [8, 8]}),
+    ],
+)
+def test_what_weights_compute_is_bound_to_them(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    change_card(run, change)
+    with pytest.raises(RunError, match="its labels, features or tokenizer are not those that the weights were trained"):
+        gf.load(run)
+
+
+def test_a_run_without_a_digest_is_read_and_it_is_said(run: Path) -> None:
+    path = run / "model.safetensors"
+    save_file(load_file(path), path)
+    change_card(run, lambda card: card.pop("weights"))
+    said: list[str] = []
+    gf.load(run, say=said.append)
+    assert said == [f"{path} was written without a digest, by an older version: damage to it cannot be told"]
+
+
+def test_a_run_that_was_killed_between_weights_and_card_is_read(run: Path, trained: Path) -> None:
+    """While a training goes on, the file's own digest counts."""
+    change_card(run, lambda card: card.update(status="training"))
+    weights = take_weights(gf.load(trained / "other").model)
+    Run(run).write_weights(weights)
+    assert tensors_digest(take_weights(gf.load(run).model)) == tensors_digest(weights)
+
+
+def test_whoever_wants_them_takes_them_as_they_are(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(NO_VERIFY, "")
+    flip(run / "model.safetensors", (run / "model.safetensors").stat().st_size - 1, 1)
+    assert main(["predict", str(run), TEXT]) == 1
+    assert "is damaged: its weights are not those that were trained" in one_line(capsys.readouterr().err)
+    assert gf.load(run, verify=False).predict(TEXT)
+    assert main(["predict", str(run), TEXT, "--no-verify"]) == 0
+
+
+def test_beginning_from_damaged_weights_is_refused(run: Path, trained: Path, tmp_path: Path) -> None:
+    data, out = trained / "opinions.csv", tmp_path / "body"
+    gf.train(data, out=out, **labelled("rnn", training__steps=2))
+    flip(out / "model.safetensors", (out / "model.safetensors").stat().st_size - 1)
+    with pytest.raises(RunError, match="is damaged"):
+        gf.train(data, out=tmp_path / "tuned", from_run=out, steps=2)
+
+
+def test_a_digest_is_of_names_shapes_types_and_numbers() -> None:
+    weights = {"a": torch.arange(4.0), "b": torch.zeros(2, dtype=torch.bfloat16)}
+    others = [
+        {"a": weights["a"].view(2, 2), "b": weights["b"]},
+        {"a": weights["a"], "c": weights["b"]},
+        {"a": weights["a"].double(), "b": weights["b"]},
+        {"a": -weights["a"], "b": weights["b"]},
+    ]
+    assert len({tensors_digest(found) for found in (weights, *others)}) == 5
+    assert tensors_digest(dict(reversed(weights.items()))) == tensors_digest(weights)
