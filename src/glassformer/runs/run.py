@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -227,7 +228,7 @@ class Run:
                 "weights were trained with (--no-verify takes them)"
             )
         for name, weight in weights.items():
-            if not weight.isfinite().all():
+            if weight.numel() and not all(math.isfinite(end) for end in weight.aminmax()):
                 raise RunError(f"{path} is damaged: {name} holds values that are no numbers (--no-verify takes them)")
         return weights
 
