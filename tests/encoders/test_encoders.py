@@ -370,9 +370,11 @@ def test_average_is_the_identity() -> None:
 
 def test_an_encoder_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "BUILDERS", dict(BUILDERS))
-    monkeypatch.setitem(ENCODERS, "mine", EncoderInfo("to be replaced", ()))
+    monkeypatch.setitem(ENCODERS, "mine", EncoderInfo("forgotten after the test", ()))
+    del ENCODERS["mine"]
+    info = EncoderInfo("reads the whole text", ("layers",), causal=False, layers=1)
 
-    @register_encoder("mine", EncoderInfo("reads the whole text", ("layers",), causal=False, layers=1))
+    @register_encoder("mine", info)
     def build_mine(settings: ModelSettings, place: Place) -> Encoder:
         return RecurrentEncoder(
             layers=Recurrent(kind="gru", input_width=place.input_width, width=settings.width),
@@ -385,3 +387,6 @@ def test_an_encoder_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert encoder(torch.zeros(B, T, 6)).shape == (B, T, 6)
     with pytest.raises(SettingError, match="mine reads the whole text at once"):
         build_encoder(settings, Place(6, causal=True))
+    register_encoder("mine", info)(build_mine)  # as a cell of a notebook that is run twice
+    with pytest.raises(ValueError, match="there is an encoder lstm already: choose another name"):
+        register_encoder("lstm", info)(build_mine)

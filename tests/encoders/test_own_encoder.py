@@ -98,6 +98,7 @@ SMALL = {"model.width": 8, "model.layers": 2, "model.context": 24, "training.bat
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (BUILDERS, ENCODERS):  # and gone afterwards
         monkeypatch.setitem(table, "averages", None)  # type: ignore[misc, arg-type]
+        del table["averages"]
     info = gf.EncoderInfo("moving averages", ("layers",), layers=2)
 
     @gf.register_encoder("averages", info)

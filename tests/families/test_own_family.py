@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.config.errors import Misuse, NotThisRun
+from glassformer.cli.main import main
+from glassformer.config.errors import Misuse, NotThisRun, RunError
 from glassformer.config.plugins import VARIABLE, load_plugins
 from glassformer.config.presets import OWN_TASKS
 from glassformer.families.base import FAMILIES
@@ -52,6 +53,25 @@ def test_trains_and_evaluates(run: Path, lines: Path) -> None:
     assert "glassformer predict" in (run / "README.md").read_text()
 
 
+@pytest.mark.parametrize("more", [[], ["--errors"]])
+def test_evaluates_on_the_command_line(run: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Its metrics count nothing: how many examples there were is not said."""
+    assert main(["evaluate", str(run), *more]) == 0
+    assert "rmse" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("to", "why"), [("onnx", "model of a task of one's own"), ("hf", "no architecture there")])
+def test_what_cannot_go_elsewhere_is_refused(run: Path, to: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(Misuse, match=why):
+        gf.export(run, to=to, folder=tmp_path / to)
+
+
+def test_without_its_family_a_run_says_what_is_missing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(OWN_TASKS, "count-vowels")
+    with pytest.raises(RunError, match="'count-vowels', which is none of ours: register its family first"):
+        gf.load(run)
+
+
 def test_predicts(run: Path) -> None:
     loaded = gf.load(run)
     assert loaded.predict("abide") == pytest.approx(3, abs=0.5)
@@ -83,7 +103,7 @@ def test_is_checked(run: Path) -> None:
 
 
 def test_is_compared(lines: Path, tmp_path: Path) -> None:
-    found = gf.compare(str(lines), models=["transformer"], seeds=2, out=tmp_path / "compared", steps=20, **SETTINGS)
+    found = gf.compare(str(lines), models=["transformer"], seeds=1, out=tmp_path / "compared", steps=20, **SETTINGS)
     assert len(found.rows) == 1
 
 

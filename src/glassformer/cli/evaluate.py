@@ -124,8 +124,8 @@ def _draw(details: dict[str, Any], out: str) -> None:
 
 def _show_metrics(evaluation: "Evaluation") -> None:
     metrics, details = evaluation.metrics, evaluation.details
-    counted = next(name for name in ("tokens", "pairs", "examples", "texts") if name in metrics)
-    show_text(f"{evaluation.summary}, over {metrics[counted]:,} {counted}")
+    counted = next((name for name in ("tokens", "pairs", "examples", "texts") if name in metrics), "")
+    show_text(evaluation.summary + (f", over {metrics[counted]:,} {counted}" if counted else ""))
     if "bleu_lowercase" in metrics:
         show_text(f"BLEU of lower-cased texts {metrics['bleu_lowercase']:.2f}")
     for name, signature in details.get("signature", {}).items():

@@ -97,6 +97,8 @@ class LookOptions:
 OPTIONS: dict[str, OptionInfo] = {one.name: one.metadata["info"] for one in fields(LookOptions)}
 OLD_OPTIONS = {info.old_name: name for name, info in OPTIONS.items() if info.old_name is not None}
 """The names that options had before, and those they have now."""
+FLAGS = {info.flag: name for name, info in OPTIONS.items() if info.flag is not None}
+"""The names of flags that are not those of their keywords."""
 
 
 def flag_of(name: str) -> str:

@@ -44,6 +44,9 @@ def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Bu
 
     def register(build: Build) -> Build:
         if info is not None:
+            known = BUILDERS.get(name)
+            if name in ENCODERS and (known is None or known.__module__ != build.__module__):
+                raise ValueError(f"there is an encoder {name} already: choose another name")
             ENCODERS[name] = info
         elif name not in ENCODERS:
             raise ValueError(f"register_encoder('{name}') needs an EncoderInfo: what can it do, which settings has it?")

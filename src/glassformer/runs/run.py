@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
+from glassformer.config.presets import OWN_TASKS, TASKS
 from glassformer.config.resolve import Config, resolve
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
@@ -150,6 +151,11 @@ class Run:
         training = settings.get("training")
         if isinstance(training, dict) and type(training.get("keep_checkpoints")) is int:  # its name in the first days
             training["checkpoints"] = training.pop("keep_checkpoints")
+        if isinstance(task := settings.get("task"), str) and not (task in TASKS or task in OWN_TASKS):
+            raise RunError(
+                f"{self.path} learned the task {task!r}, which is none of ours: register its family first "
+                "(GLASSFORMER_PLUGINS=mine.py, or gf.register_family)"
+            )
         try:
             return resolve(settings, {}, strict=False)
         except Misuse as error:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.config.errors import Misuse, Say, silent, unknown
-from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, flag_of
+from glassformer.config.views import ALL, FLAGS, MODES, OLD_OPTIONS, OPTIONS, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
 from glassformer.families.requests import Example
@@ -59,7 +59,7 @@ def _by_new_names(options: Mapping[str, Any], say: Say) -> dict[str, Any]:
         by_name[name] = by_name.pop(old)
         say(f"{flag_of(old)} is now called {flag_of(name)}; the old name still works")
     if odd := next((name for name in options if name not in OPTIONS and name not in OLD_OPTIONS), None):
-        raise TypeError(f"look: {unknown('option', odd, OPTIONS)}")
+        raise TypeError(f"look: {unknown('option', odd, OPTIONS, FLAGS)}")
     return by_name
 
 

@@ -52,5 +52,6 @@ def their_config(config: Config, vocab: int) -> TheirConfig:
             return TheirConfig(each, name, each.write(config, vocab))
         except Unsupported as error:
             nearest = error if nearest is None or error.differences < nearest.differences else nearest
-    assert nearest is not None
+    if nearest is None:
+        raise Unsupported(f"no architecture there has a model of the task {config.task}; try --to onnx")
     raise Unsupported(f"{nearest}; --to onnx exports any run")

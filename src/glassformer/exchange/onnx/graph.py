@@ -191,7 +191,8 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
             "at each place"
         }
     elif answers is None:
-        assert isinstance(model, TextPredictor)
+        if not isinstance(model, TextPredictor):
+            raise Misuse(f"{type(model).__name__} is a model of a task of one's own, whose outputs have no names here")
         outputs = {"vectors": f"{BATCH} × {model.encoder.width}: a vector for each text"}
     elif isinstance(answers, Scale):
         outputs = {
