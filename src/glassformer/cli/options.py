@@ -14,7 +14,7 @@ from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
-from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key
+from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key, names_in
 from glassformer.config.setting import Rule, kind_of, parse
 
 TRUE = "true"
@@ -216,7 +216,5 @@ def training_settings(
     if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's
         from glassformer.families.recognition import read_config
 
-        file = read_config(options.config)
-        sections = {name: section for name, section in file.items() if isinstance(section, dict)}
-        say_renamed([*file, *(f"{name}.{key}" for name, section in sections.items() for key in section)])
+        say_renamed(name for name, _ in names_in(read_config(options.config)))
     return settings

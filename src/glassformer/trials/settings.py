@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, Say, silent
-from glassformer.config.resolve import BUDGETS, RENAMED_SETTINGS, Config
+from glassformer.config.resolve import BUDGETS, Config, renamed_lines
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
 from glassformer.families.load import check_validation, split_data
@@ -36,9 +36,8 @@ def refuse_reserved(settings: Mapping[str, Any], verb: str) -> None:
 
 def say_renamed(names: Iterable[str], say: Say) -> None:
     """Once for each old name of a setting, what it is called now."""
-    for name in dict.fromkeys(names):
-        if name in RENAMED_SETTINGS:
-            say(f"{name} is now called {RENAMED_SETTINGS[name]}; the old name still works")
+    for line in renamed_lines(dict.fromkeys(names)):
+        say(line)
 
 
 def count_of(flag: str, value: Any, *, least: int = 1) -> int:
