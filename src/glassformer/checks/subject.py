@@ -64,7 +64,7 @@ class Subject:
         return [call[place].shape[1] for place in self.token_places]
 
     def truncate(self, call: Call, lengths: Sequence[int]) -> Call:
-        """So many tokens of each place at most."""
+        """The call with `lengths` tokens of each place at most."""
         out = list(call)
         for place, length in zip(self.token_places, lengths, strict=True):
             mask = call[place + 1]

@@ -283,7 +283,7 @@ CANNOT_WRITE = {
 
 
 def that_writes(config: Config) -> Config:
-    """The same, unless its encoder cannot be part of what writes texts."""
+    """The configuration as it is; refused, if its encoder cannot be part of what writes texts."""
     name, task = config.model.encoder, config.get("task")
     if task in CANNOT_WRITE and name != OWN and not encoder_info(name).causal:
         raise SettingError(f"{name} {CANNOT_WRITE[task]} (--model)")

@@ -145,7 +145,7 @@ class RecurrentDecoder(RecurrentStack):
         self.layers = layers
         self.summary = summary
         self.bridges = nn.ModuleList(nn.Linear(memory_width, first.numel(), bias=bias) for first in layers.first)
-        """To the first h of every layer (and to the first c)."""
+        """Maps to the first h of every layer (and to the first c)."""
         self.attention = attention
         self.join = None if attention is None else nn.Linear(width + memory_width, width, bias=bias)
         self.input_feeding = input_feeding

@@ -41,7 +41,7 @@ class Curve:
 
 
 Curves = Mapping[str, Curve]
-"""By the model's name."""
+"""Curves by the model's name."""
 
 
 @dataclass(frozen=True)

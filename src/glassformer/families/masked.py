@@ -175,7 +175,7 @@ class MaskedFamily(StreamFamily):
     def encode_example(
         self, loaded: LoadedMasked, example: Example, *, target: str | None, beam: int, say: Say
     ) -> ModelInput:
-        """With MASK wherever the text says so."""
+        """The example with MASK wherever the text says so."""
         tokenizer, text = loaded.tokenizer, check_text(example)
         ids = framed_ids(tokenizer, text, loaded.config.model.context, say)
         say_unknown(tokenizer, ids, say)

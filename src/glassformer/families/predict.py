@@ -49,7 +49,7 @@ class Prediction:
 
     @property
     def probability(self) -> float | None:
-        """Of the label."""
+        """The probability of the label."""
         return None if self.probabilities is None or self.label is None else max(self.probabilities.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def embed(
 
 @torch.no_grad()
 def embed_examples(model: nn.Module, features: Features, config: Config, examples: Sequence[Example]) -> list[Embedded]:
-    """Of examples that are more than texts: what the model's head sees of each."""
+    """What the model's head sees of each example, where these are more than texts."""
     if not isinstance(model, Predictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent)
@@ -263,7 +263,7 @@ def _vectors(
     mask: Tensor,
     inside: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Of each token, and of each text."""
+    """The vectors of each token, and of each text."""
     if isinstance(model, Predictor | BagPredictor):
         states = model.states(ids, mask)
         pooled: Tensor = model.pool(states, mask)

@@ -35,7 +35,7 @@ class PlannedTraining:
     config: Config
     task: Task
     build: Callable[[Config], nn.Module]
-    """Without what it would learn from its data before the first step."""
+    """Makes the model, without what it would learn from its data before the first step."""
     batch: int
     """Examples in the largest batch."""
     batch_tokens: int

@@ -71,7 +71,7 @@ class CrossValidated:
     chose: bool = False
     """Each fold was also the validation part that chose its weights, so that scores are a little too good."""
     reason: str = "finished"
-    """Or interrupted; then the folds are those that were done."""
+    """Why it ended: finished, or interrupted; then the folds are those that were done."""
     refit: Trained | None = field(default=None, repr=False)
 
     def __fspath__(self) -> str:

@@ -78,7 +78,7 @@ class Side:
     tokens: Sequence[str]
     output: Output
     scores: Vector
-    """Before any softmax."""
+    """The scores before any softmax."""
     layers: Sequence[tuple[str, Vector]]
     """After every layer, the mean of the tokens' vectors; at the end what the head reads."""
     attention: Float[Array, "L h T T"] | None = None

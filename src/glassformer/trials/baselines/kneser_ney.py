@@ -67,7 +67,7 @@ class KneserNey:
 
     @staticmethod
     def count(ids: Ints, vocab: int, start: int | None, highest: int) -> "KneserNey":
-        """From a text, all lengths up to the highest."""
+        """Count the n-grams of a text, of all lengths up to the highest."""
         model = KneserNey(vocab, start)
         begins = np.zeros(0, bool)
         numbers = np.zeros(len(ids), np.int64)  # of the n-gram that ends at each place; −1: none

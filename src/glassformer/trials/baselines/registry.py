@@ -49,7 +49,7 @@ class Baseline:
 
     name: str
     evaluate: Callable[[Any, str], BaselineResult]
-    """From the prepared data and the name of the part to judge it on."""
+    """Judges it, from the prepared data and the name of the part to judge it on."""
     kind: str = FLOOR
 
 
@@ -181,7 +181,7 @@ class Estimator:
     linear: Callable[[], Any]
     """Makes its linear model."""
     scores: Callable[[Any, Any, Any], Any]
-    """From what was fitted, examples and the task: scores as a model of this task gives them."""
+    """Scores as a model of this task gives them, from what was fitted, examples and the task."""
     boosting: str = ""
     """The name of its boosted trees."""
 

@@ -51,7 +51,7 @@ def verdict_of(rows: Sequence[Row], mode: str) -> Verdict:
 
 
 def with_all_data(rows: Sequence[Row]) -> list[Row]:
-    """Those that learned from as much as any."""
+    """The rows that learned from as much as any."""
     whole = max((row.varied.get(FRACTION, 0.0) for row in rows), default=1.0)
     return [row for row in rows if row.varied.get(FRACTION, whole) == whole]
 

@@ -36,7 +36,7 @@ class Row:
     kind: str
     varied: Mapping[str, Any]
     outcomes: Sequence[Outcome]
-    """Those of the seeds that were trained to the end, in the order of the seeds."""
+    """The outcomes of the seeds that were trained to the end, in the order of the seeds."""
     errors: Sequence[str]
     """Why the others were not."""
     metric: str

@@ -90,7 +90,7 @@ def difference_in_words(lead: Difference, row: Row) -> str:
 
 
 def difference_within(lead: Difference, row: Row) -> str:
-    """The same, to stand in brackets."""
+    """The difference, to stand in brackets."""
     return difference_in_words(lead, row).replace(" (", ", ").replace(")", "")
 
 

@@ -35,7 +35,7 @@ class Search:
     seeds: int = 1
     """Trainings whose mean is a trial's score."""
     folds: int | None = None
-    """So many trainings instead, each with another fold held out, not another seed."""
+    """The number of trainings instead, each with another fold held out, not another seed."""
     prune: bool = True
     begins: dict[str, str] = field(default_factory=dict)
     """A digest of the weights of each run that is begun from, by the setting that names it."""
@@ -158,7 +158,7 @@ def _spaces(
 
 
 def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: str, *, alone: bool) -> list[Dimension]:
-    """Without what is given, and for one model of several, without what others use."""
+    """The space without what is given, and for one model of several, without what others use."""
     out = []
     for dimension in space:
         key = dimension.key

@@ -30,7 +30,7 @@ START = "start"
 """Marks the trial of a model with nothing searched."""
 SQLITE = (".db", ".sqlite", ".sqlite3")
 STARTUP = 5
-"""So many trials are whole before any is stopped early."""
+"""The number of trials that are whole before any is stopped early."""
 WARMUP = 3
 """The validation of a trial at which it can be stopped first: earlier ones say little."""
 PROCESS = "process"
