@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError, unknown
 from glassformer.config.resolve import ALIASES, BUDGETS, SECTIONS, full_key, keys
-from glassformer.config.setting import Rule, kind_of, parse
+from glassformer.config.setting import Rule, kind_of, parse, value_text
 
 Plain = str | int | float | bool | None
 
@@ -218,6 +218,6 @@ def _value(key: str, value: Any, label: str) -> Any:
 
 def to_word(value: Any) -> str:
     """A value as YAML writes it."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if value is None:
+        return "null"
+    return f"{value:g}" if isinstance(value, float) else value_text(value)
