@@ -204,5 +204,5 @@ class RecurrentDecoder(RecurrentStack):
         if self.attention is None or self.join is None:
             return self.dropout(h)
         together = h.reshape(h.shape[0] // state.share, -1, self.width)  # the rows of one source as one row
-        found = self.attention(together, *state.memory, state.keys).view(*h.shape[:2], -1)
-        return self.dropout(torch.tanh(self.join(torch.cat([h, found], -1))))
+        context = self.attention(together, *state.memory, state.keys).view(*h.shape[:2], -1)
+        return self.dropout(torch.tanh(self.join(torch.cat([h, context], -1))))

@@ -71,13 +71,13 @@ class ConfigRequest:
         return {} if self.path is None or find(self.path) is not None else open_dataset(self.path).settings
 
     def resolve(
-        self, found: Mapping[str, Any], *, starts: Mapping[str, Any] | None = None, rows: int | None = None
+        self, facts: Mapping[str, Any], *, starts: Mapping[str, Any] | None = None, rows: int | None = None
     ) -> Config:
-        """The whole configuration. `found`: what the data says."""
+        """The whole configuration. `facts`: what the data says."""
         if self.finetuning is None:
-            return resolve(self.file, self.flags, found, starts=starts)
-        more = self.finetuning.settings(self.task or found["task"], rows)
-        return self.finetuning.finish(resolve(self.file, self.flags, {**found, **more}, starts=starts))
+            return resolve(self.file, self.flags, facts, starts=starts)
+        more = self.finetuning.settings(self.task or facts["task"], rows)
+        return self.finetuning.finish(resolve(self.file, self.flags, {**facts, **more}, starts=starts))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,7 @@ class FlatColumns(Brick, nn.Module):
 
     def forward(self, numbers: Numbers, categories: Categories) -> Vectors:
         hot = [F.one_hot(categories[:, column], size)[:, 1:] for column, size in enumerate(self.sizes)]
-        return torch.cat([numbers, *(one.to(numbers) for one in hot)], 1).unsqueeze(1), None
+        return torch.cat([numbers, *(vector.to(numbers) for vector in hot)], 1).unsqueeze(1), None
 
 
 class FlatPixels(Brick, nn.Module):

@@ -184,8 +184,8 @@ def _(family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, tex
 
 @output_of.register
 def _(family: EmbeddingFamily, loaded: LoadedEmbedder, example: ModelInput, text: Example, other: Example) -> Output:
-    one, another = (embedded.vector for embedded in loaded.embed([str(text), str(other)]))
-    cosine = float(one @ another) / max(float(np.linalg.norm(one) * np.linalg.norm(another)), 1e-12)
+    first, second = (embedded.vector for embedded in loaded.embed([str(text), str(other)]))
+    cosine = float(first @ second) / max(float(np.linalg.norm(first) * np.linalg.norm(second)), 1e-12)
     return Output(f"a vector (cosine to the other {cosine:.3f})", cosine=cosine)
 
 

@@ -63,7 +63,11 @@ def baselines(family: Family, kind: str) -> list[Baseline]:
 
 def evaluate_baseline(what: str, name: str, config: Config, prepared: Prepared, part: str) -> BaselineResult:
     """A floor or a reference (`what`) on a part."""
-    known = {one.name: one for one in baselines(FAMILIES[config.task], config.data.kind) if one.kind == what}
+    known = {
+        baseline.name: baseline
+        for baseline in baselines(FAMILIES[config.task], config.data.kind)
+        if baseline.kind == what
+    }
     if name not in known:
         raise SettingError(unknown(f"{what} for this task", name, known))
     return known[name].evaluate(prepared, part)
@@ -242,7 +246,7 @@ def _size(model: Any) -> int:
         return sum(tree.get_n_leaf_nodes() for round in model._predictors for tree in round)
     last = model[-1]
     parts = last.estimators_ if hasattr(last, "estimators_") else [last]
-    return sum(np.size(getattr(one, "coef_", ())) + np.size(getattr(one, "intercept_", ())) for one in parts)
+    return sum(np.size(getattr(part, "coef_", ())) + np.size(getattr(part, "intercept_", ())) for part in parts)
 
 
 def _logistic() -> Any:

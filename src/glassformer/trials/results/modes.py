@@ -176,10 +176,14 @@ def _finetuning(rows: Sequence[Row]) -> list[str]:
 
 def _from_nothing(row: Row, rows: Sequence[Row]) -> Row | None:
     """The best of the same kind of model that begin from nothing."""
-    others = [one for one in rows if one.is_trained and not one.begins and one.outcomes and one.varied == row.varied]
+    others = [
+        other
+        for other in rows
+        if other.is_trained and not other.begins and other.outcomes and other.varied == row.varied
+    ]
     encoder = row.outcomes[0].cell.settings.get("model.encoder")
-    same = [one for one in others if one.outcomes[0].cell.settings.get("model.encoder") == encoder]
-    return min(same, key=lambda one: one.rank, default=None)
+    same = [other for other in others if other.outcomes[0].cell.settings.get("model.encoder") == encoder]
+    return min(same, key=lambda other: other.rank, default=None)
 
 
 def _beside(row: Row, other: Row) -> str:
