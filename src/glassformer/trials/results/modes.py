@@ -5,6 +5,7 @@ models that begin from a run.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from glassformer.statistics.paired import Difference
 from glassformer.trials.results.metrics import SCALES, amount, from_to
@@ -66,12 +67,15 @@ def along(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
     return {name: sorted(line, key=order) for name, line in lines.items()}
 
 
+def are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
 def in_order(rows: Sequence[Row], mode: str) -> list[Row]:
     """Rows as they are read: along a varied number, model by model; else from best to worst; last what failed."""
     keys = {key for row in rows for key in row.varied}
     values = [row.varied[key] for row in rows for key in row.varied]
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    if mode == ABLATION or len(keys) != 1 or not (numbers or keys == {SIZE}):
+    if mode == ABLATION or len(keys) != 1 or not (are_numbers(values) or keys == {SIZE}):
         return list(rows)
     lines = along(rows, keys.pop())
     ordered: list[Row] = []
