@@ -31,14 +31,14 @@ class Spelled:
     """The words of some texts; W of the text with the most."""
 
     numbers: Int[Tensor, "B W"]
-    """The same for words of the same characters, hardly ever for others."""
+    """A number for each word: the same for words of the same characters, hardly ever for others."""
     real: Bool[Tensor, "B W"]
     letters: Int[Tensor, "B W"]
     """How many characters each has."""
     place: Int[Tensor, "B T"]
     """Which word a character belongs to."""
     letter: Bool[Tensor, "B T"]
-    """It belongs to one."""
+    """Whether a character belongs to a word."""
 
 
 def spelled(tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"], space: int, *, most: int | None = None) -> Spelled:

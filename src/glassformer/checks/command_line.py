@@ -119,10 +119,10 @@ def _texts(subject: Subject) -> list[str]:
 
 
 def _images(subject: Subject, folder: Path) -> list[str]:
-    pixels = [one.pixels for one in subject.held_out[:COUNT] if one.pixels is not None]
+    pixels = [example.pixels for example in subject.held_out[:COUNT] if example.pixels is not None]
     if not pixels:
         raise DoesNotApply(subject.missing or "no image is held out that is small enough to be looked at")
-    return [_save_image(one, folder / f"{number}.png") for number, one in enumerate(pixels)]
+    return [_save_image(picture, folder / f"{number}.png") for number, picture in enumerate(pixels)]
 
 
 def _save_image(pixels: Any, file: Path) -> str:
@@ -178,14 +178,14 @@ def _difference(by_file: Sequence[dict[str, Any]], by_stdin: Sequence[dict[str, 
     if not by_file or len(by_file) != len(by_stdin):
         return float("inf")
     largest, most = LEAST, 0.0
-    for one, other in zip(map(_of_file, by_file), map(_of_stdin, by_stdin), strict=True):
-        shared = one.keys() & other.keys()
+    for first, second in zip(map(_of_file, by_file), map(_of_stdin, by_stdin), strict=True):
+        shared = first.keys() & second.keys()
         if not shared:
             return float("inf")
         for name in shared:
-            if isinstance(one[name], float) and isinstance(other[name], float):
-                largest, most = max(largest, abs(one[name])), max(most, abs(one[name] - other[name]))
-            elif one[name] != other[name]:
+            if isinstance(first[name], float) and isinstance(second[name], float):
+                largest, most = max(largest, abs(first[name])), max(most, abs(first[name] - second[name]))
+            elif first[name] != second[name]:
                 return float("inf")
     return most / largest
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.rendering.panels import Table
-from glassformer.rendering.view import View
+from glassformer.rendering.view import Renderable, View
 
 
 class DoesNotApply(Exception):
@@ -47,7 +47,7 @@ class CheckResult:
 
 
 @dataclass(frozen=True)
-class Checks:
+class Checks(Renderable):
     """All checks of a run. In a notebook it shows itself."""
 
     run: str
@@ -99,6 +99,3 @@ class Checks:
             "passed": self.passed,
             "checks": [each.to_dict() for each in self.checked],
         }
-
-    def _repr_html_(self) -> str:
-        return self.view()._repr_html_()

@@ -54,7 +54,8 @@ class Subject:
     def calls(self) -> list[Call]:
         """What the model is called with for the examples; where there are fewer than two, for made-up ones too."""
         length = max(self.token_places, default=-2) + 2
-        calls = [(*one.inputs, *[None] * (length - len(one.inputs))) for one in self.held_out]  # a text has no mask
+        # a text has no mask
+        calls = [(*example.inputs, *[None] * (length - len(example.inputs))) for example in self.held_out]
         made_up = random_calls(self.loaded, COUNT, MAX_TOKENS) if len(calls) < 2 else []
         most = [min(MAX_TOKENS, self.loaded.config.model.context)] * len(self.token_places)
         return [self.truncate(call, most) for call in [*calls, *made_up]]
@@ -64,7 +65,7 @@ class Subject:
         return [call[place].shape[1] for place in self.token_places]
 
     def truncate(self, call: Call, lengths: Sequence[int]) -> Call:
-        """So many tokens of each place at most."""
+        """The call with `lengths` tokens of each place at most."""
         out = list(call)
         for place, length in zip(self.token_places, lengths, strict=True):
             mask = call[place + 1]
@@ -75,7 +76,7 @@ class Subject:
     def batch(self, calls: Sequence[Call], more: int = 0) -> Call:
         """Calls as one: padded to the longest, and by so much more where the model has room."""
         columns = list(zip(*calls, strict=True))
-        padded = {one for place in self.token_places for one in (place, place + 1)}
+        padded = {index for place in self.token_places for index in (place, place + 1)}
         out: list[Tensor | None] = [
             None if number in padded else torch.cat(column) for number, column in enumerate(columns)
         ]

@@ -14,8 +14,8 @@ from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
-from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key
-from glassformer.config.setting import Rule, kind_of, parse
+from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key, names_in
+from glassformer.config.setting import Rule, kind_of, parse, value_text
 
 TRUE = "true"
 """What a flag that stands alone means."""
@@ -190,16 +190,11 @@ def _help(key: str, field: dataclasses.Field[Any]) -> str:
     choices = tuple(ENCODERS) if key == "model.encoder" else rule.choices
     text = rule.help + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
-        text += f" (default {_value(field.default)})"
+        text += f" (default {value_text(field.default)})"
     for task, starts in (("labels", STARTS[TEXT]), ("translation", STARTS[TRANSLATION])):
         if key in starts:
-            text += f"; for {task} {_value(starts[key])}"
+            text += f"; for {task} {value_text(starts[key])}"
     return text.replace("%", "%%")
-
-
-def _value(value: Any) -> str:
-    """A setting's value as a person types it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -221,7 +216,5 @@ def training_settings(
     if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's
         from glassformer.families.recognition import read_config
 
-        file = read_config(options.config)
-        sections = {name: section for name, section in file.items() if isinstance(section, dict)}
-        say_renamed([*file, *(f"{name}.{key}" for name, section in sections.items() for key in section)])
+        say_renamed(name for name, _ in names_in(read_config(options.config)))
     return settings

@@ -7,7 +7,7 @@ from glassformer.config.presets import KINDS, TEXT
 from glassformer.config.setting import TINY, check, setting
 
 LARGEST_SIDE = 4096
-"""Of an image, in pixels."""
+"""The largest side of an image, in pixels."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "training.batch_size": {"task": (LANGUAGE_MODEL, MASKED, *LABELLING)},
     "training.batch_tokens": {"task": (TRANSLATION,)},
 }
-"""Of each such setting, what the others must be."""
+"""What the others must be, by setting."""
 
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")

@@ -50,7 +50,7 @@ class EncoderInfo:
     reads: tuple[str, ...] = (TEXT,)
     """The kinds of examples that it can learn labels of."""
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of its settings, those that it has no use for on examples of a kind."""
+    """Its settings that it has no use for, by the kind of examples."""
     starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of any section, by dotted key, that start elsewhere for translation, or for examples of a kind."""
 

@@ -78,10 +78,15 @@ Say = Callable[[str], None]
 
 
 def silent(anything: object) -> None:
-    """For who does not want to know."""
+    """A listener that does not want to know."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, its first line; one that says nothing, by its kind."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def error_line(error: Exception) -> str:
     """What went wrong in code that may be a person's own, in one line."""
-    line = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+    kind, line = type(error).__name__, first_line(error)
+    return kind if line == kind else f"{kind}: {line}"

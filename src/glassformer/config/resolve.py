@@ -209,6 +209,13 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def with_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a file and of flags, by dotted key; flags win, and how long to train is theirs if they say so."""
+    if any(flags.get(budget) is not None for budget in BUDGETS):
+        file = {key: value for key, value in file.items() if key not in BUDGETS}
+    return {**file, **flags}
+
+
 def check_ranges(flat: Mapping[str, Any]) -> None:
     """Refuse values, by dotted key, that no other setting could make right."""
     for key, value in flat.items():
@@ -219,27 +226,25 @@ def check_ranges(flat: Mapping[str, Any]) -> None:
 def resolve(
     file: Mapping[str, Any],
     flags: Mapping[str, Any],
-    found: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
     *,
     starts: Mapping[str, Any] | None = None,
     strict: bool = True,
 ) -> Config:
-    """The configuration that a file and flags ask for; `found` is what the data says where they say nothing.
+    """The configuration that a file and flags ask for; `facts` is what the data says where they say nothing.
 
     `starts`: where settings start for this very data; a size or style that was asked for beats it.
     Keys that the chosen encoder or task does not use are errors, not decoration (unless not `strict`: a run's own).
     """
-    from_file, from_flags = flatten(file), flatten(flags)
-    if any(from_flags.get(budget) is not None for budget in BUDGETS):  # a flag's budget replaces the file's
-        from_file = {key: value for key, value in from_file.items() if key not in BUDGETS}
-    said = {**from_file, **from_flags}
-    found = dict(found or {})
-    task = said.pop("task", None) or found.pop("task", None) or LANGUAGE_MODEL
+    flags = flatten(flags)
+    said = with_flags(flatten(file), flags)
+    facts = dict(facts or {})
+    task = said.pop("task", None) or facts.pop("task", None) or LANGUAGE_MODEL
     settings_of = settings_task(task)
-    parts: dict[str, Any] = {key: found[key] for key in ("model.encoder", "model.decoder") if key in found}
+    parts: dict[str, Any] = {key: facts[key] for key in ("model.encoder", "model.decoder") if key in facts}
     encoder = {**parts, **said}.get("model.encoder", ModelSettings.encoder)
-    kind = said.get("data.kind") or found.get("data.kind") or TEXT
-    merged = {**defaults(settings_of, kind, encoder, {**parts, **said}, starts or {}), **found, **said}
+    kind = said.get("data.kind") or facts.get("data.kind") or TEXT
+    merged = {**defaults(settings_of, kind, encoder, {**parts, **said}, starts or {}), **facts, **said}
     sections = {
         name: section(**{key.split(".")[1]: value for key, value in merged.items() if key.startswith(f"{name}.")})
         for name, section in SECTIONS.items()
@@ -250,7 +255,7 @@ def resolve(
         raise SettingError("model.norm batch would let padding and other pairs into a translation; rms or layer?")
     for key in said if strict else ():
         why = config.idle(key)
-        if why is not None and (key in from_flags or key.startswith("model.")):
+        if why is not None and (key in flags or key.startswith("model.")):
             raise SettingError(why)
     return config
 
@@ -283,7 +288,7 @@ CANNOT_WRITE = {
 
 
 def that_writes(config: Config) -> Config:
-    """The same, unless its encoder cannot be part of what writes texts."""
+    """The configuration as it is; refused, if its encoder cannot be part of what writes texts."""
     name, task = config.model.encoder, config.get("task")
     if task in CANNOT_WRITE and name != OWN and not encoder_info(name).causal:
         raise SettingError(f"{name} {CANNOT_WRITE[task]} (--model)")

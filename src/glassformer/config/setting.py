@@ -72,6 +72,11 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
         raise SettingError(f"{name} wants {wanted}, not {shown}") from None
 
 
+def value_text(value: Any) -> str:
+    """A value as a person types it."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
 def whole(value: Any) -> int:
     """A whole number, however it is written; else a ValueError or TypeError."""
     if isinstance(value, bool):

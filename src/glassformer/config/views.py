@@ -94,7 +94,7 @@ class LookOptions:
     beam: int = _option(5, "translations followed at once (default 5)", "N", int)
 
 
-OPTIONS: dict[str, OptionInfo] = {one.name: one.metadata["info"] for one in fields(LookOptions)}
+OPTIONS: dict[str, OptionInfo] = {field.name: field.metadata["info"] for field in fields(LookOptions)}
 OLD_OPTIONS = {info.old_name: name for name, info in OPTIONS.items() if info.old_name is not None}
 """The names that options had before, and those they have now."""
 FLAGS = {info.flag: name for name, info in OPTIONS.items() if info.flag is not None}

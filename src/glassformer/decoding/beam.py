@@ -17,7 +17,7 @@ class Hypothesis:
     """A text that was written."""
 
     ids: list[int]
-    """Without START and END."""
+    """The tokens without START and END."""
     score: float
     """The sum of its tokens' log-probabilities, END's included."""
     ended: bool

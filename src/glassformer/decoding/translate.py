@@ -67,7 +67,7 @@ def translate(
     out: list[list[Hypothesis]] = [[] for _ in sources]
     for rows in _batches([len(source) for source in sources], how.beam):
         ids, mask = _padded([sources[row] for row in rows], model.head.weight.device)
-        found = beam_search(
+        results = beam_search(
             model,
             ids,
             mask,
@@ -79,7 +79,7 @@ def translate(
             length_penalty=how.length_penalty,
             best=how.best,
         )
-        for row, hypotheses in zip(rows, found, strict=True):
+        for row, hypotheses in zip(rows, results, strict=True):
             out[row] = hypotheses
     return out
 

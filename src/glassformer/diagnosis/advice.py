@@ -8,6 +8,7 @@ from typing import Any
 
 from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
+from glassformer.config.setting import value_text
 from glassformer.families.base import FAMILIES, Family
 from glassformer.finetuning.settings import FREE, FURTHER, finetuning_rate
 from glassformer.training.finding import lower_rate
@@ -63,7 +64,7 @@ class Advice:
         body = self.config.is_finetuned and section == "model" and name not in FREE
         if body or self.config.idle(key) is not None or self.config.get(key) == value:
             return None
-        return f"--{key} {str(value).lower() if isinstance(value, bool) else value}"
+        return f"--{key} {value_text(value)}"
 
     # --- the rate ---
 

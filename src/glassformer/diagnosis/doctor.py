@@ -51,7 +51,7 @@ class TrainingLog:
     """A training as its log tells it: what the checks are made on, while it goes on or long after."""
 
     step: int = 0
-    """The last one."""
+    """The last step."""
     losses: list[float] = field(default_factory=list)
     done: float = 0.0
     """How far through the budget a step began at most, 0 to 1."""

@@ -145,7 +145,7 @@ class RecurrentDecoder(RecurrentStack):
         self.layers = layers
         self.summary = summary
         self.bridges = nn.ModuleList(nn.Linear(memory_width, first.numel(), bias=bias) for first in layers.first)
-        """To the first h of every layer (and to the first c)."""
+        """Maps to the first h of every layer (and to the first c)."""
         self.attention = attention
         self.join = None if attention is None else nn.Linear(width + memory_width, width, bias=bias)
         self.input_feeding = input_feeding
@@ -204,5 +204,5 @@ class RecurrentDecoder(RecurrentStack):
         if self.attention is None or self.join is None:
             return self.dropout(h)
         together = h.reshape(h.shape[0] // state.share, -1, self.width)  # the rows of one source as one row
-        found = self.attention(together, *state.memory, state.keys).view(*h.shape[:2], -1)
-        return self.dropout(torch.tanh(self.join(torch.cat([h, found], -1))))
+        context = self.attention(together, *state.memory, state.keys).view(*h.shape[:2], -1)
+        return self.dropout(torch.tanh(self.join(torch.cat([h, context], -1))))

@@ -145,7 +145,7 @@ class TransformerState(State):
         memory_mask: Bool[Tensor, "N S"] | None,
         share: int,
     ) -> "TransformerState":
-        """These rows' past beside a memory."""
+        """A state of these rows' past beside a memory."""
         past = [KeyValues(*(self._filled_part(part, rows) for part in layer)) for layer in self.past]
         chosen = TransformerState(past, cross, memory_mask, share)
         chosen.filled = self.filled

@@ -189,7 +189,9 @@ def _by_document(pair: RunPair) -> list[ErrorFinding]:
     if any(len(side.evaluation.arrays["loss"]) < side.evaluation.metrics["tokens"] for side in sides):
         raise DataError("the text is too long to compare runs with other tokens on it: give a part of it as DATA")
     size = np.array(_bytes_by_document(part), float)
-    starts = [document_starts(side.inputs.ids, one.start) for side, one in zip(sides, tokenizers, strict=True)]
+    starts = [
+        document_starts(side.inputs.ids, tokenizer.start) for side, tokenizer in zip(sides, tokenizers, strict=True)
+    ]
     bits = []
     for side, begins in zip(sides, starts, strict=True):
         numbers, losses = document_numbers(side.evaluation, begins), side.evaluation.arrays["loss"].astype(float)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.config.errors import DataError, Misuse, Say, first_line, silent
 from glassformer.data.datasets.hub import quiet_hub, refusal
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.reader import read_gguf
@@ -72,6 +72,5 @@ def fetch(name: str, say: Say) -> Path:
                 huggingface_hub.snapshot_download(model, allow_patterns=HUB_FILES, ignore_patterns=OTHER_MODELS)
             )
     except Exception as error:  # no network, no space, no such name: of several libraries
-        line = next(iter(str(error).splitlines()), type(error).__name__)
-        why = refusal(error, model, "and the path") or f"the hub did not give it: {line}"
+        why = refusal(error, model, "and the path") or f"the hub did not give it: {first_line(error)}"
         raise DataError(f"{name} (no file or folder here): {why}") from None

@@ -41,7 +41,7 @@ class Curve:
 
 
 Curves = Mapping[str, Curve]
-"""By the model's name."""
+"""Curves by the model's name."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
     charts = [
         Lines(
             title=title,
-            series=[Line(name=NAMES[model], x=one.x, y=one.y, dots=True) for model, one in curves[what].items()],
+            series=[Line(name=NAMES[model], x=curve.x, y=curve.y, dots=True) for model, curve in curves[what].items()],
             x_name="T, tokens of the text",
             y_name=unit,
             log_x=True,
@@ -125,19 +125,25 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
         f"A fit takes {LEAST} lengths at least, the longest {SPAN} times the shortest; where there are fewer, what was "
         "measured between the last two stands here.",
     )
-    longest = max(one.x[-1] for one in curves["forward"].values())
+    longest = max(curve.x[-1] for curve in curves["forward"].values())
     table = Table(
         title=f"Counted, at T = {longest:,.0f}",
         columns=["model", "weights", "steps one after the other", "steps from first to last", "reaches back"],
         rows=[
-            [NAMES[model], one.weights, one.serial, "no way" if one.path is None else one.path, _back(one.reach)]
-            for model, one in counted.items()
+            [
+                NAMES[model],
+                counts.weights,
+                counts.serial,
+                "no way" if counts.path is None else counts.path,
+                _back(counts.reach),
+            ]
+            for model, counts in counted.items()
         ],
         note="A CNN's way from first to last is counted in layers, as many as it would need.",
     )
     steps = _listed({model: doubling(curves["step"][model]) for model in models})
     tokens = _listed({model: doubling(curves["token"][model], law=False) for model in models})
-    short = any(math.isnan(power(one)) for one in curves["step"].values())
+    short = any(math.isnan(power(curve)) for curve in curves["step"].values())
     unfitted = " a → b: measured between these two lengths; there are too few to fit a power of T." if short else ""
     early = "".join(f" {NAMES[model]}: {why}." for model, why in stopped.items())
     finding = (
@@ -148,17 +154,17 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
 
 def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Section:
     """`curves`: the gradient's size k tokens back, as a part of that at the last token; 0 cannot be drawn."""
-    furthest = int(max(one.x[-1] for one in curves.values()))
+    furthest = int(max(curve.x[-1] for curve in curves.values()))
     marks = [mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest]
     chart = Lines(
         title="The gradient that reaches a token k back",
         series=[
             Line(
                 name=NAMES[model],
-                x=[x for x, y in zip(one.x, one.y, strict=True) if y > 0],
-                y=[y for y in one.y if y > 0],
+                x=[x for x, y in zip(curve.x, curve.y, strict=True) if y > 0],
+                y=[y for y in curve.y if y > 0],
             )
-            for model, one in curves.items()
+            for model, curve in curves.items()
         ],
         x_name="k, tokens back",
         y_name="of the gradient at k = 0",
@@ -168,11 +174,13 @@ def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Secti
     table = Table(
         title="What is left of the gradient",
         columns=["model", *(f"k = {mark:,}" for mark in [*marks, furthest])],
-        rows=[[NAMES[model], *(_small(one.y[mark]) for mark in [*marks, furthest])] for model, one in curves.items()],
+        rows=[
+            [NAMES[model], *(_small(curve.y[mark]) for mark in [*marks, furthest])] for model, curve in curves.items()
+        ],
     )
     left = {
-        model: f"{_small(one.y[furthest])}{'' if one.y[furthest] else f' (it reads {_back(reaches[model])} back)'}"
-        for model, one in curves.items()
+        model: f"{_small(curve.y[furthest])}{'' if curve.y[furthest] else f' (it reads {_back(reaches[model])} back)'}"
+        for model, curve in curves.items()
     }
     return Section(
         [chart, table], f"Of the gradient at the last token, {furthest:,} tokens back arrive: {_listed(left)}."
@@ -185,7 +193,10 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
     by_chance = Line(name="chance", x=distances, y=[chance] * len(distances), faint=True)
     chart = Lines(
         title="Remembered over a distance",
-        series=[*(Line(name=NAMES[model], x=one.x, y=one.y, dots=True) for model, one in curves.items()), by_chance],
+        series=[
+            *(Line(name=NAMES[model], x=curve.x, y=curve.y, dots=True) for model, curve in curves.items()),
+            by_chance,
+        ],
         x_name="other pairs in between",
         y_name="answered rightly",
         log_x=True,
@@ -195,10 +206,10 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
     table = Table(
         title="Answered rightly, by distance",
         columns=["model", *(f"{x:,.0f}" for x in distances)],
-        rows=[[NAMES[model], *one.y] for model, one in curves.items()],
+        rows=[[NAMES[model], *curve.y] for model, curve in curves.items()],
         bars=[f"{x:,.0f}" for x in distances],
     )
-    last = _listed({model: f"{one.y[-1]:.2f}" for model, one in curves.items()})
+    last = _listed({model: f"{curve.y[-1]:.2f}" for model, curve in curves.items()})
     return Section(
         [chart, table],
         f"After {updates:,} updates, with {distances[-1]:,.0f} other pairs in between, so much is remembered: {last}; "
@@ -210,11 +221,11 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
     """`losses`: at each position, by the kind of positions in words; one that ends at the context has none beyond."""
     width = max(1, context // 4)
     curves = {kind: _stretches(values, width) for kind, values in losses.items()}
-    heights = [y for one in curves.values() for y in one.y]
+    heights = [y for curve in curves.values() for y in curve.y]
     border = Line(name="length of training", x=[context, context], y=[min(heights), max(heights)], faint=True)
     chart = Lines(
         title="Beyond the length of training",
-        series=[*(Line(name=kind, x=one.x, y=one.y, dots=True) for kind, one in curves.items()), border],
+        series=[*(Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()), border],
         x_name="position in the text",
         y_name="loss, nats per character",
         note=f"Transformers that differ in their positions alone, {updates:,} updates on texts of {context:,} "
@@ -248,7 +259,7 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int) -> Sectio
     charts = [
         Lines(
             title=title,
-            series=[Line(name=kind, x=one.x, y=one.y, dots=True) for kind, one in curves.items()],
+            series=[Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()],
             x_name="letters of the source",
             y_name=what,
             note=f"An LSTM writes letters backwards, {updates:,} updates each.",
@@ -258,8 +269,8 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int) -> Sectio
             ("Right answers, by length of the source", "answers without a mistake", exact),
         )
     ]
-    longest = max(one.x[-1] for one in letters.values())
-    last = ", ".join(f"{kind} {one.y[-1]:.2f}" for kind, one in letters.items())
+    longest = max(curve.x[-1] for curve in letters.values())
+    last = ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in letters.items())
     return Section(charts, f"Of {longest:,.0f} letters to write backwards, in their place are: {last}.")
 
 

@@ -57,7 +57,7 @@ class ScalingRequest:
             raise Misuse(f"--seed is {self.seed}, but must lie between 0 and 2^62")
 
     def updates(self, usual: int) -> int:
-        """So many in the usual time, more or fewer in this one."""
+        """The number of updates: `usual` in the usual time, more or fewer in this one."""
         return max(1, round(self.of_time(usual)))
 
     def of_time(self, usual: float) -> float:

@@ -27,7 +27,7 @@ from glassformer.tasks.language_model import answers
 POSITIONS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
 """Positions by their setting, and in words."""
 BOUND = ("learned",)
-"""These have no vector beyond the context."""
+"""Kinds of positions that have no vector beyond the context."""
 CONTEXT, FURTHER, POSITION_UPDATES = 64, 4, 400
 TEXTS = 256
 DATA = "docstrings"

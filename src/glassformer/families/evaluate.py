@@ -90,10 +90,10 @@ def encode_example(
 
 def held_out_part(task: Task) -> str:
     """The validation part; of a refit, which has learned from that too, the test part."""
-    found = next((name for name in ("validation", "test") if name in task.parts), None)
-    if found is None:
+    part = next((name for name in ("validation", "test") if name in task.parts), None)
+    if part is None:
         raise DataError("this run has learned from all its rows (a refit): nothing of them is held out; give a text")
-    return found
+    return part
 
 
 def held_out_examples(
@@ -114,11 +114,11 @@ def validation_examples(loaded: Loaded, count: int, say: Say) -> list[ModelInput
     """Some examples of the data that a run was trained on, spread over its validation part."""
     prepared = prepare_again(loaded.run, A_TEXT)
     part = held_out_part(prepared.task)
-    found = list(held_out_examples(loaded, prepared, count=count, max_tokens=MAX_TOKENS))
-    if not found:
+    examples = list(held_out_examples(loaded, prepared, count=count, max_tokens=MAX_TOKENS))
+    if not examples:
         raise DataError(f"no example of the {part} part has {MAX_TOKENS} tokens or fewer: give a text")
-    say(f"{len(found)} examples of the {part} part")
-    return found
+    say(f"{len(examples)} examples of the {part} part")
+    return examples
 
 
 def loss_on(

@@ -108,10 +108,10 @@ class LabellingFamily(ExampleFamily):
     loaded_class = LoadedPredictor
 
     def recognise(self, request: ConfigRequest) -> Recognition:
-        found = recognise_images(request) or recognise_table(request)
-        if found is None:
+        recognition = recognise_images(request) or recognise_table(request)
+        if recognition is None:
             raise SettingError(NO_DATA)
-        return found
+        return recognition
 
     def split_data(self, config: Config, rows: Any = None) -> LabelledCorpus:
         data = config.data

@@ -232,7 +232,7 @@ def _chat(run: Run) -> tuple[str | None, dict[str, str]]:
         template = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise RunError(f"{path} is damaged: it is not text") from None
-    if not isinstance(specials, dict) or not all(isinstance(one, str) for pair in specials.items() for one in pair):
+    if not isinstance(specials, dict) or not all(isinstance(word, str) for pair in specials.items() for word in pair):
         raise RunError(f"{run.path / CARD} is damaged: its specials are no names of tokens")
     return template, specials
 

@@ -100,16 +100,16 @@ def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context
     features = model.features(torch.tensor([ids], device=device_of(model)))[0, places]
     chances = model.head(features).float().softmax(-1)
     guesses = [_likeliest(tokenizer, row, most) for row in chances.cpu()]
-    for place, found in zip(places, guesses, strict=True):
-        ids[place] = found[0].id
+    for place, likeliest in zip(places, guesses, strict=True):
+        ids[place] = likeliest[0].id
     return Filled(text, guesses, tokenizer.decode(ids))
 
 
 def _likeliest(tokenizer: Tokenizer, chances: Tensor, most: int) -> list[Guessed]:
     known = torch.tensor(tokenizer.texts)
     best = chances[known].topk(min(most, len(known)))
-    found = zip(known[best.indices].tolist(), best.values.tolist(), strict=True)
-    return [Guessed(tokenizer.token(id), chance, id) for id, chance in found]
+    pairs = zip(known[best.indices].tolist(), best.values.tolist(), strict=True)
+    return [Guessed(tokenizer.token(id), chance, id) for id, chance in pairs]
 
 
 def _mask(tokenizer: Tokenizer) -> int:
@@ -175,7 +175,7 @@ class MaskedFamily(StreamFamily):
     def encode_example(
         self, loaded: LoadedMasked, example: Example, *, target: str | None, beam: int, say: Say
     ) -> ModelInput:
-        """With MASK wherever the text says so."""
+        """The example with MASK wherever the text says so."""
         tokenizer, text = loaded.tokenizer, check_text(example)
         ids = framed_ids(tokenizer, text, loaded.config.model.context, say)
         say_unknown(tokenizer, ids, say)

@@ -1,4 +1,4 @@
-"""What a trained model says of an example: labels or numbers."""
+"""What a trained model says of an example: labels, numbers or a vector; and what it reads of one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from glassformer.data.io.pictures import fit_picture, read_picture
 from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import listed
-from glassformer.families.requests import Embedded, Example
+from glassformer.families.requests import Embedded, Example, check_text
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.tasks.answers import Answers, Labels, Scale
 from glassformer.tasks.labelling import compute_rows, device_of, score
@@ -49,7 +49,7 @@ class Prediction:
 
     @property
     def probability(self) -> float | None:
-        """Of the label."""
+        """The probability of the label."""
         return None if self.probabilities is None or self.label is None else max(self.probabilities.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,14 +98,12 @@ def inputs_of(features: Features, config: Config, part: Labelled, say: Say) -> I
 def part_of(features: Features, config: Config, examples: Sequence[Example], say: Say) -> Labelled:
     """Examples as a person gives them, as a part without labels."""
     if config.data.kind == TEXT:
-        if (odd := next((one for one in examples if not isinstance(one, str)), None)) is not None:
-            raise Misuse(f"this run reads texts, not a {type(odd).__name__}")
-        texts = [str(one) for one in examples]
+        texts = [check_text(example) for example in examples]
         return Labelled("given", texts, [""] * len(texts), list(range(1, len(texts) + 1)), "given")
     if config.data.kind == IMAGE:
         assert isinstance(features, ImageFeatures)
-        return _images(features, [str(one) for one in examples], say)
-    rows = [_row(one, config, features) for one in examples]
+        return _images(features, [str(example) for example in examples], say)
+    rows = [_row(example, config, features) for example in examples]
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = Table("given", {name: [row.get(name, "") for row in rows] for name in names}, list(range(1, len(rows) + 1)))
     return rows_of(features, config, table, list(range(len(rows))))
@@ -172,7 +170,7 @@ def _row(example: Example, config: Config, features: Features) -> dict[str, str]
         names = [config.data.text, *read_columns(features), config.data.image]
         shown = json.dumps({name: "…" for name in names if name}, ensure_ascii=False)
         raise Misuse(f"this run reads rows, as JSON: {shown}; '{str(example)[:40]}' is none (--file reads a table)")
-    return {str(name): "" if one is None else str(one) for name, one in value.items()}
+    return {str(name): "" if cell is None else str(cell) for name, cell in value.items()}
 
 
 # --- what is read of examples ---
@@ -232,7 +230,7 @@ def embed(
         translated=translated,
     )
     marks = torch.tensor(sorted(tokenizer.roles.marks), device=device)
-    found: dict[int, Embedded] = {}
+    by_row: dict[int, Embedded] = {}
     for rows, (ids, mask) in examples.batches():
         ids, mask = ids.to(device), mask.to(device)
         inside = mask & ~torch.isin(ids, marks)
@@ -240,16 +238,16 @@ def embed(
         for place, row in enumerate(rows.tolist()):
             vector = whole[place].float().cpu().numpy()
             if not tokens:
-                found[row] = Embedded(texts[row], vector)
+                by_row[row] = Embedded(texts[row], vector)
                 continue
             names = [tokenizer.token(id) for id in ids[place, inside[place]].tolist()]
-            found[row] = Embedded(texts[row], vector, names, states[place, inside[place]].float().cpu().numpy())
-    return [found[row] for row in range(len(texts))]
+            by_row[row] = Embedded(texts[row], vector, names, states[place, inside[place]].float().cpu().numpy())
+    return [by_row[row] for row in range(len(texts))]
 
 
 @torch.no_grad()
 def embed_examples(model: nn.Module, features: Features, config: Config, examples: Sequence[Example]) -> list[Embedded]:
-    """Of examples that are more than texts: what the model's head sees of each."""
+    """What the model's head sees of each example, where these are more than texts."""
     if not isinstance(model, Predictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent)
@@ -263,7 +261,7 @@ def _vectors(
     mask: Tensor,
     inside: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Of each token, and of each text."""
+    """The vectors of each token, and of each text."""
     if isinstance(model, Predictor | BagPredictor):
         states = model.states(ids, mask)
         pooled: Tensor = model.pool(states, mask)

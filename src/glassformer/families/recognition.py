@@ -101,7 +101,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     columns = _columns(table, request)
     request.say(f"columns: {columns.why}")
     _check_kind(request, columns, table.name)
-    found = {
+    facts = {
         "task": TASK_OF_LABELS[columns.label_kind],
         "data.text": columns.text,
         "data.label": columns.label,
@@ -110,8 +110,8 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
         "data.label_separator": columns.separator,
     }
     if request.finetuning is not None and columns.label_kind is None:
-        found["task"] = request.finetuning.task
-    config = request.resolve(found, rows=len(table))
+        facts["task"] = request.finetuning.task
+    config = request.resolve(facts, rows=len(table))
     if reads_stream(config.task):
         return Recognition(that_writes(config))
     if request.finetuning is None and not request.has_budget:
@@ -206,10 +206,10 @@ def pairs_of(data: DataSettings, table: Table | None = None) -> PairTable:
     if table is not None:
         named = ("source", "target") if is_read_apart(data) else (data.source, data.target)
         return PairTable(table, str(named[0]), str(named[1]))
-    found = find_pairs(data, asked=True)
-    if found is None:
+    pairs = find_pairs(data, asked=True)
+    if pairs is None:
         raise SettingError(NO_DATA)
-    return found
+    return pairs
 
 
 # --- texts ---

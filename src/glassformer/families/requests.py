@@ -71,13 +71,13 @@ class ConfigRequest:
         return {} if self.path is None or find(self.path) is not None else open_dataset(self.path).settings
 
     def resolve(
-        self, found: Mapping[str, Any], *, starts: Mapping[str, Any] | None = None, rows: int | None = None
+        self, facts: Mapping[str, Any], *, starts: Mapping[str, Any] | None = None, rows: int | None = None
     ) -> Config:
-        """The whole configuration. `found`: what the data says."""
+        """The whole configuration. `facts`: what the data says."""
         if self.finetuning is None:
-            return resolve(self.file, self.flags, found, starts=starts)
-        more = self.finetuning.settings(self.task or found["task"], rows)
-        return self.finetuning.finish(resolve(self.file, self.flags, {**found, **more}, starts=starts))
+            return resolve(self.file, self.flags, facts, starts=starts)
+        more = self.finetuning.settings(self.task or facts["task"], rows)
+        return self.finetuning.finish(resolve(self.file, self.flags, {**facts, **more}, starts=starts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,7 @@ class ModelInput:
     words: range
     """Where these stand among the tokens."""
     written: list[str] | None = None
-    """Of a translator: the tokens after which it writes, START first."""
+    """The tokens after which a translator writes, START first."""
     answers: list[str] | None = None
     """What follows each: the next token of a text ("" after the last), or what a translator writes, END last. Of a
     masked model what stands there ("": MASK).
@@ -155,7 +155,7 @@ class ModelInput:
     output: str = ""
     """What a translator writes."""
     columns: tuple[str, ...] = ()
-    """Of a table's row: its numbers, then its categories."""
+    """The columns of a table's row: its numbers, then its categories."""
     pixels: NDArray[np.uint8] | None = None
     grid: tuple[int, int] | None = None
     """Rows and columns of an image's patches, which stand row by row at `patches`."""
@@ -218,7 +218,7 @@ def check_text(example: Example) -> str:
 
 
 def evenly_chosen(places: NDArray[np.int64], count: int) -> list[int]:
-    """So many of them at most, the first and the last among them."""
+    """`count` of the places at most, the first and the last among them."""
     if not len(places):
         return []
     return places[np.unique(np.linspace(0, len(places) - 1, count).round().astype(np.int64))].tolist()

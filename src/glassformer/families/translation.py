@@ -65,9 +65,9 @@ class Translation:
         """A blank text has no translation."""
         if not self.best:
             return {"source": self.source, "translation": ""}
-        found = {"source": self.source, "translation": self.text, "score": self.best[0].score}
-        others = [one.to_dict() for one in self.best[1:]]
-        return {**found, "others": others} if others else found
+        out = {"source": self.source, "translation": self.text, "score": self.best[0].score}
+        others = [translation.to_dict() for translation in self.best[1:]]
+        return {**out, "others": others} if others else out
 
 
 def source_ids(tokenizer: Tokenizer, text: str, context: int) -> tuple[list[int], bool]:
@@ -96,11 +96,14 @@ def translate_texts(
     best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
-    found = iter(best)
+    hypotheses = iter(best)
     return [
         Translation(
             text,
-            [Scored(target_tokenizer.decode(one.ids), one.score, one.ids) for one in next(found)]
+            [
+                Scored(target_tokenizer.decode(hypothesis.ids), hypothesis.score, hypothesis.ids)
+                for hypothesis in next(hypotheses)
+            ]
             if text.strip()
             else [],
         )
@@ -146,10 +149,10 @@ class LoadedTranslator(Loaded):
         how = Search(beam, length_penalty, nbest)
         several = [texts] if isinstance(texts, str) else texts
         context = self.config.model.context
-        found = translate_texts(
+        translations = translate_texts(
             self.model, self.tokenizer, self.target_tokenizer, several, how, context=context, say=say
         )
-        return found[0] if isinstance(texts, str) else found
+        return translations[0] if isinstance(texts, str) else translations
 
 
 class TranslationFamily(Family):

@@ -23,6 +23,7 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import BUDGETS, Config
 from glassformer.config.sections import ModelSettings
+from glassformer.config.setting import value_text
 from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
 
 FREE = (
@@ -153,8 +154,8 @@ def _decoder(sources: FinetuneSources, decoder: FinetuneSource) -> dict[str, Any
         for key in both:
             if key in there and there[key] != own[key]:
                 raise SettingError(
-                    f"{sources.body} has {key} {_word(there[key])} and {decoder} {_word(own[key])}: a translation's "
-                    "two sides must have the same"
+                    f"{sources.body} has {key} {value_text(there[key])} and {decoder} {value_text(own[key])}: a "
+                    "translation's two sides must have the same"
                 )
     model = decoder.config.model
     fixed = {
@@ -258,13 +259,9 @@ def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapp
             of_decoder = key in ("model.decoder", "model.decoder_layers")
             source = sources.decoder if of_decoder and sources.decoder is not None else sources.first
             raise SettingError(
-                f"{key} {_word(value)}: {source.run.path} has {_word(fixed[key])}, and {source.flag} keeps its body: "
-                "leave it away"
+                f"{key} {value_text(value)}: {source.run.path} has {value_text(fixed[key])}, and {source.flag} "
+                "keeps its body: leave it away"
             )
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
 # --- of the training ---

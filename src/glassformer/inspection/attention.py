@@ -54,7 +54,9 @@ def attention_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Float[Arr
         model(*inputs)
     weights = {name: [numbers_of(seen[f"{path}.weights"][0]) for path, _ in layers] for name, layers in stacks.items()}
     # a recurrent decoder's attention is one head
-    return {name: np.stack([one.reshape(-1, *one.shape[-2:]) for one in layers]) for name, layers in weights.items()}
+    return {
+        name: np.stack([layer.reshape(-1, *layer.shape[-2:]) for layer in layers]) for name, layers in weights.items()
+    }
 
 
 @contextmanager

@@ -239,7 +239,7 @@ def parameter_count(model: torch.nn.Module) -> int:
 
 
 def learned_count(model: torch.nn.Module) -> int:
-    """Those among them that are trained."""
+    """The number of parameters that are trained."""
     return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
 
 

@@ -27,11 +27,11 @@ class Shape:
     numbers: int = 0
     """Its number columns."""
     categories: tuple[int, ...] = ()
-    """Of each of its category columns, how many values there are, the unknown one among them."""
+    """How many values each of its category columns has, the unknown one among them."""
     image: tuple[int, int, int] | None = None
     """Channels, height and width."""
     space: int | None = None
-    """Of tokens that are characters, the one that parts words."""
+    """The token that parts words, where tokens are characters."""
 
     @property
     def columns(self) -> int:
@@ -96,7 +96,7 @@ class FlatColumns(Brick, nn.Module):
 
     def forward(self, numbers: Numbers, categories: Categories) -> Vectors:
         hot = [F.one_hot(categories[:, column], size)[:, 1:] for column, size in enumerate(self.sizes)]
-        return torch.cat([numbers, *(one.to(numbers) for one in hot)], 1).unsqueeze(1), None
+        return torch.cat([numbers, *(vector.to(numbers) for vector in hot)], 1).unsqueeze(1), None
 
 
 class FlatPixels(Brick, nn.Module):
@@ -171,7 +171,7 @@ def embed_tokens(settings: ModelSettings, vocab: int, table_width: int | None = 
 
 
 def rows_of(settings: ModelSettings, vocab: int) -> int:
-    """Of the table of word vectors: there may be more than tokens."""
+    """The rows of the table of word vectors: there may be more than tokens."""
     if settings.vocab is not None and settings.vocab < vocab:
         raise SettingError(f"model.vocab is {settings.vocab:,}, but the tokenizer has {vocab:,} tokens")
     return settings.vocab or vocab

@@ -135,7 +135,7 @@ class Seq2Seq(nn.Module):
         self.embed_source = embed_source
         self.encoder = encoder
         self.embed_target = embed_target
-        """With the same table as `embed_source` where both sides share their word vectors."""
+        """The target's word vectors; the same table as `embed_source` where both sides share them."""
         self.decoder = decoder
         self.head = nn.Linear(decoder.width, vocab, bias=bias)
         if tied:

@@ -65,20 +65,20 @@ def take_weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: held[name].detach() for name in names.values()}
 
 
-def put_weights(model: nn.Module, found: dict[str, Tensor], source: str) -> None:
+def put_weights(model: nn.Module, weights: dict[str, Tensor], source: str) -> None:
     """Weights into a model that they must fit exactly; `source` is what an error calls them."""
     wanted, names = take_weights(model), model.state_dict().keys()
-    found = with_current_names(found, names)
-    if missing := sorted(wanted.keys() - found.keys()):
+    weights = with_current_names(weights, names)
+    if missing := sorted(wanted.keys() - weights.keys()):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise RunError(f"{source} does not fit the model: it lacks {missing[0]}{more}")
-    if extra := sorted(found.keys() - names):
+    if extra := sorted(weights.keys() - names):
         raise RunError(f"{source} does not fit the model: it holds {extra[0]}, which the model has not")
     for name in sorted(wanted):
-        if found[name].shape != wanted[name].shape:
-            has, wants = tuple(found[name].shape), tuple(wanted[name].shape)
+        if weights[name].shape != wanted[name].shape:
+            has, wants = tuple(weights[name].shape), tuple(wanted[name].shape)
             raise RunError(f"{source} does not fit the model: {name} is {has}, but must be {wants}")
-    model.load_state_dict(found, strict=False)
+    model.load_state_dict(weights, strict=False)
 
 
 # --- how they start ---

@@ -73,7 +73,7 @@ class Recorder:
 
     def _note(self, findings: Iterable[Finding], *, end: bool = False) -> list[Finding]:
         noted = list(findings)
-        self.lines += [{"event": "finding", **one.to_dict(), **({"end": True} if end else {})} for one in noted]
+        self.lines += [{"event": "finding", **finding.to_dict(), **({"end": True} if end else {})} for finding in noted]
         return noted
 
     def flush(self) -> None:

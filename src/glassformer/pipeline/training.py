@@ -77,7 +77,9 @@ class Trained:
         return self.run
 
     def to_dict(self) -> dict[str, Any]:
-        names = ["words" if one.name == "summary" else one.name for one in fields(self) if one.name != "evaluations"]
+        names = [
+            "words" if field.name == "summary" else field.name for field in fields(self) if field.name != "evaluations"
+        ]
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def _repr_html_(self) -> str:

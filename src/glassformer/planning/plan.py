@@ -1,7 +1,6 @@
 """A plan: what was found out before a training; as a view, and in sentences."""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from glassformer.config.resolve import Config
@@ -12,15 +11,14 @@ from glassformer.planning.compute import ENOUGH_TOKENS, Speed, TrainingCompute
 from glassformer.planning.sharding import WAYS, Cluster
 from glassformer.planning.training_step import StepMemory
 from glassformer.rendering.panels import Panel, Table, Words
-from glassformer.rendering.view import View
-from glassformer.runs.files import write_json
+from glassformer.rendering.view import Renderable, View
 
 MANY = 1000
 """Times the batch: that so many examples would fit too is not worth saying."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Renderable):
     """What a training will take. In a notebook it shows itself."""
 
     config: Config
@@ -80,13 +78,6 @@ class Plan:
             return None
         return f"--training.accumulation_steps {self.fit.accumulation_steps}"
 
-    def save(self, path: str | Path) -> None:
-        """Write it to .html, .png, .svg, .pdf, or all numbers to .json."""
-        if Path(path).suffix.lower() == ".json":
-            write_json(Path(path), self.to_dict())
-        else:
-            self.view().save(path)
-
     def to_dict(self) -> dict[str, Any]:
         """All numbers, for programs. Bytes, seconds, tokens."""
         work, fit = self.work, self.fit
@@ -117,9 +108,6 @@ class Plan:
             "notes": list(self.notes),
             "settings": self.config.to_dict(),
         }
-
-    def _repr_html_(self) -> str:
-        return self.view()._repr_html_()
 
 
 def _memory_words(plan: Plan) -> str:

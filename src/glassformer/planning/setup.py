@@ -26,6 +26,7 @@ from glassformer.training.schedule import total_steps
 BATCHES = 64
 """Batches among which the largest is looked for."""
 CPU = torch.device("cpu")
+ONLY_BY_NAME = "a plan is made of models by name (--model), not of a person's own nn.Module"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class PlannedTraining:
     config: Config
     task: Task
     build: Callable[[Config], nn.Module]
-    """Without what it would learn from its data before the first step."""
+    """Makes the model, without what it would learn from its data before the first step."""
     batch: int
     """Examples in the largest batch."""
     batch_tokens: int
@@ -86,7 +87,7 @@ class PlannedTraining:
 def flags_of(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a plan by dotted key."""
     if callable(settings.get("model")):
-        raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
+        raise SettingError(ONLY_BY_NAME)
     return flag_settings(data, settings)
 
 
@@ -95,7 +96,7 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
     file = file_settings(config)
     resolved, table = infer_config(file, with_vectors({**file, **flags}, flags), say)
     if resolved.model.encoder == OWN:
-        raise SettingError("a plan is made of models by name (--model), not of a person's own nn.Module")
+        raise SettingError(ONLY_BY_NAME)
     family = FAMILIES[resolved.task]
     if family.labels_examples and resolved.training.last_blocks == 0:
         raise SettingError("training.last_blocks 0 trains a head on features computed once, which no plan is made of")

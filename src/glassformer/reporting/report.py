@@ -15,6 +15,7 @@ from glassformer.config.encoders import OWN
 from glassformer.config.errors import Say, silent
 from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.config.setting import value_text
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
@@ -109,7 +110,7 @@ def report_of(
 def _trained(card: Mapping[str, Any], config: Config) -> Table:
     chosen = [("model", name) for name in MODEL] + [("training", name) for name in TRAINING]
     settings: Rows = [
-        [NAMES.get(name, name.replace("_", " ")), _said(value)]
+        [NAMES.get(name, name.replace("_", " ")), f"{value:g}" if isinstance(value, float) else value_text(value)]
         for section, name in chosen
         if config.idle(f"{section}.{name}") is None and (value := config.get(f"{section}.{name}")) is not None
     ]
@@ -130,12 +131,6 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
     ]
     known = [row for row in rows if row[1] is not None]
     return Table(title="What was trained", columns=["setting", "value"], rows=known)
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
@@ -292,11 +287,5 @@ def command_of(config: Config) -> str:
         settings = {"task": config.task, **changed}
         return f"gf.train({path!r}, model=…, **{settings!r})"
     flags = {"task": config.task, "model": config.model.encoder, **kind}
-    words = [f"--{key} {_word(value)}" for key, value in {**flags, **changed}.items()]
+    words = [f"--{key} {shlex.quote(value_text(value))}" for key, value in {**flags, **changed}.items()]
     return " ".join(["glassformer train", *([] if path is None else [shlex.quote(path)]), *words])
-
-
-def _word(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return shlex.quote(str(value))

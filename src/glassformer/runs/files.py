@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.config.errors import RunError
+from glassformer.config.errors import RunError, first_line
 
 
 @contextlib.contextmanager
@@ -114,4 +114,4 @@ def digest(path: Path) -> str:
 
 def reason(error: Exception) -> str:
     """What went wrong, in one line: the system's words where there are some."""
-    return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)
+    return getattr(error, "strerror", None) or first_line(error)

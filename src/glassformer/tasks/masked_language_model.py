@@ -93,7 +93,7 @@ class MaskedModelling(WindowTask):
         """What is hidden follows from the seed, the step and the place in the batch."""
         ids = self.ids_of(step)[:, :-1]
         inputs, answers = self.masking.to_learn(ids, mix(number(step), self._key))
-        read, places, hidden = (torch.from_numpy(one) for one in (inputs, *masked_places(answers)))
+        read, places, hidden = (torch.from_numpy(numbers) for numbers in (inputs, *masked_places(answers)))
         return MaskedBatch(read, places, hidden, self.segments(torch.from_numpy(ids)))
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ class MaskedModelling(WindowTask):
             features = model.features(inputs, segments=self.segments(stack_rows(device, blocks)))
             has_answer = answers != NOTHING
             losses, right = (
-                one.cpu().numpy() for one in guess_losses(model.head, features[has_answer], answers[has_answer])
+                tensor.cpu().numpy() for tensor in guess_losses(model.head, features[has_answer], answers[has_answer])
             )
             row_of, place_of = (axis.cpu().numpy() for axis in has_answer.nonzero(as_tuple=True))
             for row, (begin, end, counted) in enumerate(rows):

@@ -60,5 +60,5 @@ class Average:
 
 
 def _exact(weight: Tensor) -> Tensor:
-    """In float32 at least: in half precision, what one update adds to an average would be lost."""
+    """The weight in float32 at least: in half precision, what one update adds to an average would be lost."""
     return weight.detach().to(torch.promote_types(weight.dtype, torch.float32))

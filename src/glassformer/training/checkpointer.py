@@ -23,11 +23,11 @@ class Progress:
     """Updates made."""
     tokens: int = 0
     seconds: float = 0.0
-    """Spent in steps."""
+    """Seconds spent in steps."""
     elapsed: float = 0.0
-    """Spent in all: validations and checkpoints too."""
+    """Seconds spent in all: validations and checkpoints too."""
     validating: float = 0.0
-    """Of that, in validations."""
+    """Seconds of these spent in validations."""
     best_score: float | None = None
     best_step: int = 0
     since_best: int = 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Say, SettingError
+from glassformer.config.errors import Say, SettingError, first_line
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Task
 
@@ -124,8 +124,7 @@ class StepLoss(nn.Module):
         except Exception as error:
             if self.how == "off" or self.ran or isinstance(error, torch.OutOfMemoryError):
                 raise
-            why = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            say(f"torch.compile failed ({why[:120]}); going on without it")
+            say(f"torch.compile failed ({first_line(error)[:120]}); going on without it")
             self.how, self.compute = "off", self.eager
             loss = stepper(*tensors)
         self.ran = True

@@ -46,21 +46,21 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str | N
     for name, weight in model.named_parameters():
         if not torch.isfinite(weight).all():
             return f"parameter {name}"
-    found: list[str] = []
+    culprits: list[str] = []
 
     def watch(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-            if not found and isinstance(output, Tensor) and not torch.isfinite(output).all():
-                found.append(f"output of {name}")
+            if not culprits and isinstance(output, Tensor) and not torch.isfinite(output).all():
+                culprits.append(f"output of {name}")
 
         return hook
 
     hooks = [module.register_forward_hook(watch(name)) for name, module in model.named_modules() if name]
     try:
         loss = compute()
-        if not found and not torch.isfinite(loss):
-            found.append("the loss")
-        if not found:
+        if not culprits and not torch.isfinite(loss):
+            culprits.append("the loss")
+        if not culprits:
             model.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             spoiled = [
@@ -69,11 +69,11 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str | N
                 if weight.grad is not None and not torch.isfinite(weight.grad).all()
             ]
             last = [name for name in spoiled if name.rpartition(".")[0] == spoiled[-1].rpartition(".")[0]]
-            found += [f"gradient of {name}" for name in last]
+            culprits += [f"gradient of {name}" for name in last]
     finally:
         for hook in hooks:
             hook.remove()
-    return found[0] if found else None
+    return culprits[0] if culprits else None
 
 
 def rows_not_finite(model: nn.Module, size: int, compute: Callable[[int], Tensor]) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ def rows_not_finite(model: nn.Module, size: int, compute: Callable[[int], Tensor
 
     `compute` gives the loss of one. The gradients that were there are lost.
     """
-    found = []
+    rows = []
     model.eval()
     for row in range(min(size, MOST_ROWS)):
         model.zero_grad(set_to_none=True)
@@ -91,6 +91,6 @@ def rows_not_finite(model: nn.Module, size: int, compute: Callable[[int], Tensor
                 loss.backward()  # type: ignore[no-untyped-call]
         gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
         if not torch.isfinite(loss) or not all(torch.isfinite(gradient).all() for gradient in gradients):
-            found.append(row)
+            rows.append(row)
     model.zero_grad(set_to_none=True)
-    return tuple(found)
+    return tuple(rows)

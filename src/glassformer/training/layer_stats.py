@@ -18,7 +18,7 @@ class LayerStats:
     """The gradient, the weights and the update of one layer, each as the root of the mean square over its weights."""
 
     gradient: float
-    """Before clipping."""
+    """The size of the gradient before clipping."""
     weight: float
     update: float
     """What the step changed."""
@@ -53,7 +53,7 @@ class LayerStatsRecorder:
 
     @torch.no_grad()
     def before(self, step: int) -> None:
-        """With the gradients of this step as they are, not clipped yet."""
+        """Measure the gradients of this step as they are, not clipped yet."""
         self._before = None
         if measured(step):
             gradients = {name: weight.grad for name, weight in self.weights.items() if weight.grad is not None}
@@ -61,7 +61,7 @@ class LayerStatsRecorder:
 
     @torch.no_grad()
     def after(self) -> dict[str, LayerStats] | None:
-        """After the update; None where this step is not measured, or its numbers are not finite."""
+        """The stats after the update; None where this step is not measured, or its numbers are not finite."""
         if self._before is None:
             return None
         gradients, old = self._before

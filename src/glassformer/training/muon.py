@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the quintic that drives every singular value towards 1, as published with the method."""
+"""The quintic that drives every singular value towards 1, as published with the method."""
 
 
 def orthogonalise(matrices: Float[Tensor, "n r c"], rounds: int = 5) -> Float[Tensor, "n r c"]:

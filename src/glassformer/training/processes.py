@@ -53,7 +53,7 @@ class Processes:
         dist.destroy_process_group()
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait until all are here."""
         if self.world > 1:
             dist.barrier()
 

@@ -102,16 +102,18 @@ def compare(
             raise KeyboardInterrupt(
                 f"stopped; what is done is kept in {folder.path}, and the same command goes on from there"
             ) from None
-        found = table.save()
+        comparison = table.save()
         folder.finish()
-    if found is None:
+    if comparison is None:
         raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
     say(f"all of it: {folder.path / 'comparison.html'}")
-    if (best := next((row for row in (found.recommended, found.best) if row and row.is_trained), None)) is not None:
+    if (
+        best := next((row for row in (comparison.recommended, comparison.best) if row and row.is_trained), None)
+    ) is not None:
         run = folder.path / str(best.outcomes[0].run)
         best_config = Run.open(run).config()
         say(f"next: {FAMILIES[best_config.task].command(run, best_config)}")
-    return found
+    return comparison
 
 
 def _read_flags(
@@ -201,13 +203,13 @@ class _Table:
         outcomes = self.folder.outcomes(self.question.cells)
         if not outcomes:
             return None
-        found = summarise(
+        comparison = summarise(
             outcomes,
             title=f"{self.question.shared.config.task} on {self.data}",
             budget=self.question.budget,
             mode=self.question.options.mode,
             notes=self.question.shared.notes,
         )
-        found.save(self.folder.path)
+        comparison.save(self.folder.path)
         self.written, self.took = time.monotonic(), time.monotonic() - began
-        return found
+        return comparison

@@ -71,7 +71,7 @@ class CrossValidated:
     chose: bool = False
     """Each fold was also the validation part that chose its weights, so that scores are a little too good."""
     reason: str = "finished"
-    """Or interrupted; then the folds are those that were done."""
+    """Why it ended: finished, or interrupted; then the folds are those that were done."""
     refit: Trained | None = field(default=None, repr=False)
 
     def __fspath__(self) -> str:
@@ -102,11 +102,11 @@ class CrossValidated:
 
     def __repr__(self) -> str:
         """What it says, and each fold's score."""
-        lines = [f"fold {one.fold}  {one.metrics[self.primary]:.4f}  {self.out}/{one.run}" for one in self.folds]
+        lines = [f"fold {fold.fold}  {fold.metrics[self.primary]:.4f}  {self.out}/{fold.run}" for fold in self.folds]
         return "\n".join([self.words, *lines, self.note])
 
     def _repr_html_(self) -> str:
-        rows = [f"<tr><td>fold {one.fold}</td><td>{one.metrics[self.primary]:.4f}</td></tr>" for one in self.folds]
+        rows = [f"<tr><td>fold {fold.fold}</td><td>{fold.metrics[self.primary]:.4f}</td></tr>" for fold in self.folds]
         return (
             f"<table><tr><th></th><th>{titled(self.primary)}</th></tr>{''.join(rows)}</table>"
             f"<p>{self.words}; {self.note}</p>"

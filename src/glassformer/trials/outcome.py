@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def row(self) -> str:
-        """The same for all seeds."""
+        """What names the row, the same for all seeds."""
         return json.dumps([self.name, self.varied], sort_keys=True)
 
 

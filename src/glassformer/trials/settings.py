@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, Say, silent
-from glassformer.config.resolve import BUDGETS, RENAMED_SETTINGS, Config
+from glassformer.config.resolve import Config, renamed_lines, with_flags
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
 from glassformer.families.load import check_validation, split_data
@@ -19,10 +19,7 @@ from glassformer.runs.run import RUNS, Run
 
 def read_settings(request: TrainRequest) -> dict[str, Any]:
     """Settings by dotted key, with paths that lead from anywhere; how long to train is the flag's, if it says so."""
-    from_file, from_flags = file_settings(request.config), request.flags()
-    if any(from_flags.get(budget) is not None for budget in BUDGETS):
-        from_file = {key: value for key, value in from_file.items() if key not in BUDGETS}
-    return {**from_file, **from_flags}
+    return with_flags(file_settings(request.config), request.flags())
 
 
 def refuse_reserved(settings: Mapping[str, Any], verb: str) -> None:
@@ -36,9 +33,8 @@ def refuse_reserved(settings: Mapping[str, Any], verb: str) -> None:
 
 def say_renamed(names: Iterable[str], say: Say) -> None:
     """Once for each old name of a setting, what it is called now."""
-    for name in dict.fromkeys(names):
-        if name in RENAMED_SETTINGS:
-            say(f"{name} is now called {RENAMED_SETTINGS[name]}; the old name still works")
+    for line in renamed_lines(dict.fromkeys(names)):
+        say(line)
 
 
 def count_of(flag: str, value: Any, *, least: int = 1) -> int:

@@ -152,7 +152,7 @@ class ShownBatch:
 
 
 FEW_NUMBERS = 20
-"""So many are shown one by one."""
+"""The most numbers that are shown one by one."""
 MOST_PAIRS = 12
 """Training pairs that are made of a row."""
 
@@ -212,7 +212,7 @@ def _(family: LabellingFamily, batch: LabelledBatch, prepared: Prepared, step: i
 
 
 def _span(tensor: Tensor) -> str:
-    """From the smallest number to the largest; of a few, all."""
+    """The smallest number and the largest; of a few, all."""
     values = tensor.flatten().tolist()
     if len(values) > FEW_NUMBERS:
         return f"from {min(values):.3g} to {max(values):.3g}"

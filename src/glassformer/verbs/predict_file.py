@@ -105,7 +105,7 @@ def _kind_to_write(file: str, out: str | TextIO) -> str:
 
 
 def _rows(path: Path, table: Table, encoding: str | None) -> list[dict[str, Any]]:
-    """As they came: from JSON to JSON (then with the `encoding`), numbers stay numbers."""
+    """The rows as they came: from JSON to JSON (then with the `encoding`), numbers stay numbers."""
     if encoding is not None and kind_of(path) == "jsonl":
         return [json.loads(line) for _, line in numbered_lines(text_blocks(path, encoding)) if line.strip()]
     return [dict(zip(table.columns, values, strict=True)) for values in zip(*table.columns.values(), strict=True)]

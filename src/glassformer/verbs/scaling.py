@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,8 +23,7 @@ from glassformer.experiments.request import (
     names_of,
 )
 from glassformer.experiments.variants import attention_part, beyond_part
-from glassformer.rendering.view import View
-from glassformer.runs.files import write_json
+from glassformer.rendering.view import Renderable, View
 from glassformer.training.device import choose_device
 
 MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Section]] = {
@@ -38,7 +36,7 @@ MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Section]] = {
 
 
 @dataclass(frozen=True)
-class Growth:
+class Growth(Renderable):
     """What was found, part by part. In a notebook it shows itself."""
 
     plan: ScalingRequest
@@ -64,13 +62,6 @@ class Growth:
     def view(self) -> View:
         return growth_view(list(self.parts.values()), self.how)
 
-    def save(self, path: str | Path) -> None:
-        """To .html, .png, .svg, .pdf, or all numbers to .json."""
-        if Path(path).suffix.lower() == ".json":
-            write_json(Path(path), self.to_dict())
-        else:
-            self.view().save(path)
-
     def to_dict(self) -> dict[str, Any]:
         """All numbers, for programs."""
         return {
@@ -82,9 +73,6 @@ class Growth:
             "findings": self.findings,
             **{name: section.numbers for name, section in self.parts.items()},
         }
-
-    def _repr_html_(self) -> str:
-        return self.view()._repr_html_()
 
 
 def scaling(

@@ -35,7 +35,7 @@ class _Row:
 
     name: str
     events: dict[int, CellEvent] = field(default_factory=dict)
-    """The last of each."""
+    """The last event of each."""
     starts: dict[int, float] = field(default_factory=dict)
     scores: dict[int, float] = field(default_factory=dict)
     metric: str = ""
@@ -57,7 +57,7 @@ class _Row:
 
     @property
     def state(self) -> str:
-        """The one that tells most."""
+        """The state that tells most."""
         running = [event.what for event in self.events.values() if event.what not in (*OVER, "waiting")]
         if running:
             return STATES.get(running[0], running[0])
@@ -72,7 +72,7 @@ class _Row:
 
     @property
     def time_left(self) -> str:
-        """Until what trains now is through, as far as one can tell."""
+        """The time until what trains now is through, as far as one can tell."""
         seconds = max(
             (
                 (time.monotonic() - self.starts[repeat]) * (1 - event.done) / event.done

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import DataError, Say
+from glassformer.config.errors import DataError, Say, first_line
 from glassformer.data.datasets.dataset import HUB, Dataset, Row
 from glassformer.data.io.rows import as_text
 
@@ -154,7 +154,7 @@ def _of_hub(datasets: Any, named: HubName) -> dict[str, Any]:
         with quiet_hub():
             return _download(datasets, named.name, named.config)
     except Exception as error:  # the library raises nothing more exact
-        words = _line(error)
+        words = first_line(error)[:200]
         hint = f": name it, as {HUB}{named.name}:CONFIG" if "config" in words.lower() else ""
         why = refusal(error, f"datasets/{named.name}", f"or name a folder that save_to_disk wrote, {HUB}FOLDER")
         raise DataError(f"{named.spec}: {why or f'cannot be opened: {words}{hint}'}") from None
@@ -183,12 +183,7 @@ def _is_plain(name: object) -> bool:
 
 
 def _damage(spec: str, error: BaseException) -> DataError:
-    return DataError(f"{spec}: not a sound data set: {_line(error)}")
-
-
-def _line(error: BaseException) -> str:
-    """What an error says, in one line; one that says nothing, by its kind."""
-    return next(iter(str(error).strip().splitlines()), "")[:200] or type(error).__name__
+    return DataError(f"{spec}: not a sound data set: {first_line(error)[:200]}")
 
 
 # --- columns ---

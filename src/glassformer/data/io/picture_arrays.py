@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, first_line
 from glassformer.data.io.table import Pictures
 
 PARTS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
@@ -69,7 +69,7 @@ def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
     except Exception as error:  # what is damaged can fail in any way
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {path}: {error.strerror}") from None
-        raise DataError(f"{path}: not a sound .npz file: {str(error).partition(chr(10))[0]}") from None
+        raise DataError(f"{path}: not a sound .npz file: {first_line(error)}") from None
 
 
 def _roles(path: Path, keys: Sequence[str]) -> dict[tuple[str, str], str]:

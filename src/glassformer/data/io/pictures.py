@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, first_line
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.datasets.embedded import open_dataset
@@ -233,7 +233,7 @@ def _decode(path: Path) -> Pixels:
     except UnidentifiedImageError:
         raise DataError(f"{path} cannot be read: it is damaged, or no picture") from None
     except Exception as error:  # what is damaged can fail in any way
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        reason = getattr(error, "strerror", None) or first_line(error)
         raise DataError(f"{path} cannot be read: {reason}") from None
     grey = (picture == picture[..., :1]).all()
     return picture[..., :1].copy() if grey else picture

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, first_line
 from glassformer.data.io.reading import numbered_lines, text_blocks
 from glassformer.data.wording import counted, listed
 
@@ -86,7 +86,7 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
                     row += 1
                     yield row, {name: as_text(value) for name, value in values.items()}
     except arrow_error as error:
-        raise DataError(f"{path}: not a sound .parquet file: {str(error).splitlines()[0]}") from None
+        raise DataError(f"{path}: not a sound .parquet file: {first_line(error)}") from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     if not row:

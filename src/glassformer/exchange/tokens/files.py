@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, first_line
 
 MOST_BYTES = 1 << 28
 """The size of a file about tokens, at most. The largest there are take a tenth of it."""
@@ -76,7 +76,7 @@ class TokenFiles:
         except UnicodeEncodeError:
             raise DataError(f"{self.folder / name} is damaged: it holds half a character") from None
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{self.folder / name} is damaged: {str(error).splitlines()[0]}") from None
+            raise DataError(f"{self.folder / name} is damaged: {first_line(error)}") from None
         if not isinstance(value, dict):
             raise DataError(f"{self.folder / name} is damaged: it holds no JSON object")
         return value

@@ -159,7 +159,7 @@ def pool_panel(x: Float[Array, "H W"], row: int, column: int) -> Panel:
     """The largest of four."""
     top, left = 2 * row, 2 * column
     four = x[top : top + 2, left : left + 2]
-    how = f"max({', '.join(number(one) for one in four.ravel())})"
+    how = f"max({', '.join(number(value) for value in four.ravel())})"
     sentence = worked(f"p({row}, {column})₀", how, float(four.max()))
     formula = "p_vu = max of relu(y) in a square of 2 × 2"
     return _square("Pooling 0: filter 0 after relu", four, formula, sentence, (top, left))

@@ -54,7 +54,7 @@ def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> I
     """One vector out of all; of those that are no padding."""
     x = acts["input"][real]
     tokens = [token for token, there in zip(acts.tokens, real, strict=True) if there]
-    first = [number(one) for one in x[:, 0]]
+    first = [number(value) for value in x[:, 0]]
     symbol, how = "s, the pool of all x", None
     if isinstance(pool, AttentionPool):
         query, weights = array(pool.query), acts["weights"][real]
@@ -91,7 +91,7 @@ def bag_panels(
     if bag.weighting != "counts":
         columns["idf"] = idf.tolist()
         largest = int(np.argmax(x))
-        squares = added([f"{number(one)}²" for one in counts * idf])
+        squares = added([f"{number(value)}²" for value in counts * idf])
         how = f"{int(counts[largest])}·{number(idf[largest])} / √({squares})"
         formula = lines(
             "x = count · idf / √(Σ (count · idf)²), idf = ln((1 + n) / (1 + df)) + 1: n texts, df with the word",

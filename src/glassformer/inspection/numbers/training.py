@@ -146,9 +146,9 @@ def training_step(
     rows, after = ["example"], ""
     if len(asked) == len(tokens) or len(asked) > 1:
         before = [bare(token) for token in tokens or map(str, range(len(asked)))]
-        follows = [bare(answer_name(outputs, int(one), scores.shape[1])) for one in right]
+        follows = [bare(answer_name(outputs, int(answer), scores.shape[1])) for answer in right]
         places = np.flatnonzero(asked)
-        rows = [f"{before[place]} → {one}" for place, one in zip(places, follows, strict=True)]
+        rows = [f"{before[place]} → {name}" for place, name in zip(places, follows, strict=True)]
         # a translator has read the source
         after = before[0] if places[at] == 0 and len(given) == 1 else f"… {before[places[at]]}"
     predictions = Predictions(
@@ -215,19 +215,19 @@ def last_linear(model: nn.Module) -> nn.Linear | None:
 # --- from scores to the loss, and back ---
 
 
-def loss_panels(one: Predictions, loss: Loss) -> list[Panel]:
+def loss_panels(predictions: Predictions, loss: Loss) -> list[Panel]:
     """Scores, probabilities, the loss, and its gradient at the scores."""
-    at, answer, several = one.at, one.answer, len(one.rows) > 1
-    count, classes = one.scores.shape
-    others = [int(column) for column in np.argsort(-one.scores[at], kind="stable") if column != answer]
-    order = [answer, *others][: one.shown - several]
-    called = [*["right token"] * several, *(one.name(column) for column in order)]
-    note = "Columns: the answer, and what else scores highest." if classes > one.shown else ""
+    at, answer, several = predictions.at, predictions.answer, len(predictions.rows) > 1
+    count, classes = predictions.scores.shape
+    others = [int(column) for column in np.argsort(-predictions.scores[at], kind="stable") if column != answer]
+    order = [answer, *others][: predictions.shown - several]
+    called = [*["right token"] * several, *(predictions.name(column) for column in order)]
+    note = "Columns: the answer, and what else scores highest." if classes > predictions.shown else ""
     if several:
         note = "The first column is each row's own right token; the others are that of the row worked out, "
-        note += f"{one.rows[at]}, and what else scores highest there."
-    y, p, t = one.scores[at, answer], one.probabilities[at, answer], one.answers[at]
-    total = float(np.exp(np.logaddexp.reduce(one.scores[at])))
+        note += f"{predictions.rows[at]}, and what else scores highest there."
+    y, p, t = predictions.scores[at, answer], predictions.probabilities[at, answer], predictions.answers[at]
+    total = float(np.exp(np.logaddexp.reduce(predictions.scores[at])))
     numbers = {"y": number(y), "p": number(p), "t": number(t), "total": number(total)}
     numbers["right"] = numbers["p"] if t == 1 else f"(1 − {numbers['p']})"
 
@@ -235,24 +235,34 @@ def loss_panels(one: Predictions, loss: Loss) -> list[Panel]:
         return worked(name, term.numbers.format(**numbers).replace("− −", "+ ") + over, result)
 
     def columns(title: str, values: Float[Array, "N C"], formula: str, note: str) -> Grid:
-        own = values[np.arange(count), one.answers.astype(int)][:, None] if several else values[:, :0]
+        own = values[np.arange(count), predictions.answers.astype(int)][:, None] if several else values[:, :0]
         values = np.hstack([own, values[:, order]])
-        return grid(title, values, one.rows, formula=formula, note=note, columns=called, shown=one.shown)
+        return grid(
+            title, values, predictions.rows, formula=formula, note=note, columns=called, shown=predictions.shown
+        )
 
-    panels: list[Panel] = [columns("Scores", one.scores, "y", note)]
+    panels: list[Panel] = [columns("Scores", predictions.scores, "y", note)]
     if loss.probability is not None:
-        share = sentence(f"p{one.of}", loss.probability, p)
-        shares = columns("Probabilities", one.probabilities, loss.probability.letters, share)
+        share = sentence(f"p{predictions.of}", loss.probability, p)
+        shares = columns("Probabilities", predictions.probabilities, loss.probability.letters, share)
         panels.append(replace(shares, signed=False, low=0.0, high=1.0))
-    note = sentence(f"loss{one.of}" if loss.function is softmax_loss else "loss", loss.loss, one.losses[at])
+    note = sentence(
+        f"loss{predictions.of}" if loss.function is softmax_loss else "loss", loss.loss, predictions.losses[at]
+    )
     formula, over = loss.gradient.letters, ""
     if several:
-        mean = f"({added([number(each) for each in one.losses])}) / {count}"
-        note = lines(note, worked("mean loss", mean, one.losses.mean()))
+        mean = f"({added([number(each) for each in predictions.losses])}) / {count}"
+        note = lines(note, worked("mean loss", mean, predictions.losses.mean()))
         formula, over = f"{formula}; divided by {count}, for the mean", f" / {count}"
-    lost = grid("Loss", one.losses[:, None], one.rows, formula=loss.loss.letters, note=note, columns=["loss"])
-    back = sentence(f"∂loss/∂y{one.of}", loss.gradient, one.gradient[at, answer], over)
-    return [*panels, replace(lost, signed=False), columns("Gradient at the scores", one.gradient, formula, back)]
+    lost = grid(
+        "Loss", predictions.losses[:, None], predictions.rows, formula=loss.loss.letters, note=note, columns=["loss"]
+    )
+    back = sentence(f"∂loss/∂y{predictions.of}", loss.gradient, predictions.gradient[at, answer], over)
+    return [
+        *panels,
+        replace(lost, signed=False),
+        columns("Gradient at the scores", predictions.gradient, formula, back),
+    ]
 
 
 # --- from the gradient at the scores to those of weights, and their update ---
@@ -262,7 +272,7 @@ def linear_panels(
     model: nn.Module,
     linear: nn.Linear,
     gradients: Mapping[str, Tensor],
-    one: Predictions,
+    predictions: Predictions,
     x: Float[Array, "N d"],
     lr: float,
 ) -> list[Panel]:
@@ -270,21 +280,31 @@ def linear_panels(
     names = [name for name, weight in model.named_parameters(remove_duplicate=False) if weight is linear.weight]
     if names[0] not in gradients:
         return []
-    g = array(gradients[names[0]][one.answer])
+    g = array(gradients[names[0]][predictions.answer])
     formula = "g = Σ ∂loss/∂y · x, over the predictions"
-    note = worked("g₀", products(one.gradient[:, one.answer], x[:, 0]), g[0])
+    note = worked("g₀", products(predictions.gradient[:, predictions.answer], x[:, 0]), g[0])
     if len(names) > 1:
         formula = "g = ∂loss/∂w"
         note = "This table is the word vectors' too: its gradient is the sum of both uses."
-    of = f" of {one.name(one.answer)}" if one.scores.shape[1] > 1 else ""
-    return [update_panel(f"{names[0]}, the row{of}", array(linear.weight[one.answer]), g, lr, formula, note, one.shown)]
+    of = f" of {predictions.name(predictions.answer)}" if predictions.scores.shape[1] > 1 else ""
+    return [
+        update_panel(
+            f"{names[0]}, the row{of}",
+            array(linear.weight[predictions.answer]),
+            g,
+            lr,
+            formula,
+            note,
+            predictions.shown,
+        )
+    ]
 
 
 def bag_panel(
     model: BagPredictor,
     inputs: Sequence[Tensor | None],
     gradients: Mapping[str, Tensor],
-    one: Predictions,
+    predictions: Predictions,
     tokens: Sequence[str],
     lr: float,
 ) -> Panel:
@@ -295,11 +315,11 @@ def bag_panel(
     row = int(features[0, 0])
     x = float((model.bag.weights(features, real)[0] * (features[0] == row)).sum())
     w, g = array(model.bag.table.weight[row]), array(gradients["bag.table.weight"][row])
-    note = worked("g₀", f"{number(x)}·{number(one.gradient[0, 0])}", g[0])
+    note = worked("g₀", f"{number(x)}·{number(predictions.gradient[0, 0])}", g[0])
     title = f"bag.table.weight, the row of {bare(tokens[0]) if tokens else row}"
-    panel = update_panel(title, w, g, lr, "g = x · ∂loss/∂y", note, one.shown)
-    columns = [answer_name(one.outputs, column, len(w)) for column in range(len(w))]
-    return replace(panel, columns=columns[: one.shown], column_name="")
+    panel = update_panel(title, w, g, lr, "g = x · ∂loss/∂y", note, predictions.shown)
+    columns = [answer_name(predictions.outputs, column, len(w)) for column in range(len(w))]
+    return replace(panel, columns=columns[: predictions.shown], column_name="")
 
 
 def update_panel(title: str, w: Vector, g: Vector, lr: float, formula: str, note: str, shown: int) -> Grid:

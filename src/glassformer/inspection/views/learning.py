@@ -73,7 +73,7 @@ def _(family: MaskedFamily, moment: LoadedMasked, text: str, example: ModelInput
     if moment.tokenizer.mask not in example.ids:
         return []
     places = enumerate(moment.fill(text).places, 1)
-    rows: Rows = [[number, one.token, one.probability] for number, place in places for one in place]
+    rows: Rows = [[number, guess.token, guess.probability] for number, place in places for guess in place]
     return [Table(title="What it guesses", columns=["MASK", "token", "probability"], rows=rows, bars=["probability"])]
 
 

@@ -45,7 +45,7 @@ BEST = 10
     options=("links",),
     texts="none",
     needs=lambda loaded: (
-        loaded.tokenizer is not None and any(one in SOURCE_ATTENTION for one in sizes_of(loaded.model))
+        loaded.tokenizer is not None and any(stack in SOURCE_ATTENTION for stack in sizes_of(loaded.model))
     ),
 )
 def links(request: LookRequest) -> View:
@@ -53,7 +53,7 @@ def links(request: LookRequest) -> View:
         raise Misuse("the view links needs links that somebody annotated: --links FILE")
     stack = next(stack for stack in sizes_of(request.model) if stack in SOURCE_ATTENTION)
     texts = read_links(request.links)
-    seen = attention_by_text(request.loaded, (request.encode(one.text) for one in texts), stack)
+    seen = attention_by_text(request.loaded, (request.encode(linked.text) for linked in texts), stack)
     return links_view(link_scores(zip(texts, seen, strict=True), request.source_tokenizer))
 
 
@@ -86,7 +86,7 @@ def _of_file(path: Path) -> list[LinkedText]:
         raise DataError(f"{path} is a folder: links come from a .jsonl file, a line such as {FORM}")
     lines = numbered_lines(text_blocks(path, "utf-8"))
     linked = [_read_line(line, f"{path}, line {number:,}") for number, line in lines if line.strip()]
-    if not any(one.links for one in linked):
+    if not any(text.links for text in linked):
         raise DataError(f"{path} holds no links: write a line such as {FORM}")
     return linked
 

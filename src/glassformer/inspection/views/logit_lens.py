@@ -177,7 +177,7 @@ def _read(
     right = logs.gather(1, answers)
     ranks = (1 + (logs > right).sum(-1)).masked_fill(~known, 0)
     chances = right.squeeze(1).exp().masked_fill(~known, math.nan)
-    return tuple(one.cpu().numpy() for one in (best.indices, best.values.exp(), entropy, ranks, chances))
+    return tuple(tensor.cpu().numpy() for tensor in (best.indices, best.values.exp(), entropy, ranks, chances))
 
 
 # --- the views ---

@@ -78,7 +78,7 @@ class Side:
     tokens: Sequence[str]
     output: Output
     scores: Vector
-    """Before any softmax."""
+    """The scores before any softmax."""
     layers: Sequence[tuple[str, Vector]]
     """After every layer, the mean of the tokens' vectors; at the end what the head reads."""
     attention: Float[Array, "L h T T"] | None = None
@@ -184,8 +184,8 @@ def _(family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, tex
 
 @output_of.register
 def _(family: EmbeddingFamily, loaded: LoadedEmbedder, example: ModelInput, text: Example, other: Example) -> Output:
-    one, another = (embedded.vector for embedded in loaded.embed([str(text), str(other)]))
-    cosine = float(one @ another) / max(float(np.linalg.norm(one) * np.linalg.norm(another)), 1e-12)
+    first, second = (embedded.vector for embedded in loaded.embed([str(text), str(other)]))
+    cosine = float(first @ second) / max(float(np.linalg.norm(first) * np.linalg.norm(second)), 1e-12)
     return Output(f"a vector (cosine to the other {cosine:.3f})", cosine=cosine)
 
 

@@ -152,7 +152,7 @@ def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"
             ]
         )  # fmt: skip
     others = ~np.eye(len(vectors), dtype=bool)
-    means = [float(one[others].mean()) for one in alike]
+    means = [float(row[others].mean()) for row in alike]
     line = Line(name="mean of all pairs", x=passed(layers), y=means, dots=True)
     panels: list[Panel] = [
         Frames(name="after", labels=layers, frames=frames),
@@ -299,18 +299,18 @@ def plane(
 
 def neighbours_view(several: Sequence[Neighbours]) -> View:
     """The words nearest to each; of several also a map of all, and how alike those asked for are."""
-    own = [one.word for one in several]
+    own = [nearest.word for nearest in several]
     title = f"Words like {', '.join(f'“{word}”' for word in own)}"
     if len(several) == 1:
         words = several[0].words
-        note = f"Nearest to “{own[0]}”: {', '.join(one.strip() for one in words[:3])}." if words else ""
+        note = f"Nearest to “{own[0]}”: {', '.join(word.strip() for word in words[:3])}." if words else ""
         return View(title, [_table("", several[0])], note)
-    alike = cosines(np.stack([one.vectors[0] for one in several]))
-    labels = [word for one in several for word in (one.word, *one.words)]
-    groups = [one.word for one in several for _ in range(len(one.words) + 1)]
+    alike = cosines(np.stack([nearest.vectors[0] for nearest in several]))
+    labels = [word for nearest in several for word in (nearest.word, *nearest.words)]
+    groups = [nearest.word for nearest in several for _ in range(len(nearest.words) + 1)]
     panels: list[Panel] = [
-        *(_table(f"Like “{one.word}”", one) for one in several),
-        map_of(np.concatenate([one.vectors for one in several]), labels, groups, title="All of them on a map"),
+        *(_table(f"Like “{nearest.word}”", nearest) for nearest in several),
+        map_of(np.concatenate([nearest.vectors for nearest in several]), labels, groups, title="All of them on a map"),
         Grid(title="How alike the words are", values=alike, rows=own, columns=own, signed=True, high=1.0,
              numbers=True, formula=COSINE),
     ]  # fmt: skip
@@ -333,5 +333,5 @@ def map_of(
 
 def _table(title: str, near: Neighbours) -> Table:
     rows = list(zip(near.words, near.dots.tolist(), near.cosines.tolist(), strict=True))
-    bars = ("cosine",) if all(one >= 0 for _, _, one in rows) else ()
+    bars = ("cosine",) if all(cosine >= 0 for _, _, cosine in rows) else ()
     return Table(title=title, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)

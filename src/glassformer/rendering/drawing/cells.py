@@ -150,9 +150,9 @@ def _turn(columns: Sequence[str], wide: float) -> list[float]:
     """Degrees by column: names that fit above their cells are not turned."""
     font = _font(wide)
     fit = [width_of(name, font) <= wide - 0.03 for name in columns]
-    flat = all(one or name.startswith("<") for one, name in zip(fit, columns, strict=True))
+    flat = all(fits or name.startswith("<") for fits, name in zip(fit, columns, strict=True))
     steep = TURN if wide * math.sin(math.radians(TURN)) > 1.1 * font.size / 72 else 90
-    return [0.0 if flat and one else float(steep) for one in fit]
+    return [0.0 if flat and fits else float(steep) for fits in fit]
 
 
 def _name(

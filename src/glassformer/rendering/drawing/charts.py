@@ -244,7 +244,9 @@ def spread(
         spots = (_spot((px, py), way, reach, width_of(name, SMALL)) for reach in reaches for way in WAYS)
         within = (spot for spot in spots if min(spot) >= 0 and spot[2] <= size[0] and spot[3] <= size[1])
         parts = ([spot, *_tie((px, py), spot)] for spot in within)
-        free = next((one for one in parts if not any(_covers(part, other) for part in one for other in taken)), [])
+        free = next(
+            (option for option in parts if not any(_covers(part, other) for part in option for other in taken)), []
+        )
         taken += free
         found.append(free[0] if free else None)
     return found
@@ -274,5 +276,5 @@ def _tie(point: tuple[float, float], spot: Spot) -> list[Spot]:
     return [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in middles.tolist()]
 
 
-def _covers(one: Spot, other: Spot) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _covers(first: Spot, second: Spot) -> bool:
+    return first[0] < second[2] and second[0] < first[2] and first[1] < second[3] and second[1] < first[3]

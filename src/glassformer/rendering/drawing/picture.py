@@ -87,6 +87,6 @@ def _frames(panel: Frames, wish: float) -> Block:
     frames = []
     for place in chosen:
         label = paragraph(f"{panel.name} {panel.labels[place]}".strip(), FRAME, HEADING, colour=BLUE)
-        frames.append(stack([label, *(_panel(one, min(FRAME, wish), STRONG) for one in panel.frames[place])], 0.15))
+        frames.append(stack([label, *(_panel(inner, min(FRAME, wish), STRONG) for inner in panel.frames[place])], 0.15))
     remark = f"{len(chosen)} of {count} moments" if len(chosen) < count else ""
     return stack([rows_of(frames, MOST_WIDTH), paragraph(remark, wish, colour=GREY)], 0.15)

@@ -90,7 +90,7 @@ def rows_of(blocks: Sequence[Block], most: float, gap: float = APART) -> Block:
     """Blocks beside one another as far as there is room, then in a new row."""
     rows: list[list[Block]] = []
     for block in blocks:
-        if rows and sum(one.width + gap for one in rows[-1]) + block.width <= most:
+        if rows and sum(other.width + gap for other in rows[-1]) + block.width <= most:
             rows[-1].append(block)
         else:
             rows.append([block])

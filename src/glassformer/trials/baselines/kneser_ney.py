@@ -67,7 +67,7 @@ class KneserNey:
 
     @staticmethod
     def count(ids: Ints, vocab: int, start: int | None, highest: int) -> "KneserNey":
-        """From a text, all lengths up to the highest."""
+        """Count the n-grams of a text, of all lengths up to the highest."""
         model = KneserNey(vocab, start)
         begins = np.zeros(0, bool)
         numbers = np.zeros(len(ids), np.int64)  # of the n-gram that ends at each place; −1: none
@@ -104,18 +104,20 @@ class KneserNey:
         """Each token's probability in models of length 1, 2 … `reach`: how many tokens before it may be seen."""
         lower = np.full(len(ids), 1 / (self.vocab - (self.start is not None)))
         numbers = np.zeros(len(ids), np.int64)
-        found = []
+        probabilities = []
         for length, order in enumerate(self.orders, 1):
             before = _one_earlier(numbers, length)
             keys = before * self.vocab + ids
             places = np.minimum(np.searchsorted(order.keys, keys), len(order.keys) - 1)
             met = (before >= 0) & (order.keys[places] == keys)
             seen = np.where(reach >= length - 1, before, -1)
-            found.append(order.occurrences.mixed(np.where(met, order.occurrences.counts[places], 0), seen, lower))
+            probabilities.append(
+                order.occurrences.mixed(np.where(met, order.occurrences.counts[places], 0), seen, lower)
+            )
             if order.company is not None:
                 lower = order.company.mixed(np.where(met, order.company.counts[places], 0), seen, lower)
             numbers = np.where(met, places, -1)
-        return found
+        return probabilities
 
     def size(self, length: int) -> int:
         """How many n-grams up to this length were counted."""
@@ -132,7 +134,7 @@ def discounts_of(counts: Ints) -> Floats:
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist()
     if min(n1, n2, n3, n4) > 0:
         y = n1 / (n1 + 2 * n2)
-        found = [1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
-        if all(0 < discount <= most for most, discount in enumerate(found, 1)):
-            return np.array([0.0, *found])
+        discounts = [1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
+        if all(0 < discount <= most for most, discount in enumerate(discounts, 1)):
+            return np.array([0.0, *discounts])
     return np.array([0.0, *USUAL])

@@ -49,7 +49,7 @@ class Baseline:
 
     name: str
     evaluate: Callable[[Any, str], BaselineResult]
-    """From the prepared data and the name of the part to judge it on."""
+    """Judges it, from the prepared data and the name of the part to judge it on."""
     kind: str = FLOOR
 
 
@@ -63,7 +63,11 @@ def baselines(family: Family, kind: str) -> list[Baseline]:
 
 def evaluate_baseline(what: str, name: str, config: Config, prepared: Prepared, part: str) -> BaselineResult:
     """A floor or a reference (`what`) on a part."""
-    known = {one.name: one for one in baselines(FAMILIES[config.task], config.data.kind) if one.kind == what}
+    known = {
+        baseline.name: baseline
+        for baseline in baselines(FAMILIES[config.task], config.data.kind)
+        if baseline.kind == what
+    }
     if name not in known:
         raise SettingError(unknown(f"{what} for this task", name, known))
     return known[name].evaluate(prepared, part)
@@ -181,7 +185,7 @@ class Estimator:
     linear: Callable[[], Any]
     """Makes its linear model."""
     scores: Callable[[Any, Any, Any], Any]
-    """From what was fitted, examples and the task: scores as a model of this task gives them."""
+    """Scores as a model of this task gives them, from what was fitted, examples and the task."""
     boosting: str = ""
     """The name of its boosted trees."""
 
@@ -242,7 +246,7 @@ def _size(model: Any) -> int:
         return sum(tree.get_n_leaf_nodes() for round in model._predictors for tree in round)
     last = model[-1]
     parts = last.estimators_ if hasattr(last, "estimators_") else [last]
-    return sum(np.size(getattr(one, "coef_", ())) + np.size(getattr(one, "intercept_", ())) for one in parts)
+    return sum(np.size(getattr(part, "coef_", ())) + np.size(getattr(part, "intercept_", ())) for part in parts)
 
 
 def _logistic() -> Any:

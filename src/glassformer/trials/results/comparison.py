@@ -37,7 +37,7 @@ class Comparison:
     """How long each was trained, in words."""
     mode: str
     rows: Sequence[Row]
-    """From best to worst, or along a number that is varied; what failed, last."""
+    """The rows from best to worst, or along a number that is varied; what failed, last."""
     behind: Sequence[Difference | None]
     """How much better than each row the best is, or with parts left out the whole; None: not to be told."""
     words: Sequence[str]

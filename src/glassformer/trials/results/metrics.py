@@ -59,21 +59,21 @@ def ranked_by(good: Sequence[Outcome]) -> tuple[str, bool]:
     return first.primary, first.lower_is_better
 
 
-def is_paired(metric: str, one: Outcome) -> bool:
+def is_paired(metric: str, outcome: Outcome) -> bool:
     """Whether it is the mean of an outcome's scores."""
-    return metric == MEANS.get(one.primary, one.primary)
+    return metric == MEANS.get(outcome.primary, outcome.primary)
 
 
-def value_of(one: Outcome, metric: str) -> float:
-    return float(np.mean(one.scores)) if metric in MEANS.values() else one.metrics[metric]
+def value_of(outcome: Outcome, metric: str) -> float:
+    return float(np.mean(outcome.scores)) if metric in MEANS.values() else outcome.metrics[metric]
 
 
-def within(found: Interval | None, metric: str) -> Interval | None:
+def within(interval: Interval | None, metric: str) -> Interval | None:
     """Cut at the ends of the metric's scale."""
-    if found is None:
+    if interval is None:
         return None
     low, high = SCALES.get(metric, (-math.inf, math.inf))
-    return Interval(found.value, max(found.low, low), min(found.high, high))
+    return Interval(interval.value, max(interval.low, low), min(interval.high, high))
 
 
 # --- numbers ---

@@ -5,6 +5,7 @@ models that begin from a run.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from glassformer.statistics.paired import Difference
 from glassformer.trials.results.metrics import SCALES, amount, from_to
@@ -51,7 +52,7 @@ def verdict_of(rows: Sequence[Row], mode: str) -> Verdict:
 
 
 def with_all_data(rows: Sequence[Row]) -> list[Row]:
-    """Those that learned from as much as any."""
+    """The rows that learned from as much as any."""
     whole = max((row.varied.get(FRACTION, 0.0) for row in rows), default=1.0)
     return [row for row in rows if row.varied.get(FRACTION, whole) == whole]
 
@@ -66,12 +67,15 @@ def along(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
     return {name: sorted(line, key=order) for name, line in lines.items()}
 
 
+def are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
 def in_order(rows: Sequence[Row], mode: str) -> list[Row]:
     """Rows as they are read: along a varied number, model by model; else from best to worst; last what failed."""
     keys = {key for row in rows for key in row.varied}
     values = [row.varied[key] for row in rows for key in row.varied]
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    if mode == ABLATION or len(keys) != 1 or not (numbers or keys == {SIZE}):
+    if mode == ABLATION or len(keys) != 1 or not (are_numbers(values) or keys == {SIZE}):
         return list(rows)
     lines = along(rows, keys.pop())
     ordered: list[Row] = []
@@ -176,10 +180,14 @@ def _finetuning(rows: Sequence[Row]) -> list[str]:
 
 def _from_nothing(row: Row, rows: Sequence[Row]) -> Row | None:
     """The best of the same kind of model that begin from nothing."""
-    others = [one for one in rows if one.is_trained and not one.begins and one.outcomes and one.varied == row.varied]
+    others = [
+        other
+        for other in rows
+        if other.is_trained and not other.begins and other.outcomes and other.varied == row.varied
+    ]
     encoder = row.outcomes[0].cell.settings.get("model.encoder")
-    same = [one for one in others if one.outcomes[0].cell.settings.get("model.encoder") == encoder]
-    return min(same, key=lambda one: one.rank, default=None)
+    same = [other for other in others if other.outcomes[0].cell.settings.get("model.encoder") == encoder]
+    return min(same, key=lambda other: other.rank, default=None)
 
 
 def _beside(row: Row, other: Row) -> str:

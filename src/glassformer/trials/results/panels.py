@@ -9,7 +9,7 @@ import numpy as np
 from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table
 from glassformer.trials.outcome import FLOOR, KINDS
 from glassformer.trials.results.metrics import rounded, titled, unit_of, value_of
-from glassformer.trials.results.modes import along, parts_left_out
+from glassformer.trials.results.modes import along, are_numbers, parts_left_out
 from glassformer.trials.results.rows import Row, label_of
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES, VARY
 
@@ -134,8 +134,7 @@ def _varied(rows: Sequence[Row]) -> list[Panel]:
     trained = [row for row in rows if row.is_trained and row.varied]
     if len(keys) == 1:
         values = [row.varied[keys[0]] for row in trained]
-        numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        if not numbers or len(set(values)) < 2:
+        if not are_numbers(values) or len(set(values)) < 2:
             return []
         wide = min(values) > 0 and max(values) / min(values) >= 8
         return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], log=wide)]

@@ -44,22 +44,22 @@ def notes_of(rows: Sequence[Row], behind: Sequence[Difference | None], mode: str
     first = done[0]
     outcome = first.outcomes[0]
     better = "the lower, the better" if first.lower else "the higher, the better"
-    sizes = sorted({len(one.scores) for row in done for one in row.outcomes})
+    sizes = sorted({len(outcome.scores) for row in done for outcome in row.outcomes})
     counted = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
     what = "windows of text" if outcome.weights is not None else "examples"
     on = f"{counted} {what} of the {outcome.part} part" if sizes[-1] else f"the {outcome.part} part"
     notes = [f"Score: {titled(first.metric)} on {on}; {better}."]
     notes += _uncertainty(done)
-    if any(one is not None for one in behind):
+    if any(lead is not None for lead in behind):
         of, unit = "the whole model" if mode == ABLATION else "the best", unit_of(first.metric)
         notes.append(
             f"How far behind {of} ({unit}): on the same examples, each row for itself, with a 95 % interval"
-            + (" over examples and seeds." if any(one and one.seeds for one in behind) else " over examples.")
+            + (" over examples and seeds." if any(lead and lead.seeds for lead in behind) else " over examples.")
         )
         notes += _smallest_difference(rows, behind, f"{counted} {what}")
-    several = len({one.tokenizer for row in done for one in row.outcomes if one.tokenizer is not None})
+    several = len({outcome.tokenizer for row in done for outcome in row.outcomes if outcome.tokenizer is not None})
     by_bytes = ": the loss per token does not compare, bits per byte do" if first.metric == "bits_per_byte" else ""
-    threads = {one.threads for row in done for one in row.outcomes if one.threads}
+    threads = {outcome.threads for row in done for outcome in row.outcomes if outcome.threads}
     more = {
         "One tokenizer for all.": several == 1,
         f"{several} different tokenizers{by_bytes}.": several > 1,
@@ -85,8 +85,10 @@ def _uncertainty(done: Sequence[Row]) -> list[str]:
 
 def _smallest_difference(rows: Sequence[Row], behind: Sequence[Difference | None], counted: str) -> list[str]:
     """How small a difference between models could be seen: half of the interval in the middle."""
-    pairs = [(row, one) for row, one in zip(rows, behind, strict=True) if one is not None and row.kind != FLOOR]
-    halves = [(one.high - one.low) / 2 for _, one in pairs if math.isfinite(one.high - one.low) and one.high > one.low]
+    pairs = [(row, lead) for row, lead in zip(rows, behind, strict=True) if lead is not None and row.kind != FLOOR]
+    halves = [
+        (lead.high - lead.low) / 2 for _, lead in pairs if math.isfinite(lead.high - lead.low) and lead.high > lead.low
+    ]
     if not halves:
         return []
     half, row = median(halves), pairs[0][0]

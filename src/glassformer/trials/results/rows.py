@@ -36,7 +36,7 @@ class Row:
     kind: str
     varied: Mapping[str, Any]
     outcomes: Sequence[Outcome]
-    """Those of the seeds that were trained to the end, in the order of the seeds."""
+    """The outcomes of the seeds that were trained to the end, in the order of the seeds."""
     errors: Sequence[str]
     """Why the others were not."""
     metric: str
@@ -136,7 +136,7 @@ class Row:
     def metrics(self) -> dict[str, float]:
         """The mean of each over the seeds."""
         names = self.outcomes[0].metrics if self.outcomes else {}
-        return {name: float(np.mean([one.metrics[name] for one in self.outcomes])) for name in names}
+        return {name: float(np.mean([outcome.metrics[name] for outcome in self.outcomes])) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
         known = bool(self.outcomes)
@@ -186,13 +186,15 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     for outcome in outcomes:
         groups.setdefault(outcome.cell.row, []).append(outcome)
     metric, lower = ranked_by([outcome for outcome in outcomes if outcome.error is None])
-    several = any(sum(one.error is None for one in group) > 1 for group in groups.values())
+    several = any(sum(outcome.error is None for outcome in group) > 1 for group in groups.values())
     nameless = len({outcome.cell.name for outcome in outcomes if outcome.cell.kind in (TRAINED, GIVEN)}) == 1
     rows = []
     for group in groups.values():
-        done = sorted((one for one in group if one.error is None), key=lambda one: one.cell.repeat)
+        done = sorted((outcome for outcome in group if outcome.error is None), key=lambda outcome: outcome.cell.repeat)
         # over examples only where no row has more than one seed
-        interval = mean_interval([value_of(one, metric) for one in done]) if several else _over_examples(done, metric)
+        interval = (
+            mean_interval([value_of(outcome, metric) for outcome in done]) if several else _over_examples(done, metric)
+        )
         cell = group[0].cell
         rows.append(
             Row(
@@ -200,7 +202,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
                 kind=cell.kind,
                 varied=cell.varied,
                 outcomes=done,
-                errors=[one.error for one in group if one.error is not None],
+                errors=[outcome.error for outcome in group if outcome.error is not None],
                 metric=metric,
                 lower=lower,
                 interval=within(interval, metric),
@@ -247,18 +249,18 @@ def scores_of(outcome: Outcome) -> NDArray[np.float64]:
 # --- whether one row is better than another, or had luck ---
 
 
-def compare_rows(one: Row, other: Row) -> Difference | None:
+def compare_rows(first: Row, second: Row) -> Difference | None:
     """The difference on the same examples: by how much one is better than the other; None: there are none."""
-    outcomes = [*one.outcomes, *other.outcomes]
-    if not one.outcomes or not other.outcomes or not is_paired(one.metric, outcomes[0]):
+    outcomes = [*first.outcomes, *second.outcomes]
+    if not first.outcomes or not second.outcomes or not is_paired(first.metric, outcomes[0]):
         return None
     if not all(outcome.scores for outcome in outcomes):
         return None
     if len({outcome.examples for outcome in outcomes}) == 1:
         weights = None if outcomes[0].weights is None else _weights(outcomes[0])
-        return difference(_stack(one), _stack(other), weights)
+        return difference(_stack(first), _stack(second), weights)
     # folds: each seed has examples of its own, which together are one long list
-    mine, theirs = ({outcome.cell.repeat: outcome for outcome in row.outcomes} for row in (one, other))
+    mine, theirs = ({outcome.cell.repeat: outcome for outcome in row.outcomes} for row in (first, second))
     both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
     if not both:
         return None
@@ -284,9 +286,9 @@ def is_better(lead: Difference) -> bool:
     return lead.low > 0 and lead.p < CHANCE
 
 
-def is_level(one: Row, other: Row) -> bool:
+def is_level(first: Row, second: Row) -> bool:
     """Whether one is known not to be better beyond chance."""
-    lead = compare_rows(one, other)
+    lead = compare_rows(first, second)
     return lead is not None and not is_better(lead)
 
 

@@ -90,7 +90,7 @@ def difference_in_words(lead: Difference, row: Row) -> str:
 
 
 def difference_within(lead: Difference, row: Row) -> str:
-    """The same, to stand in brackets."""
+    """The difference, to stand in brackets."""
     return difference_in_words(lead, row).replace(" (", ", ").replace(")", "")
 
 
@@ -134,15 +134,15 @@ def _against_next(trained: Sequence[Row]) -> str:
     if len(trained) == 1:
         return sentence("alone")
     best, second = trained[:2]
-    found = compare_rows(best, second)
-    if found is None:
+    lead = compare_rows(best, second)
+    if lead is None:
         return sentence("luck unknown", row=second)
-    by = difference_in_words(found, best)
-    if is_better(found):
+    by = difference_in_words(lead, best)
+    if is_better(lead):
         return sentence("beats next", row=second, by=by)
     *names, last = [row.label for row in trained[1:] if is_level(best, row)]
     level = f"{', '.join(names)} and {last}" if names else last
-    return sentence("level", names=level, seeds=" and seeds" if found.seeds else "", by=by)
+    return sentence("level", names=level, seeds=" and seeds" if lead.seeds else "", by=by)
 
 
 # --- floors and references ---
@@ -155,39 +155,39 @@ def _first(kind: str, done: Sequence[Row]) -> Row | None:
 
 def _beats(row: Row, floor: Row) -> bool:
     """Whether it is better, beyond chance where that can be told."""
-    found = compare_rows(row, floor)
-    return row.rank < floor.rank if found is None else is_better(found)
+    lead = compare_rows(row, floor)
+    return row.rank < floor.rank if lead is None else is_better(lead)
 
 
 def _against_floor(best: Row, done: Sequence[Row]) -> Iterator[str]:
     floor = _first(FLOOR, done)
     if floor is None:
         return
-    found, score = compare_rows(best, floor), rounded(floor.score, floor.decimals)
+    lead, score = compare_rows(best, floor), rounded(floor.score, floor.decimals)
     if not _beats(best, floor):
         chance = " beyond chance" if best.rank < floor.rank else ""
         look = sentence("look") if best.metric in LABELLED else ""
         yield sentence("below floor", floor=floor, score=score, chance=chance, look=look)
-    elif found is None:
+    elif lead is None:
         yield sentence("above floor", floor=floor, score=score)
     else:
-        yield sentence("beats floor", floor=floor, score=score, by=difference_in_words(found, best))
+        yield sentence("beats floor", floor=floor, score=score, by=difference_in_words(lead, best))
 
 
 def _against_reference(best: Row, recommended: Row | None, done: Sequence[Row]) -> Iterator[str]:
     """The best of the trained models beside the best reference; after it the one to start with, where it is another."""
     reference = _first(REFERENCE, done)
-    found = None if reference is None else compare_rows(best, reference)
-    if reference is None or found is None:
+    lead = None if reference is None else compare_rows(best, reference)
+    if reference is None or lead is None:
         return
     score = rounded(reference.score, reference.decimals)
     start = ": start with it" if reference is recommended else ""
-    if is_better(found):
-        yield sentence("beats reference", name=_spelled(reference), score=score, by=difference_in_words(found, best))
+    if is_better(lead):
+        yield sentence("beats reference", name=_spelled(reference), score=score, by=difference_in_words(lead, best))
         return
     name = _begin(_spelled(reference))
-    if is_better(reverse(found)):
-        by, took = difference_in_words(reverse(found), best), [duration(row.seconds) for row in (reference, best)]
+    if is_better(reverse(lead)):
+        by, took = difference_in_words(reverse(lead), best), [duration(row.seconds) for row in (reference, best)]
         yield sentence(
             "below reference", name=name, score=score, took=took[0], best=best, best_took=took[1], by=by, start=start
         )
@@ -208,9 +208,9 @@ def _begin(text: str) -> str:
 
 def _untold(row: Row, best: Row) -> str:
     """That one cannot be told from another, what may be lost or gained, and what either takes."""
-    found = compare_rows(row, best)
-    assert found is not None
-    way, shown = ("ahead", found) if found.value > 0 else ("behind", reverse(found))
+    lead = compare_rows(row, best)
+    assert lead is not None
+    way, shown = ("ahead", lead) if lead.value > 0 else ("behind", reverse(lead))
     apart = f"{way} by {difference_within(shown, row)}" if shown.high > 0 else "no example differs"
     cost = f"trains in {duration(row.seconds)}"
     if row.seconds < best.seconds:
@@ -263,8 +263,8 @@ def _transformer_beside(own: Row, other: Row, best: Row, done: Sequence[Row]) ->
     if floor is not None and not _beats(own, floor):
         which = "it does not beat" if _beats(best, floor) else "no trained model beats"
         return sentence("worth: floor", which=which, floor=floor)
-    found = compare_rows(own, other)
-    if found is None:
+    lead = compare_rows(own, other)
+    if lead is None:
         return sentence("worth: unknown", other=other)
     for rival in (other, reference):
         against = None if rival is None else compare_rows(rival, own)
@@ -276,7 +276,7 @@ def _transformer_beside(own: Row, other: Row, best: Row, done: Sequence[Row]) ->
         if own.seconds <= fastest.seconds:
             return sentence("worth: free", other=fastest)
         return sentence("worth: level", other=fastest, cost=_cost(own, fastest))
-    return sentence("worth: yes", by=difference_in_words(found, own), other=other, cost=_cost(own, other))
+    return sentence("worth: yes", by=difference_in_words(lead, own), other=other, cost=_cost(own, other))
 
 
 def _is_other(row: Row) -> bool:

@@ -162,7 +162,7 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     loaded = load(run)
     config, rows = infer_config({}, settings, silent)
     if loaded.family is not FAMILIES[config.task] or loaded.config.data.kind != config.data.kind:
-        own, here = (f"{one.task} ({one.data.kind})" for one in (loaded.config, config))
+        own, here = (f"{side.task} ({side.data.kind})" for side in (loaded.config, config))
         raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: leave it out of --runs")
     corpus = split_data(config, rows)
     tell(event="judging")

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import BUDGETS, Config, first_name, flatten, full_key, keys, with_new_names
+from glassformer.config.setting import value_text
 from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import PATHS, RUNS, infer_config, read_config, with_vectors
 from glassformer.finetuning.settings import Finetuning
@@ -35,7 +36,7 @@ class Search:
     seeds: int = 1
     """Trainings whose mean is a trial's score."""
     folds: int | None = None
-    """So many trainings instead, each with another fold held out, not another seed."""
+    """The number of trainings instead, each with another fold held out, not another seed."""
     prune: bool = True
     begins: dict[str, str] = field(default_factory=dict)
     """A digest of the weights of each run that is begun from, by the setting that names it."""
@@ -98,7 +99,7 @@ class Search:
         """The first thing in which a search that was begun, by its identity, is not this one; None: it is the same."""
 
         def text(value: Any) -> str:
-            return "not given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            return "not given" if value is None else value_text(value)
 
         before, now = with_new_names(before), self.identity()
         for name in {**before, **now}:
@@ -158,7 +159,7 @@ def _spaces(
 
 
 def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: str, *, alone: bool) -> list[Dimension]:
-    """Without what is given, and for one model of several, without what others use."""
+    """The space without what is given, and for one model of several, without what others use."""
     out = []
     for dimension in space:
         key = dimension.key

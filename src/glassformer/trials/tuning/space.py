@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError, unknown
 from glassformer.config.resolve import ALIASES, BUDGETS, SECTIONS, full_key, keys
-from glassformer.config.setting import Rule, kind_of, parse
+from glassformer.config.setting import Rule, kind_of, parse, value_text
 
 Plain = str | int | float | bool | None
 
@@ -47,7 +47,7 @@ class Dimension:
         return all(values.get(key) in wanted for key, wanted in self.when.items())
 
     def to_plain(self) -> Any:
-        """As a person writes it in YAML."""
+        """The dimension as a person writes it in YAML."""
         when = {"when": {key: list(values) for key, values in self.when.items()}} if self.when else {}
         if self.values:
             return {"choices": list(self.values), **when} if when else list(self.values)
@@ -67,7 +67,7 @@ def sample(space: Sequence[Dimension], suggest: Callable[[Dimension], Any], know
 
 
 def plain(space: Sequence[Dimension]) -> dict[str, Any]:
-    """As a person writes it in YAML: by setting; one with several ranges has a list of them."""
+    """The space as a person writes it in YAML: by setting; one with several ranges has a list of them."""
     out: dict[str, Any] = {}
     for dimension in space:
         out.setdefault(dimension.key, []).append(dimension.to_plain())
@@ -217,7 +217,7 @@ def _value(key: str, value: Any, label: str) -> Any:
 
 
 def to_word(value: Any) -> str:
-    """As YAML writes it."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """A value as YAML writes it."""
+    if value is None:
+        return "null"
+    return f"{value:g}" if isinstance(value, float) else value_text(value)

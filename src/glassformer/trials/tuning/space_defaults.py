@@ -30,7 +30,7 @@ Candidates = list[tuple[Dimension, bool]]
 
 
 def default_space(config: Config, fixed: Collection[str]) -> list[Dimension]:
-    """For a model on this data, as `config` would train it; what is `fixed` is not searched."""
+    """The space for a model on this data, as `config` would train it; what is `fixed` is not searched."""
     fixed = {*fixed, *SIZED} if "model.size" in fixed else fixed
     if config.is_finetuned:
         candidates = _finetuned(config, fixed)
@@ -53,7 +53,7 @@ def _is_open(dimension: Dimension, config: Config, fixed: Collection[str]) -> bo
 
 
 def _with_start(dimension: Dimension, config: Config) -> Dimension:
-    """With the value that the setting starts from among its values."""
+    """The dimension with the value that the setting starts from among its values."""
     start = config.get(dimension.key)
     if not dimension.values or dimension.when or dimension.holds(start):
         return dimension
@@ -167,5 +167,5 @@ def _widths(start: int) -> list[int]:
 
 
 def _round(number: float) -> float:
-    """To two digits, which is how a person would write it."""
+    """The number to two digits, which is how a person would write it."""
     return round(number, 1 - math.floor(math.log10(number)))

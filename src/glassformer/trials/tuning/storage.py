@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, Say
+from glassformer.config.errors import Misuse, Say, first_line
 from glassformer.trials.running.folder import is_alive
 from glassformer.trials.tuning.search import Search
 
@@ -30,7 +30,7 @@ START = "start"
 """Marks the trial of a model with nothing searched."""
 SQLITE = (".db", ".sqlite", ".sqlite3")
 STARTUP = 5
-"""So many trials are whole before any is stopped early."""
+"""The number of trials that are whole before any is stopped early."""
 WARMUP = 3
 """The validation of a trial at which it can be stopped first: earlier ones say little."""
 PROCESS = "process"
@@ -79,8 +79,7 @@ def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]
             )
             raise Misuse(f"--storage {address} {why}") from None
         except Exception as error:  # whatever a database may say
-            why = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise Misuse(f"--storage {address} cannot be used: {why[:160]}") from None
+            raise Misuse(f"--storage {address} cannot be used: {first_line(error)[:160]}") from None
         _check_search(study, address, search)
         yield study
 

@@ -149,7 +149,7 @@ class TrialRecord:
     settings: dict[str, Any]
     """What was searched, as this one had it."""
     summary: str
-    """The same for a person: what is not as it starts."""
+    """What was searched, for a person: what is not as it starts."""
     why: str = ""
     parameters: int | None = None
     steps: int | None = None

@@ -33,7 +33,7 @@ from glassformer.trials.tuning.storage import (
 from glassformer.trials.tuning.trial import OUTCOME, Stopped, Verdict, best_of, line_of, run_trial, settings_of
 
 HOPELESS = 5
-"""So many trials, and none of them whole: something else is wrong."""
+"""The number of trials after which, if none is whole, something else is wrong."""
 POLL = 0.5
 """Seconds between two looks at what the processes have done."""
 
@@ -47,9 +47,9 @@ class Worker:
     folder: Path
     """Where the trials' runs lie."""
     trials: int | None
-    """So many in all, with those of other processes; None: until the time is up."""
+    """The number of trials in all, with those of other processes; None: until the time is up."""
     until: float | None
-    """On the clock."""
+    """When the time is up, on the clock."""
     say: Say = silent
     job: int = 0
     stop: Callable[[], bool] = lambda: False
