@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
@@ -25,6 +25,7 @@ from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.features.inputs import Features
+from glassformer.families.memory import reader_of
 from glassformer.families.predict import embed
 from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
 from glassformer.models.build import parameter_count
@@ -133,11 +134,13 @@ class Loaded(Processor):
             raise Misuse(f"{self.run.path} reads no texts")
         return self.tokenizer
 
-    def embed(self, texts: Example | Sequence[Example], *, tokens: bool = False) -> Any:
-        """The vector of an example, or of each of several; and of a text's tokens, if asked for."""
-        if isinstance(texts, str | Mapping):
-            return self.embed([texts], tokens=tokens)[0]
-        return self.family.embed(self, texts, tokens=tokens)
+    def embed(self, texts: Example | Iterable[Any], *, tokens: bool = False) -> Any:
+        """The vector of an example, or of each of several (a list, an array, a DataFrame); and of a text's tokens, if
+        asked for.
+        """
+        reader = reader_of(self, "embed")
+        found = self.family.embed(self, reader.examples(texts), tokens=tokens)
+        return found[0] if reader.is_one(texts) else found
 
     def __repr__(self) -> str:
         name = self.config.model.encoder
@@ -275,8 +278,10 @@ class Family(ABC):
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         """An example that nobody wrote: numbers of the right kind and shape."""
 
-    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
-        """The vector of each example; and of a text's tokens, if asked for."""
+    def embed(self, loaded: Any, examples: Any, *, tokens: bool) -> list[Embedded]:
+        """The vector of each example (a list of them; where rows are read, also a table); and of a text's tokens, if
+        asked for.
+        """
         return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
     def example_target(self, loaded: Any, example: ModelInput, answer: str | None) -> Tensor:
