@@ -1,16 +1,23 @@
-"""What a program holds, given to runs: the same answers as from a file."""
+"""What a program holds, given to runs: the same answers as from a file; and runs that travel by their folder."""
 
+import copy
 import csv
+import multiprocessing
+import pickle
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import datasets
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.config.errors import DataError, Misuse
@@ -168,3 +175,50 @@ def test_images_are_files(folder: Path) -> None:
         run.predict([None])
     with pytest.raises(Misuse, match="this run reads images: evaluate wants their folder, not a DataFrame"):
         gf.evaluate(run, pd.DataFrame({"file": ["a.png"], "label": ["lying"]}))
+
+
+# --- a model that travels ---
+
+
+class Own(nn.Module):
+    def __init__(self, vocab: int, outputs: int) -> None:
+        super().__init__()
+        self.out = nn.EmbeddingBag(vocab, outputs)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        return self.out(tokens)
+
+
+def test_a_run_travels_by_its_folder(
+    reader: LoadedPredictor, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    near = loaded(Path("texts"))
+    sent = pickle.dumps(near)
+    assert len(sent) < 1000  # no weights
+    joblib.dump(near, tmp_path / "model")
+    deep = copy.deepcopy(near)
+    monkeypatch.chdir(tmp_path)  # where the folder is not found by the name that it had
+    for other in (pickle.loads(sent), joblib.load(tmp_path / "model"), deep):
+        assert type(other) is LoadedPredictor
+        assert other.model is not near.model
+        assert other.predict(TEXTS) == reader.predict(TEXTS)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        found = pool.submit(LoadedPredictor.predict, reader, TEXTS[:3]).result()
+    assert [one.label for one in found] == [one.label for one in reader.predict(TEXTS[:3])]
+
+
+def test_a_module_of_ones_own_travels_with_its_class(folder: Path) -> None:
+    run = gf.train(folder / "a.csv", out=folder / "own", model=Own, **QUICK)
+    found = loaded(run, model=Own)
+    for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert other.model is not found.model
+        assert torch.equal(other.model.out.weight, found.model.out.weight)
+
+    class Inner(Own):
+        pass
+
+    hidden = loaded(run, model=Inner)
+    with pytest.raises(Misuse, match=r"Inner cannot be imported where this model is sent: define the class at the top"):
+        pickle.dumps(hidden)
+    assert copy.deepcopy(hidden).predict(TEXTS) == hidden.predict(TEXTS)  # in the same process, there is no need to
