@@ -119,6 +119,21 @@ def test_texts_by_their_column(reader: LoadedPredictor, folder: Path) -> None:
     assert reader.predict(frame.iloc[:0]) == reader.predict([]) == []
 
 
+@pytest.mark.parametrize(
+    ("task", "label", "kinds"),
+    [("classification", "kind", [float, "Int64", "category"]), ("multilabel", "long,even", [float, bool])],
+)
+def test_labels_are_spelled_as_they_were_learned(folder: Path, task: str, label: str, kinds: list[Any]) -> None:
+    """A column that lacked a value has made whole numbers broken ones, and a truth may be a number."""
+    rows = [(text, row % 3, len(text) % 2, row % 2) for row, text in enumerate(TEXTS)]
+    names = ("text", "kind", "long", "even")
+    data, frame = str(write_table(folder / f"{task}.csv", rows, names)), pd.DataFrame(rows, columns=names)
+    run = gf.load(gf.train(data, out=folder / task, model="bag", label=label, task=task, **QUICK), "cpu")
+    records = gf.evaluate(run, data).records
+    for kind in kinds:
+        assert gf.evaluate(run, frame.astype(dict.fromkeys(label.split(","), kind))).records == records
+
+
 def test_what_cannot_be_read_is_refused(reader: LoadedPredictor, mixed: LoadedPredictor) -> None:
     frame = pd.DataFrame({"text": ["a", "b"], "label": ["bad", None]})
     for held, line in (

@@ -22,13 +22,13 @@ def reader_of(loaded: Any, verb: str, settings: DataSettings | None = None) -> M
     if loaded.family.has_decoder:
         return MemoryReader(verb, data.source or SOURCE, apart=(data.target or TARGET,))
     names = getattr(loaded.answers, "names", ())
-    labels = (data.label or "", *map(str.strip, (data.label or "").split(",")))
-    spellings = {**_categories(loaded.features), **({} if data.label is None else {data.label: names})}
+    single, several = data.label or "", [name.strip() for name in (data.label or "").split(",")]
+    spellings = {**_categories(loaded.features), **dict.fromkeys(several, ("0", "1")), single: names}
     mixed = loaded.features if isinstance(loaded.features, MixedFeatures) else None
     image = data.image if mixed is not None and mixed.image is not None else None
     columns = tuple(name for name in (*read_columns(loaded.features), image) if name is not None)
     text = None if columns and (mixed is None or mixed.text is None) else data.text
-    return MemoryReader(verb, text, columns, labels, spellings, files=data.kind == IMAGE)
+    return MemoryReader(verb, text, columns, (single, *several), spellings, files=data.kind == IMAGE)
 
 
 def _categories(features: Features | None) -> dict[str, Collection[str]]:
