@@ -116,7 +116,7 @@ def test_texts_that_cannot_be_guessed_are_refused_in_a_line(loaded: LoadedMasked
         loaded.fill("the " * 30 + "<mask>")
     with pytest.raises(Misuse, match="--top 0"):
         loaded.fill("<mask>", most=0)
-    with pytest.raises(Misuse, match="a text, or a list"):
+    with pytest.raises(Misuse, match="fill wants texts, not an int"):
         loaded.fill([3])  # type: ignore[list-item]
 
 

@@ -63,7 +63,7 @@ def _(family: LabellingFamily, first: EvaluatedPart, second: LoadedPredictor, op
     """The same rows, read again where the second run needs other columns of them."""
     _refuse_unknown(first, second)
     part: Labelled = first.part
-    path = options.data or _own_file(first)
+    path = _own_file(first) if options.data is None else options.data
     if _read_alike(first.loaded, second, part):
         return part
     if path is None:

@@ -5,26 +5,30 @@ baselines, checks …) they add as generic functions of it (`functools.singledis
 family that is defined elsewhere has what its base class has, and may register its own.
 """
 
+import copy
 import math
 import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
 
+from glassformer.config.encoders import OWN
 from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, refuse_unknown
-from glassformer.config.plugins import note_plugin
+from glassformer.config.plugins import load_plugins, note_plugin
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.features.inputs import Features
+from glassformer.families.memory import reader_of
 from glassformer.families.predict import embed
 from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
 from glassformer.models.build import parameter_count
@@ -32,6 +36,7 @@ from glassformer.models.inputs import Shape
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Evaluation, Task
+from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 
 OwnModel = nn.Module | Callable[[Any, int], nn.Module]
@@ -133,11 +138,13 @@ class Loaded(Processor):
             raise Misuse(f"{self.run.path} reads no texts")
         return self.tokenizer
 
-    def embed(self, texts: Example | Sequence[Example], *, tokens: bool = False) -> Any:
-        """The vector of an example, or of each of several; and of a text's tokens, if asked for."""
-        if isinstance(texts, str | Mapping):
-            return self.embed([texts], tokens=tokens)[0]
-        return self.family.embed(self, texts, tokens=tokens)
+    def embed(self, texts: Example | Iterable[Any], *, tokens: bool = False) -> Any:
+        """The vector of an example, or of each of several (a list, an array, a DataFrame); and of a text's tokens, if
+        asked for.
+        """
+        reader = reader_of(self, "embed")
+        found = self.family.embed(self, reader.examples(texts), tokens=tokens)
+        return found[0] if reader.is_one(texts) else found
 
     def __repr__(self) -> str:
         name = self.config.model.encoder
@@ -147,6 +154,28 @@ class Loaded(Processor):
     def __fspath__(self) -> str:
         return os.fspath(self.run)
 
+    def __reduce__(self) -> tuple[Callable[..., "Loaded"], tuple[Any, ...]]:
+        """A pickle, or what another process gets: the run's folder, from which it is loaded again."""
+        own = self._own_model
+        for part in () if own is None else own.modules():
+            if not _is_importable(type(part)):
+                raise Misuse(
+                    f"{type(part).__qualname__} cannot be imported where this model is sent: define the class at the "
+                    f"top of a module, not inside a function, or send {self.run.path} and load it there with model=…"
+                )
+        return _load_again, self._place(own)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Loaded":
+        return _load_again(*self._place(copy.deepcopy(self._own_model, memo)))
+
+    @property
+    def _own_model(self) -> nn.Module | None:
+        """A person's own module, which the run does not hold."""
+        return self.model if self.config.model.encoder == OWN else None
+
+    def _place(self, own: nn.Module | None) -> tuple[Any, ...]:
+        return os.path.abspath(self.run), str(device_of(self.model)), own
+
     def __getattr__(self, name: str) -> Any:
         """What only runs of another task can do is refused with what this one can."""
         if name.startswith("_") or not any(name in family.methods for family in FAMILIES.values()):
@@ -155,6 +184,21 @@ class Loaded(Processor):
             f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has "
             f"{', '.join(self.family.methods)}"
         )
+
+
+def _load_again(path: str, device: str, own: nn.Module | None) -> Loaded:
+    """A loaded model in a process that may know nothing yet of what others were registered."""
+    load_plugins()
+    found: Loaded = import_module("glassformer.families.load").load(path, device, model=own)
+    return found
+
+
+def _is_importable(kind: type) -> bool:
+    """Whether a class is found by its name, as a process that is sent one looks for it."""
+    try:
+        return attrgetter(kind.__qualname__)(import_module(kind.__module__)) is kind
+    except (ImportError, AttributeError):
+        return False
 
 
 AnyRun = str | os.PathLike[str] | Run | Loaded
@@ -275,8 +319,10 @@ class Family(ABC):
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         """An example that nobody wrote: numbers of the right kind and shape."""
 
-    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
-        """The vector of each example; and of a text's tokens, if asked for."""
+    def embed(self, loaded: Any, examples: Any, *, tokens: bool) -> list[Embedded]:
+        """The vector of each example (a list of them; where rows are read, also a table); and of a text's tokens, if
+        asked for.
+        """
         return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
     def example_target(self, loaded: Any, example: ModelInput, answer: str | None) -> Tensor:

@@ -3,7 +3,7 @@
 `embed` is what these are for, and nothing of them is trained here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -60,7 +60,7 @@ class ExampleFamily(Family):
             made.append(torch.randn(1, *shape.image, generator=generator))
         return tuple(made)
 
-    def embed(self, loaded: Any, examples: Sequence[Example], *, tokens: bool) -> list[Embedded]:
+    def embed(self, loaded: Any, examples: Any, *, tokens: bool) -> list[Embedded]:
         if loaded.config.data.kind == TEXT:
             return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
         if tokens:

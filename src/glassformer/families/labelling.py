@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -30,6 +30,7 @@ from glassformer.data.columns.inference import choose_columns
 from glassformer.data.columns.labels import as_text, label_columns, labels_in
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
+from glassformer.data.io.memory import with_article
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import (
@@ -43,6 +44,7 @@ from glassformer.data.split.labelled import (
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
 from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.load import say_tokens, tokenizer_of_texts
+from glassformer.families.memory import labelled_table, reader_of
 from glassformer.families.predict import (
     Prediction,
     as_learned,
@@ -83,18 +85,19 @@ class LoadedPredictor(Loaded):
     answers: Answers
 
     @overload
-    def predict(self, texts: str | Mapping[str, Any], *, say: Say = silent) -> Prediction: ...  # type: ignore[overload-overlap]
+    def predict(self, texts: str | Mapping[str, Any], *, say: Say = silent) -> Prediction: ...
     @overload
-    def predict(self, texts: Sequence[Example], *, say: Say = silent) -> list[Prediction]: ...
-    def predict(self, texts: Example | Sequence[Example], *, say: Say = silent) -> Prediction | list[Prediction]:
-        """What the model says of a text, or of each of several.
+    def predict(self, texts: Iterable[Any], *, say: Say = silent) -> list[Prediction]: ...
+    def predict(self, texts: Example | Iterable[Any], *, say: Say = silent) -> Prediction | list[Prediction]:
+        """What the model says of a text, or of each of several: a list, an array, or a DataFrame with the column that
+        the run learned from.
 
         A run of images takes their files instead, one of tables or of texts with other columns rows: the values by the
-        names of their columns.
+        names of their columns, or a DataFrame that has these.
         """
-        if isinstance(texts, str | Mapping):
-            return self.predict([texts], say=say)[0]
-        return self.predict_part(part_of(self.features, self.config, texts, say), say)
+        reader = reader_of(self, "predict")
+        found = self.predict_part(part_of(self.features, self.config, reader.examples(texts), say), say)
+        return found[0] if reader.is_one(texts) else found
 
     def predict_part(self, part: Labelled, say: Say = silent) -> list[Prediction]:
         return predict_part(self.model, self.features, self.answers, self.config, part, say)
@@ -194,9 +197,15 @@ class LabellingFamily(ExampleFamily):
 
     def whole_part(self, loaded: Any, options: EvaluateOptions) -> Labelled:
         settings, classes = options.settings(loaded.config), getattr(loaded.answers, "names", None)
+        in_memory = not isinstance(options.data, str)
         if loaded.config.data.kind == IMAGE:
+            if in_memory:
+                raise Misuse(f"this run reads images: evaluate wants their folder, not {with_article(options.data)}")
             return whole_pictures(read_pictures(str(options.data), loaded.features.size), "given", classes or ())
-        table = read_table(str(options.data), settings)
+        if in_memory:
+            table, settings = labelled_table(loaded, options.data, settings)
+        else:
+            table = read_table(options.data, settings)
         if loaded.config.data.kind == TEXT:
             columns = choose_columns(table, settings, self.label_kind)
         else:  # the columns that it learned from, however they look here

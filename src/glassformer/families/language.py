@@ -14,12 +14,13 @@ from glassformer.config.errors import DataError, RunError, Say, SettingError
 from glassformer.config.presets import LANGUAGE_MODEL, predicts_hidden_tokens
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
-from glassformer.data.io.source import open_source, survey
+from glassformer.data.io.source import Source, open_source, survey
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.generate import Writer
 from glassformer.families.load import say_tokens
+from glassformer.families.memory import reader_of
 from glassformer.families.recognition import recognise_text
 from glassformer.families.requests import (
     NO_DATA,
@@ -97,7 +98,11 @@ class StreamFamily(Family):
         """The task on these parts; without a training part, one to evaluate with."""
 
     def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Part:
-        return whole(survey(open_source(str(options.data), options.settings(loaded.config))), "given")
+        settings = options.settings(loaded.config)
+        if isinstance(options.data, str):
+            return whole(survey(open_source(options.data, settings)), "given")
+        texts = reader_of(loaded, "evaluate", settings).texts(options.data)
+        return whole(survey(Source(str(settings.path), lambda: (iter([text]) for text in texts))), "given")
 
     def evaluate_part(self, loaded: Any, part: Part, options: EvaluateOptions, say: Say) -> EvaluatedPart:
         plural = "s" * (part.documents != 1)

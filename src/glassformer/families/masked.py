@@ -1,7 +1,7 @@
 """Masked language models: some tokens of a text are hidden, and guessed from all the others."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -16,6 +16,7 @@ from glassformer.data.packing.store import Tokens
 from glassformer.data.packing.windows import Masking
 from glassformer.families.base import Loaded, Processor
 from glassformer.families.language import StreamFamily, window_settings
+from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example, ModelInput, check_text, say_unknown
 from glassformer.models.build import build_masked_model
 from glassformer.models.modules import MaskedLanguageModel
@@ -129,17 +130,16 @@ class LoadedMasked(Loaded):
     tokenizer: Tokenizer
 
     @overload
-    def fill(self, texts: str, *, most: int = LIKELIEST, say: Say = silent) -> Filled: ...  # type: ignore[overload-overlap]
+    def fill(self, texts: str, *, most: int = LIKELIEST, say: Say = silent) -> Filled: ...
     @overload
-    def fill(self, texts: Sequence[str], *, most: int = LIKELIEST, say: Say = silent) -> list[Filled]: ...
-    def fill(self, texts: str | Sequence[str], *, most: int = LIKELIEST, say: Say = silent) -> Filled | list[Filled]:
+    def fill(self, texts: Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> list[Filled]: ...
+    def fill(self, texts: str | Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> Filled | list[Filled]:
         """The likeliest tokens for each `<mask>` of a text, or of each of several."""
-        if isinstance(texts, str):
-            return self.fill([texts], most=most, say=say)[0]
-        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
-            raise Misuse("fill takes a text, or a list of texts")
-        context = self.config.model.context
-        return [fill(self.model, self.tokenizer, text, context=context, most=most, say=say) for text in texts]
+        reader, context = reader_of(self, "fill"), self.config.model.context
+        found = [
+            fill(self.model, self.tokenizer, text, context=context, most=most, say=say) for text in reader.texts(texts)
+        ]
+        return found[0] if reader.is_one(texts) else found
 
     predict = fill
 

@@ -21,6 +21,7 @@ from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import TableFeatures
 from glassformer.data.features.texts import Examples, encode_examples
+from glassformer.data.io.memory import cell_text
 from glassformer.data.io.pictures import fit_picture, read_picture
 from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
@@ -95,8 +96,10 @@ def inputs_of(features: Features, config: Config, part: Labelled, say: Say) -> I
     return inputs
 
 
-def part_of(features: Features, config: Config, examples: Sequence[Example], say: Say) -> Labelled:
+def part_of(features: Features, config: Config, examples: Sequence[Example] | Table, say: Say) -> Labelled:
     """Examples as a person gives them, as a part without labels."""
+    if isinstance(examples, Table):
+        return rows_of(features, config, examples, list(range(len(examples))))
     if config.data.kind == TEXT:
         texts = [check_text(example) for example in examples]
         return Labelled("given", texts, [""] * len(texts), list(range(1, len(texts) + 1)), "given")
@@ -136,7 +139,7 @@ def as_learned(features: Features, settings: DataSettings) -> DataSettings:
     return replace(settings, **changes)
 
 
-def read_columns(features: Features) -> tuple[str, ...]:
+def read_columns(features: Features | None) -> tuple[str, ...]:
     """The number and category columns that a run reads."""
     table = features.table if isinstance(features, MixedFeatures) else features
     return table.columns if isinstance(table, TableFeatures) else ()
@@ -170,7 +173,7 @@ def _row(example: Example, config: Config, features: Features) -> dict[str, str]
         names = [config.data.text, *read_columns(features), config.data.image]
         shown = json.dumps({name: "…" for name in names if name}, ensure_ascii=False)
         raise Misuse(f"this run reads rows, as JSON: {shown}; '{str(example)[:40]}' is none (--file reads a table)")
-    return {str(name): "" if cell is None else str(cell) for name, cell in value.items()}
+    return {str(name): cell_text(cell, {}) for name, cell in value.items()}
 
 
 # --- what is read of examples ---
@@ -246,7 +249,9 @@ def embed(
 
 
 @torch.no_grad()
-def embed_examples(model: nn.Module, features: Features, config: Config, examples: Sequence[Example]) -> list[Embedded]:
+def embed_examples(
+    model: nn.Module, features: Features, config: Config, examples: Sequence[Example] | Table
+) -> list[Embedded]:
     """What the model's head sees of each example, where these are more than texts."""
     if not isinstance(model, Predictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")

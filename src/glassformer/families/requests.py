@@ -84,7 +84,8 @@ class ConfigRequest:
 class EvaluateOptions:
     """What to evaluate on, and how."""
 
-    data: str | None = None
+    data: Any = None
+    """A path, the name of a data set, or what a program holds: a table, a list."""
     part: str | None = None
     stride: int | None = None
     beam: int | None = None
@@ -119,9 +120,10 @@ class EvaluateOptions:
         """How the data is read: as the run's was, but for what is said."""
         if not self.other_data:
             return config.data
-        place = {"path": self.data, "source_file": None, "target_file": None}
+        path = self.data if self.data is None or isinstance(self.data, str) else f"the {type(self.data).__name__}"
+        place = {"path": path, "source_file": None, "target_file": None}
         settings = replace(config.data, **{**place, **with_new_names(self.reading)})
-        if is_tmx(self.data or "") and not is_tmx(config.data.path or ""):  # no columns: languages
+        if is_tmx(path or "") and not is_tmx(config.data.path or ""):  # no columns: languages
             return replace(settings, source=self.reading.get("source"), target=self.reading.get("target"))
         return settings
 

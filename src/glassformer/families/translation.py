@@ -1,6 +1,6 @@
 """Translators: one model reads a text, another writes it another way."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
@@ -8,14 +8,16 @@ import numpy as np
 import torch
 from torch import Generator
 
-from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent
+from glassformer.config.errors import DataError, Say, SettingError, silent
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, that_writes
 from glassformer.data.features.texts import PairExamples, encode_pairs, source_room, target_room_of
-from glassformer.data.split.pairs import PairCorpus, Pairs, split_pairs, whole_pairs
+from glassformer.data.io.aligned import SOURCE, TARGET
+from glassformer.data.split.pairs import PairCorpus, Pairs, pair_columns, split_pairs, whole_pairs
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.load import say_tokens, tokenizer_of_texts
+from glassformer.families.memory import reader_of
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
 from glassformer.families.requests import (
     ConfigRequest,
@@ -127,32 +129,33 @@ class LoadedTranslator(Loaded):
         return self.target_tokenizer
 
     @overload
-    def translate(  # type: ignore[overload-overlap]
+    def translate(
         self, texts: str, *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
     ) -> Translation: ...
     @overload
     def translate(
-        self, texts: Sequence[str], *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
+        self, texts: Iterable[Any], *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
     ) -> list[Translation]: ...
     def translate(
         self,
-        texts: str | Sequence[str],
+        texts: str | Iterable[Any],
         *,
         beam: int = 5,
         length_penalty: float = 1.0,
         nbest: int = 1,
         say: Say = silent,
     ) -> Translation | list[Translation]:
-        """The translation of a text, or of each of several; `beam` 1 is greedy."""
-        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
-            raise Misuse("translate takes a text, or a list of texts")
+        """The translation of a text, or of each of several (a list, an array, a DataFrame with the column that the run
+        translates from); `beam` 1 is greedy.
+        """
         how = Search(beam, length_penalty, nbest)
-        several = [texts] if isinstance(texts, str) else texts
+        reader = reader_of(self, "translate")
+        several = reader.texts(texts)
         context = self.config.model.context
         translations = translate_texts(
             self.model, self.tokenizer, self.target_tokenizer, several, how, context=context, say=say
         )
-        return translations[0] if isinstance(texts, str) else translations
+        return translations[0] if reader.is_one(texts) else translations
 
 
 class TranslationFamily(Family):
@@ -241,8 +244,13 @@ class TranslationFamily(Family):
         options.refuse_stride()
 
     def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Pairs:
-        pairs = pairs_of(options.settings(loaded.config))
-        return whole_pairs(pairs.table, pairs.source, pairs.target, "given")
+        settings = options.settings(loaded.config)
+        if options.data is None or isinstance(options.data, str):
+            pairs = pairs_of(settings)
+            return whole_pairs(pairs.table, pairs.source, pairs.target, "given")
+        frame = reader_of(loaded, "evaluate").frame(options.data)
+        sides = pair_columns(frame.name, frame.names, settings) or (SOURCE, TARGET)
+        return whole_pairs(frame.table(sides, (), {}), *sides, "given")
 
     def evaluate_part(self, loaded: LoadedTranslator, part: Pairs, options: EvaluateOptions, say: Say) -> EvaluatedPart:
         searching = {"beam": options.beam, "length_penalty": options.length_penalty}

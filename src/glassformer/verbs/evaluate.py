@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.config.errors import Say, silent
+from glassformer.data.io.memory import keep
 from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
 from glassformer.families.base import AnyRun
 from glassformer.families.evaluate import evaluate_run
@@ -14,7 +15,7 @@ from glassformer.tasks.base import Evaluation
 
 def evaluate(
     run: AnyRun,
-    data: str | None = None,
+    data: Any = None,
     *,
     part: str | None = None,
     stride: int | None = None,
@@ -27,11 +28,13 @@ def evaluate(
 ) -> Evaluation:
     """A full pass over `data`, or without it over a part of the run's own: test if it has one, else validation.
 
+    `data` is a file, the name of a data set, or a table in memory (a DataFrame, a Dataset, a list of rows) with the
+    columns that the run learned from; for language models also a list of texts.
     `stride` is for language models; `beam` (5), `length_penalty` (1) and `lowercase` (one more BLEU, of lower-cased
     texts) for translators. `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
     """
     options = EvaluateOptions(
-        data=data,
+        data=keep(data, "evaluate"),
         part=part,
         stride=stride,
         beam=beam,
@@ -44,7 +47,7 @@ def evaluate(
 
 def errors(
     run: AnyRun,
-    data: str | None = None,
+    data: Any = None,
     *,
     part: str | None = None,
     versus: AnyRun | None = None,
@@ -63,7 +66,12 @@ def errors(
     as in `evaluate`.
     """
     options = EvaluateOptions(
-        data=data, part=part, stride=stride, beam=beam, length_penalty=length_penalty, reading=dict(reading or {})
+        data=keep(data, "errors"),
+        part=part,
+        stride=stride,
+        beam=beam,
+        length_penalty=length_penalty,
+        reading=dict(reading or {}),
     )
     return evaluate_errors(run, options, versus=versus, accuracy=accuracy, device=device, say=say)[1]
 
