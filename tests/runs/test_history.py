@@ -100,7 +100,7 @@ def test_other_files_are_left_alone(run: Run) -> None:
 def test_a_write_that_fails_leaves_what_was_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(run, 1, weights(1), total=9)
 
-    def broken(path: Path, tensors: object) -> None:
+    def broken(path: Path, tensors: object, *notes: object) -> None:
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 

@@ -38,6 +38,11 @@ def add_task(name: str, like: str) -> None:
     OWN_TASKS[name] = like
 
 
+def is_known_task(name: object) -> bool:
+    """Whether it is one of ours, or was registered."""
+    return name in TASKS or name in OWN_TASKS
+
+
 def settings_task(name: str) -> str:
     """The task of ours whose settings a task has: itself, unless it is a person's own."""
     refuse_unknown("task", name, (*TASKS, *OWN_TASKS))

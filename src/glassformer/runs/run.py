@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
-from glassformer.config.presets import OWN_TASKS, TASKS
+from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import Config, resolve
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
@@ -151,7 +151,7 @@ class Run:
         training = settings.get("training")
         if isinstance(training, dict) and type(training.get("keep_checkpoints")) is int:  # its name in the first days
             training["checkpoints"] = training.pop("keep_checkpoints")
-        if isinstance(task := settings.get("task"), str) and not (task in TASKS or task in OWN_TASKS):
+        if isinstance(task := settings.get("task"), str) and not is_known_task(task):
             raise RunError(
                 f"{self.path} learned the task {task!r}, which is none of ours: register its family first "
                 "(GLASSFORMER_PLUGINS=mine.py, or gf.register_family)"
@@ -206,7 +206,9 @@ class Run:
         the first.
         """
         digest = tensors_digest(weights)
-        write_tensors(self.weights_path, weights, {WEIGHTS: digest, MEANING: _meaning(card or self.card())})
+        if card is None:
+            card = self.card() if (self.path / CARD).is_file() else {}
+        write_tensors(self.weights_path, weights, {WEIGHTS: digest, MEANING: _meaning(card)})
         return digest
 
     def weights_digest(self) -> str | None:
