@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError
-from glassformer.config.resolve import Config, resolve
+from glassformer.config.resolve import Config, resolve, with_rule
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
@@ -134,7 +134,7 @@ class Run:
         if isinstance(training, dict) and type(training.get("keep_checkpoints")) is int:  # its name in the first days
             training["checkpoints"] = training.pop("keep_checkpoints")
         try:
-            return resolve(settings, {}, strict=False)
+            return resolve(with_rule(settings), {}, strict=False)
         except Misuse as error:
             raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
 
