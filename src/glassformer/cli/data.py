@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HELP = """usage: glassformer data                     the data sets that come along
        glassformer data describe DATA       how large it is, and how it would be divided
-       glassformer data check DATA          repeated texts, contradicting labels, odd pairs, what would be cut …
+       glassformer data check DATA          repeats, near-duplicates, contradicting labels, odd pairs, what is cut …
        glassformer data show DATA           a batch as the model will see it
 
 examples:

@@ -6,6 +6,12 @@ from glassformer.config.errors import SettingError
 from glassformer.config.presets import KINDS, TEXT
 from glassformer.config.setting import TINY, check, setting
 
+NORMAL, EXACT = "normal", "exact"
+"""Texts are the same that have one normal form (`data/same_text.py`), or that are equal letter by letter, as all runs
+took it whose cards do not say."""
+
+IGNORE, APART = "ignore", "apart"
+
 LARGEST_SIDE = 4096
 """The largest side of an image, in pixels."""
 
@@ -36,6 +42,15 @@ class DataSettings:
     split_seed: int = setting(0, "which documents or rows are held out (one text is split at its tail)", least=0)
     split_by: str | None = setting(
         None, "rows alike in this column stay together; if it holds ISO dates, the latest are held out"
+    )
+    same_text: str = setting(
+        NORMAL,
+        "texts that stay together: alike but for letter case, white space and forms of letters (normal), or only equal "
+        "ones (exact, as older runs have it)",
+        choices=(NORMAL, EXACT),
+    )
+    near_duplicates: str = setting(
+        IGNORE, "apart: texts that share more than half of their pieces stay together too", choices=(IGNORE, APART)
     )
     encoding: str = setting("utf-8", "encoding of the text files")
     text: str | None = setting(None, "column that holds the text; unset: found by its name and looks")

@@ -42,6 +42,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "data.test_fraction": {"data.test": (None,)},
     "data.text": {"task": (LANGUAGE_MODEL, MASKED, *LABELLING), "data.kind": WORDS},
     "data.label": {"task": LABELLING},
+    "data.near_duplicates": {"data.kind": WORDS},
     "data.split_by": {"task": (*LABELLING, TRANSLATION)},
     "data.kind": {"task": LABELLING},
     "data.extra_columns": {"data.kind": (TABLE, MIXED)},

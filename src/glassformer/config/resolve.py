@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from glassformer.config.data_section import EXACT
 from glassformer.config.defaults import BUDGETS as BUDGETS
 from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
@@ -164,6 +165,17 @@ def first_name(text: str) -> str:
 
 def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {renamed(key): value for key, value in settings.items()}
+
+
+SAME_TEXT = "data.same_text"
+
+
+def with_rule(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a run's card, or by dotted key those of many runs, which may have been written before there was a
+    choice which texts are the same: then equal ones were."""
+    if isinstance(section := settings.get("data"), Mapping):
+        return {**settings, "data": {"same_text": EXACT, **section}}
+    return {SAME_TEXT: EXACT, **settings}
 
 
 def full_key(name: str) -> str:

@@ -21,5 +21,11 @@ def listed(items: Iterable[object], most: int = NAMES, between: str = ", ") -> s
     return shown + (", …" if len(items) > most else "")
 
 
+def shortened(text: str, most: int = 60) -> str:
+    """A text's beginning, in one line."""
+    words = " ".join(text.split())
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
 def lines_in_words(lines: Sequence[int], line: str = "line") -> str:
     return f"{line}{'' if len(lines) == 1 else 's'} {listed(lines, EXAMPLES)}"

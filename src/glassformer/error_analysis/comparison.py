@@ -131,7 +131,7 @@ def _(family: StreamFamily, first: EvaluatedPart, second: Loaded, part: Part, co
 @training_overlap.register(LabellingFamily)
 @training_overlap.register(TranslationFamily)
 def _(family: Family, first: EvaluatedPart, second: Loaded, part: Any, corpus: DataParts) -> str:
-    seen = int(np.isin(part.digests, corpus.parts["train"].digests).sum())
+    seen = int(np.isin(part.keys, corpus.parts["train"].keys).sum())
     if not seen or part.name == "train":
         return ""
     return (

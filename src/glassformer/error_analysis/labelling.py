@@ -130,7 +130,7 @@ def _validation_scores(request: ErrorRequest) -> tuple[ScoredExamples | None, st
     validation = corpus.parts[VALIDATION]
     if part is validation:
         return None, ""
-    others = np.flatnonzero(~np.isin(validation.digests, part.digests)).tolist()
+    others = np.flatnonzero(~np.isin(validation.keys, part.keys)).tolist()
     if not others:
         return None, "all of the validation part is shown here"
     evaluated = evaluate_part(request.loaded, validation.select(validation.name, others), EvaluateOptions())

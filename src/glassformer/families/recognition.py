@@ -23,7 +23,7 @@ from glassformer.config.presets import (
     label_kind_of,
     reads_stream,
 )
-from glassformer.config.resolve import KINDS_IN_WORDS, flatten, that_writes, with_epochs
+from glassformer.config.resolve import KINDS_IN_WORDS, flatten, that_writes, with_epochs, with_rule
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
 from glassformer.data.datasets.dataset import is_hub
@@ -251,7 +251,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         raise SettingError(
             f"{path} must hold sections (data, tokenizer, model, training), not a {type(value).__name__}"
         )
-    return value["config"] if isinstance(value.get("config"), dict) else value
+    return with_rule(value["config"]) if isinstance(value.get("config"), dict) else value
 
 
 def file_settings(path: str | Path | None) -> dict[str, Any]:

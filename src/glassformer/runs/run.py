@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
 from glassformer.config.presets import is_known_task
-from glassformer.config.resolve import Config, resolve
+from glassformer.config.resolve import Config, resolve, with_rule
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
@@ -157,7 +157,7 @@ class Run:
                 "(GLASSFORMER_PLUGINS=mine.py, or gf.register_family)"
             )
         try:
-            return resolve(settings, {}, strict=False)
+            return resolve(with_rule(settings), {}, strict=False)
         except Misuse as error:
             raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
 

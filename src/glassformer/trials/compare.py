@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
+from glassformer.config.resolve import SAME_TEXT
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.training import TrainRequest
@@ -84,6 +85,9 @@ def compare(
     where = str(requested.get("data.path") or requested.get("data.source_file"))
     ids = [id_of(cell) for cell in question.cells]
     folder = Folder.choose(out, where, question.identity, ids)
+    rule = None if overwrite or SAME_TEXT in requested else folder.same_text
+    if rule not in (None, question.shared.settings[SAME_TEXT]):  # what was begun before goes on as it was divided
+        question = ask({**requested, SAME_TEXT: rule}, options, silent)
     for before in options.from_runs if overwrite else ():
         refuse_same(before, None, folder.path / "cells")
     with folder.locked(say) as lock:

@@ -14,7 +14,8 @@ from torch import nn
 
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError, silent
 from glassformer.config.presets import VERSION
-from glassformer.config.resolve import with_new_names
+from glassformer.config.resolve import SAME_TEXT, with_new_names, with_rule
+from glassformer.config.sections import DataSettings
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import refitted
@@ -150,6 +151,7 @@ def cross_validate(
     requested = before or requested
     count = int(requested["data.folds"])
     if before is None:
+        requested = {SAME_TEXT: DataSettings.same_text, **requested}
         if requested.get("data.validation") is not None:
             raise SettingError(
                 f"--folds divides the data itself: leave --validation {requested['data.validation']} away"
@@ -229,8 +231,8 @@ def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, ov
             shutil.rmtree(folder)
     if not (folder / FOLDS).exists():
         return None
-    before = with_new_names(read_json(folder / FOLDS)["settings"])
-    now = {**before, **requested} if resume else dict(requested)
+    before = with_rule(with_new_names(read_json(folder / FOLDS)["settings"]))
+    now = {**before, **requested} if resume else {SAME_TEXT: before[SAME_TEXT], **requested}
     if other := sorted(key for key in {*now, *before} if now.get(key) != before.get(key)):
         raise Misuse(
             f"{folder} holds folds with another {other[0]}: replace them with --overwrite, or name another --out"

@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glassformer.config.data_section import EXACT
 from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, Say, SettingError, silent
-from glassformer.config.resolve import flatten
+from glassformer.config.resolve import SAME_TEXT, flatten
+from glassformer.config.sections import DataSettings
 from glassformer.runs.files import read_json, write_json
 from glassformer.training.events import Listener
 from glassformer.trials.settings import check_data, count_of, data_stem, free_folder, seeds_or_folds, split_words
@@ -66,6 +68,7 @@ def tune(
     search = plan_search(data, _models(model), settings, config=config, space=space, say=say)
     search = replace(search, seeds=seeds, folds=folds, prune=prune)
     folder = Path(out) if out is not None else free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search))
+    search = _with_rule(search, folder)
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
@@ -135,6 +138,14 @@ def _stem(search: Search) -> str:
 
 def _holds(folder: Path, search: Search) -> bool:
     return (folder / SEARCH).is_file() and search.difference(read_json(folder / SEARCH)) is None
+
+
+def _with_rule(search: Search, folder: Path) -> Search:
+    """The search with a word on which texts are the same: where it goes on, that of its folder."""
+    rule = DataSettings.same_text
+    if (folder / SEARCH).is_file():
+        rule = read_json(folder / SEARCH).get(f"--{SAME_TEXT}", EXACT)
+    return replace(search, settings={SAME_TEXT: rule, **search.settings})
 
 
 def _check_folder(folder: Path, search: Search) -> None:

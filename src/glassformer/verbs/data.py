@@ -104,14 +104,14 @@ def check_data(family: Family, config: Config, table: Table | Pictures | None, s
     table = table or read_table(config.data.path, config.data)
     columns = choose_columns(table, config.data, label_kind_of(config.task))
     if columns.text is None:
-        return check_table(table, columns)
+        return check_table(table, columns, settings=config.data)
     texts = [text for text in table.columns[columns.text] if text.strip()]
     if config.is_finetuned:
         tokenizer, _ = source_tokenizers(config)
     else:
         tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
     frame = len([*tokenizer.roles.opening, *tokenizer.roles.closing]) if config.framed else 0
-    return check_table(table, columns, _lengths(tokenizer, frame), config.model.context)
+    return check_table(table, columns, _lengths(tokenizer, frame), config.model.context, config.data)
 
 
 @check_data.register
@@ -126,7 +126,15 @@ def _(family: TranslationFamily, config: Config, read: Table | None, say: Say) -
     else:
         of_source, of_target = (Tokenizer.train(texts, config.tokenizer, say) for texts in (sources, targets))
     lengths, target_lengths = (_lengths(tokenizer, 1) for tokenizer in (of_source, of_target or of_source))  # END
-    return check_pairs(table, source, target, lengths, config.model.context, target_lengths=target_lengths)
+    return check_pairs(
+        table,
+        source,
+        target,
+        lengths,
+        config.model.context,
+        target_lengths=target_lengths,
+        same_text=config.data.same_text,
+    )
 
 
 def _lengths(tokenizer: Tokenizer, frame: int) -> Lengths:

@@ -29,6 +29,7 @@ def test_nothing_to_find() -> None:
         empty_texts=0,
         missing_labels=0,
         repeated_texts=0,
+        near_duplicates=0,
         contradicting_texts=0,
         contradictions=[],
         classes=[Class("x", 4, 4 / 6), Class("y", 2, 2 / 6)],

@@ -30,6 +30,7 @@ def test_nothing_to_find() -> None:
         empty_targets=0,
         repeated_pairs=0,
         ambiguous_sources=0,
+        near_duplicates=0,
         copies=0,
         usual_ratio=1.0,
         odd_lengths=0,

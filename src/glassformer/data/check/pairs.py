@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.config.data_section import NORMAL
 from glassformer.data.check.tables import Spread, finding, occurrences_of, spread_of
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
+from glassformer.data.same_text import in_other_letters, near_finding
+from glassformer.data.split.rows import RowPart
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words
 
 Lengths = Callable[[list[str]], list[int]]
@@ -29,9 +32,11 @@ class PairCheck:
     empty_sources: int
     empty_targets: int
     repeated_pairs: int
-    """Rows that an earlier row equals."""
+    """Rows that an earlier row equals, by the rule of `data.same_text`."""
     ambiguous_sources: int
     """Sources that occur with different targets."""
+    near_duplicates: int
+    """Sources that are nearly the same as an earlier one."""
     copies: int
     """Rows whose target is their source."""
     usual_ratio: float | None
@@ -61,8 +66,10 @@ def check_pairs(
     context: int | None = None,
     *,
     target_lengths: Lengths | None = None,
+    same_text: str = NORMAL,
 ) -> PairCheck:
-    """`source`, `target`: columns; `target_lengths`: where the targets' tokens are not the sources'."""
+    """`source`, `target`: columns; `target_lengths`: where the targets' tokens are not the sources'; `same_text`: the
+    setting."""
     all_sources = table.columns[require_column(table.name, source, table.columns, "--source")]
     all_targets = table.columns[require_column(table.name, target, table.columns, "--target")]
     cells = zip(table.lines, all_sources, all_targets, strict=True)
@@ -71,8 +78,15 @@ def check_pairs(
     filled = [row for row in rows if row[1] and row[2]]
     lines = [line for line, _, _ in filled]
     sources, targets = [one for _, one, _ in filled], [other for _, _, other in filled]
-    again = [lines[row] for pairs in occurrences_of(zip(sources, targets, strict=True)).values() for row in pairs[1:]]
-    ambiguous = [rows[0] for rows in occurrences_of(sources).values() if len({targets[row] for row in rows}) > 1]
+    part, other_side = (RowPart("whole", texts, texts, lines, table.name) for texts in (sources, targets))
+    source_keys, target_keys = (side.same(same_text).tolist() for side in (part, other_side))
+    exact = len(set(zip(sources, targets, strict=True)))
+    occurrences = occurrences_of(zip(source_keys, target_keys, strict=True))
+    again = [lines[row] for pairs in occurrences.values() for row in pairs[1:]]
+    ambiguous = [
+        rows[0] for rows in occurrences_of(source_keys).values() if len({target_keys[row] for row in rows}) > 1
+    ]
+    near = part.near_duplicates()
     copies = [line for line, one, other in filled if one == other]
     ratio, odd = _odd_lengths(lines, sources, targets)
     source_tokens = lengths(sources) if lengths is not None and filled else None
@@ -91,6 +105,7 @@ def check_pairs(
         empty_targets=len(no_target),
         repeated_pairs=len(again),
         ambiguous_sources=len(ambiguous),
+        near_duplicates=len(np.unique(near[:, 1])),
         copies=len(copies),
         usual_ratio=ratio,
         odd_lengths=len(odd),
@@ -105,7 +120,13 @@ def check_pairs(
             *finding(no_target, "target is", "targets are", "empty and would be left out"),
             *finding(odd, "target is", "targets are", f"{off} and may not be a translation"),
             *finding(copies, "target is", "targets are", "the source over again"),
-            *finding(sorted(again), "row repeats", "rows repeat", "an earlier pair"),
+            *finding(
+                sorted(again),
+                "row repeats",
+                "rows repeat",
+                f"an earlier pair{in_other_letters(exact - len(occurrences))}",
+            ),
+            *near_finding(near, "source", sources, lines),
             *([f"{some_sources} with different targets, first on {first}"] if ambiguous else []),
             *finding(long or [], "pair is", "pairs are", f"{too_long} (--model.context, --data.too_long)"),
         ],

@@ -9,10 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
+from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
 from glassformer.data.io.table import Table
+from glassformer.data.same_text import near_finding
+from glassformer.data.split.labelled import rows_as_part
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 
 MISSING = (*EMPTY, "nil", "unknown", "missing")
@@ -72,7 +75,9 @@ class TableCheck:
     missing_labels: int
     """Rows with a text and no label."""
     repeated_texts: int
-    """Rows whose text an earlier row has."""
+    """Rows whose text an earlier row has, with all else that is read, by the rule of `data.same_text`."""
+    near_duplicates: int
+    """Texts that are nearly the same as an earlier one."""
     contradicting_texts: int
     """Texts that occur with several labels."""
     contradictions: list[Contradiction]
@@ -101,8 +106,10 @@ def check_table(
     columns: Columns,
     lengths: Callable[[list[str]], list[int]] | None = None,
     context: int | None = None,
+    settings: DataSettings | None = None,
 ) -> TableCheck:
     """`lengths`: counts the tokens of texts; `context`: tokens that a model reads. Without text, rows are compared."""
+    settings = settings or DataSettings()
     filled = filled_rows(table, columns.text)
     read = columns.also if columns.text is None else (columns.text,)
     texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
@@ -114,8 +121,10 @@ def check_table(
     else:
         values = table.columns[label_columns(table.name, columns.label, table.columns)[0]]
         labels = [values[row].strip() for row in filled]
-    occurrences = occurrences_of(text.strip() for text in texts)
-    contradictions = _contradictions(occurrences, labels, lines) if labels else []
+    part = rows_as_part(table, columns, settings, filled)
+    near = part.near_duplicates()
+    occurrences = occurrences_of(part.same(settings.same_text).tolist())
+    contradictions = _contradictions(occurrences, texts, labels, lines) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
     has_classes = columns.label_kind in (CLASS, LABEL_SET)
     names = names_of(filter(None, labels), columns.label_kind) if has_classes else []
@@ -128,6 +137,7 @@ def check_table(
         empty_texts=len(table) - len(texts),
         missing_labels=len(missing),
         repeated_texts=len(texts) - len(occurrences),
+        near_duplicates=len(np.unique(near[:, 1])),
         contradicting_texts=len(contradictions),
         contradictions=contradictions[:EXAMPLES],
         classes=classes,
@@ -145,7 +155,15 @@ def check_table(
     again = [lines[row] for rows in occurrences.values() for row in rows[1:]]
     row = "picture" if columns.kind == IMAGE else "row"
     noun = row if columns.text is None else "text"
-    found.findings.extend(_findings(found, sorted(empty), sorted(missing), sorted(again), context, noun))
+    repeats = finding(
+        sorted(again),
+        f"{row} repeats",
+        f"{row}s repeat",
+        f"an earlier {noun}{part.in_other_letters(settings.same_text)}",
+        "number" if noun == "picture" else "line",
+    )
+    repeats += near_finding(near, noun, texts, lines)
+    found.findings.extend(_findings(found, sorted(empty), sorted(missing), repeats, context, noun))
     if columns.kind != IMAGE:
         found.findings.extend(_column_findings(table, columns.also))
     return found
@@ -168,13 +186,17 @@ def finding(lines: list[int], one: str, many: str, rest: str, line: str = "line"
     return [f"{counted(len(lines), one, many)} {rest}: {lines_in_words(lines, line)}"] if lines else []
 
 
-def _contradictions(occurrences: dict[str, list[int]], labels: list[str], lines: list[int]) -> list[Contradiction]:
+def _contradictions(
+    occurrences: dict[int, list[int]], texts: list[str], labels: list[str], lines: list[int]
+) -> list[Contradiction]:
     found = []
-    for text, rows in occurrences.items():
+    for rows in occurrences.values():
         if len(rows) > 1 and len({labels[row] for row in rows}) > 1:
             first = {labels[row]: lines[row] for row in reversed(rows)}  # each label, and where it comes first
             pairs = sorted(first.items(), key=lambda item: item[1])
-            found.append(Contradiction(text[:60], [label for label, _ in pairs], [line for _, line in pairs]))
+            found.append(
+                Contradiction(texts[rows[0]].strip()[:60], [label for label, _ in pairs], [line for _, line in pairs])
+            )
     return found
 
 
@@ -185,9 +207,9 @@ def _amounts(labels: list[str]) -> Amounts | None:
 
 
 def _findings(
-    found: TableCheck, empty: list[int], missing: list[int], again: list[int], context: int | None, noun: str
+    found: TableCheck, empty: list[int], missing: list[int], repeats: list[str], context: int | None, noun: str
 ) -> Iterator[str]:
-    """One line each, the gravest first."""
+    """One line each, the gravest first. `repeats`: what is said of rows that are there before."""
     place = "number" if noun == "picture" else "line"
     if len(found.classes) == 1 and found.classes[0].share == 1:
         yield f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)"
@@ -209,10 +231,9 @@ def _findings(
         )
     if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
         yield f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}"
-    row = "picture" if noun == "picture" else "row"
     yield from finding(missing, f"{noun} has", f"{noun}s have", "no label, and training would refuse the table")
     yield from finding(empty, "text is", "texts are", "empty and would be left out")
-    yield from finding(again, f"{row} repeats", f"{row}s repeat", f"an earlier {noun}", place)
+    yield from repeats
     if found.cut:
         yield (
             f"{counted(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "

@@ -20,6 +20,8 @@ from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import PACKED, files_below, find
 from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows
+from glassformer.data.mixing import Numbers
+from glassformer.data.same_text import NormalDigest
 
 CHUNK = 2**20
 """Characters in a piece, at most."""
@@ -175,27 +177,36 @@ class Survey:
     characters: NDArray[np.int64]
     bytes: NDArray[np.int64]
     """Bytes of each document as UTF-8."""
-    digests: NDArray[np.uint64]
+    digests: Numbers
     """Equal documents have equal ones."""
+    keys: Numbers
+    """Documents of one normal form have equal ones."""
+    sketches: list[Numbers]
+    """What near-duplicates are found by, where they are looked for."""
     filled: NDArray[np.bool_]
     """A document of nothing but white space is not learned from."""
 
 
-def survey(source: Source) -> Survey:
-    characters, sizes, digests, filled = array("q"), array("q"), array("Q"), array("b")
+def survey(source: Source, *, near_duplicates: bool = False) -> Survey:
+    """`near_duplicates`: whether to look for them."""
+    characters, sizes, digests, keys, filled = array("q"), array("q"), array("Q"), array("Q"), array("b")
+    sketches: list[Numbers] = []
     whole = hashlib.sha256()
     for chunk in source.chunks():
         if chunk.starts:
-            one = hashlib.sha256()
+            one, normal = hashlib.sha256(), NormalDigest()
             for column in (characters, sizes, filled):
                 column.append(0)
         text = chunk.text.encode()
         one.update(text)
+        normal.update(chunk.text, sketch=near_duplicates)
         characters[-1] += len(chunk.text)
         sizes[-1] += len(text)
         filled[-1] |= bool(chunk.text.strip())
         if chunk.ends:
             digests.append(int.from_bytes(one.digest()[:8], "little"))
+            keys.append(normal.number)
+            sketches += [normal.sketch] if near_duplicates else []
             if filled[-1]:
                 whole.update(one.digest())
     return Survey(
@@ -204,5 +215,7 @@ def survey(source: Source) -> Survey:
         np.array(characters, dtype=np.int64),
         np.array(sizes, dtype=np.int64),
         np.array(digests, dtype=np.uint64),
+        np.array(keys, dtype=np.uint64),
+        sketches,
         np.array(filled, dtype=np.bool_),
     )

@@ -4,7 +4,7 @@ import datetime
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -25,18 +25,13 @@ OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}(?:[T ,].+)?")
 """A date as people write it, from which the order cannot be told for certain."""
 
 
-def digests_of(contents: Iterable[bytes]) -> Numbers:
-    """Equal ones for equal contents."""
-    found = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
-    return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
-
-
-def group_rows(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
-    """Each row's group: rows of one text are together, and those of one value too; an empty value binds nothing."""
-    texts = number_values(digests)
-    if values is None:
-        return texts
-    parent = list(range(len(digests)))
+def group_rows(texts: NDArray[Any], values: Sequence[str] | None = None, pairs: Sequence[Sequence[int]] = ()) -> Rows:
+    """Each row's group: rows of one text are together, those of one value too, and `pairs` of rows; an empty value
+    binds nothing."""
+    numbers = number_values(texts)
+    if values is None and not len(pairs):
+        return numbers
+    parent = list(range(len(numbers)))
 
     def root(row: int) -> int:
         while parent[row] != row:
@@ -44,10 +39,13 @@ def group_rows(digests: Numbers, values: Sequence[str] | None = None) -> Rows:
         return row
 
     first: dict[int | str, int] = {}
-    for row, (text, value) in enumerate(zip(texts.tolist(), values, strict=True)):
+    for row, text in enumerate(numbers.tolist()):
+        value = "" if values is None else values[row]
         for tie in (text, value) if value else (text,):
             parent[root(row)] = root(first.setdefault(tie, row))
-    return number_values(np.array([root(row) for row in range(len(parent))]))
+    for one, other in pairs:
+        parent[root(one)] = root(other)
+    return number_values(np.array([root(row) for row in range(len(parent))], dtype=np.int64))
 
 
 def number_values(values: NDArray[Any]) -> Rows:
@@ -144,10 +142,10 @@ def time_of(value: str) -> datetime.datetime | None:
 
 
 def hold_out_by_time(
-    digests: Numbers, times: Sequence[datetime.datetime], fractions: Mapping[str, float]
+    texts: Rows, times: Sequence[datetime.datetime], fractions: Mapping[str, float]
 ) -> dict[str, NDArray[np.bool_]] | None:
-    """The latest rows: train, then validation, then test. Rows of one moment stay together; a text that comes again
-    later stays where it came first. None: there are too few moments."""
+    """The latest rows: train, then validation, then test. Rows of one moment stay together; a text (`texts`: the number
+    of each row's) that comes again later stays where it came first. None: there are too few moments."""
     moments, row_moment = np.unique([time.timestamp() for time in times], return_inverse=True)
     if len(moments) < len(fractions) + 1:
         return None
@@ -160,7 +158,6 @@ def hold_out_by_time(
         size = int(np.argmin(np.abs(held - wanted))) + 1
         place[stop - size : stop] = part
         stop -= size
-    texts = group_rows(digests)
     earliest = np.full(int(texts.max()) + 1, len(fractions), dtype=np.int64)
     np.minimum.at(earliest, texts, place[row_moment])
     return {name: earliest[texts] == part for part, name in enumerate(fractions, 1)}
@@ -322,10 +319,10 @@ def training_in_words(settings: DataSettings, learned: str, in_every_fold: int =
     return remarks
 
 
-def overlap(name: str, digests: Numbers, train: Numbers, noun: str) -> list[str]:
+def overlap(name: str, texts: Numbers, train: Numbers, noun: str) -> list[str]:
     """A warning of held-out rows that were trained on, which makes the score too good."""
-    seen = int(np.isin(digests, train).sum())
-    return [f"warning: {seen:,} of {counted(len(digests), noun)} of {name} also in training"] if seen else []
+    seen = int(np.isin(texts, train).sum())
+    return [f"warning: {seen:,} of {counted(len(texts), noun)} of {name} also in training"] if seen else []
 
 
 def digest(*texts: str) -> str:

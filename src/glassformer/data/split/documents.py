@@ -1,21 +1,26 @@
 """Texts, divided: the end of a single one is held out, or whole documents of several, or files of their own."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.config.data_section import APART, EXACT
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import Chunk, Source, Survey, open_source, survey
 from glassformer.data.mixing import Numbers, mix, number
+from glassformer.data.same_text import KEPT_TOGETHER, NO_PAIRS, near_duplicates, near_in_words
 from glassformer.data.split.base import (
     PURPOSES,
     Corpus,
     Mask,
+    Rows,
     assign,
     digest,
+    group_rows,
     number_values,
     overlap,
     requested_parts,
@@ -38,6 +43,8 @@ class Part:
     """Bytes of its text as UTF-8."""
     chosen: Mask
     """Whether each document of the source is in this part."""
+    keys: Numbers
+    """Of its documents, each: those of one normal form have equal ones."""
     span: tuple[int, int] | None = None
     """First character, and the one after the last: a stretch counts as a document of its own."""
 
@@ -80,6 +87,7 @@ def documents_of(found: Survey, name: str, chosen: Mask) -> Part:
         int(found.characters[chosen].sum()),
         int(found.bytes[chosen].sum()),
         chosen,
+        found.keys[chosen],
     )
 
 
@@ -103,6 +111,7 @@ def stretches(found: Survey, borders: dict[str, tuple[int, int]]) -> dict[str, P
             stop - first,
             sizes[name],
             found.filled,
+            found.keys[found.filled],
             (first, stop),
         )
         for name, (first, stop) in borders.items()
@@ -127,7 +136,7 @@ TextCorpus = Corpus[Part]
 
 def split_texts(source: Source, settings: DataSettings) -> TextCorpus:
     """Files that were given are taken as they are; else the end of a single text, or whole documents of several."""
-    found = survey(source)
+    found = survey(source, near_duplicates=settings.near_duplicates == APART)
     files, fractions = requested_parts(settings)
     refuse_joining(source.name, settings)
     divide = _split_tail if found.filled.sum() == 1 else _split_documents
@@ -135,13 +144,13 @@ def split_texts(source: Source, settings: DataSettings) -> TextCorpus:
     remarks = [_size(found) + (f": {held}" if held else "")]
     remarks += training_in_words(settings, f"{parts['train'].characters:,} characters") + _left_out(found)
     fingerprint = found.fingerprint
-    learned = found.digests[parts["train"].chosen]
+    learned = _same(found, settings)[parts["train"].chosen]
     for name, path in files.items():
         given = survey(open_source(path, settings))
         parts[name] = whole(given, name)
         fingerprint = digest(fingerprint, name, given.fingerprint)
         remarks += [f"{name} from {path}: {_size(given)}", *_left_out(given)]
-        remarks += overlap(name, given.digests[given.filled], learned, "document")
+        remarks += overlap(name, _same(given, settings)[given.filled], learned, "document")
     return TextCorpus(fingerprint, parts, tuple(remarks))
 
 
@@ -179,13 +188,18 @@ def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettin
 
 
 def _split_documents(found: Survey, fractions: dict[str, float], settings: DataSettings) -> tuple[dict[str, Part], str]:
-    """Whole documents; equal ones stay together."""
+    """Whole documents; equal ones stay together, and near-duplicates where that is wanted."""
     digests = found.digests[found.filled]
-    held = _hold_out(found.source.name, digests, fractions, settings.split_seed)
+    groups, near = number_values(_same(found, settings)[found.filled]), NO_PAIRS
+    if settings.near_duplicates == APART:
+        keys, sketches = found.keys[found.filled], list(itertools.compress(found.sketches, found.filled))
+        near = near_duplicates(keys, sketches.__getitem__)
+        groups = group_rows(keys, pairs=near.tolist())
+    held = _hold_out(found.source.name, digests, groups, fractions, settings.split_seed)
     alone = np.zeros(len(digests), dtype=np.int64)
-    assignment = assign(held, digests, number_values(digests), alone, settings)
+    assignment = assign(held, digests, groups, alone, settings)
     if assignment is None:
-        left = digests[~np.any([alone, *held.values()], axis=0)]
+        left = groups[~np.any([alone, *held.values()], axis=0)]
         raise DataError(
             f"{found.source.name} has {counted(len(left), 'document')} that are not the test, "
             f"{len(np.unique(left)):,} of them different: too few for {settings.folds} folds (--folds)"
@@ -195,19 +209,28 @@ def _split_documents(found: Survey, fractions: dict[str, float], settings: DataS
         chosen = np.zeros_like(found.filled)
         chosen[found.filled] = inside
         parts[name] = documents_of(found, name, chosen)
-    return parts, " and ".join(
+    held_out = " and ".join(
         f"{counted(part.documents, 'document')} ({part.characters:,} characters) held out {PURPOSES[name]}"
         for name, part in parts.items()
         if name != "train"
     )
+    together = [f"{near_in_words(near, 'document')} {KEPT_TOGETHER}"] if len(near) else []
+    return parts, "; ".join(filter(None, [held_out, *together]))
 
 
-def _hold_out(where: str, digests: Numbers, fractions: dict[str, float], seed: int) -> dict[str, Mask]:
+def _same(found: Survey, settings: DataSettings) -> Numbers:
+    """Equal ones for documents that are never in two parts."""
+    return found.digests if settings.same_text == EXACT else found.keys
+
+
+def _hold_out(where: str, digests: Numbers, groups: Rows, fractions: dict[str, float], seed: int) -> dict[str, Mask]:
     """Which documents each part holds out, picked by a number made of their content and the seed.
 
     So the choice does not depend on the order of the documents, and one more moves few of the others.
     """
-    contents, counts = np.unique(digests, return_counts=True)
+    counts = np.bincount(groups)
+    contents = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(contents, groups, digests)
     if len(contents) < len(fractions) + 1:
         raise DataError(
             f"{where} has {len(digests):,} documents, {len(contents):,} of them different: too few for "
@@ -218,7 +241,7 @@ def _hold_out(where: str, digests: Numbers, fractions: dict[str, float], seed: i
     for place, (name, fraction) in enumerate(fractions.items()):
         needed = len(fractions) - place  # contents to leave, one for each part still to come
         picked = _pick(counts[order], max(1, round(fraction * len(digests))), len(order) - needed)
-        held[name] = np.isin(digests, contents[order[picked]])
+        held[name] = np.isin(groups, order[picked])
         order = np.delete(order, picked)
     return held
 

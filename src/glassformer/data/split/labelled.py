@@ -18,13 +18,20 @@ from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, nam
 from glassformer.data.io.pictures import read_images, read_pictures
 from glassformer.data.io.table import Pictures, Table, read_table
 from glassformer.data.mixing import Numbers
-from glassformer.data.split.base import PURPOSES, Corpus, digests_of, requested_parts
+from glassformer.data.same_text import digests_of
+from glassformer.data.split.base import PURPOSES, Corpus, requested_parts
 from glassformer.data.split.rows import RowPart, given_tables, left_out, split_rows
 from glassformer.data.wording import EXAMPLES, listed
 
 
 class Labelled(RowPart):
     """One part: examples, and a label for each."""
+
+
+class TableRows(Labelled):
+    """Rows without a text, and a label for each."""
+
+    has_text: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +128,8 @@ def rows_as_part(
         texts = [", ".join(f"{column}={table.columns[column][row].strip()}" for column in read) for row in rows]
     lines = [table.lines[row] for row in rows]
     pixels = None if columns.image is None else read_images(table, columns.image, rows, settings)
-    return Labelled(name, texts, labels or [""] * len(rows), lines, table.name, values, pixels)
+    kind = Labelled if columns.text is not None else TableRows
+    return kind(name, texts, labels or [""] * len(rows), lines, table.name, values, pixels)
 
 
 def classes_of(whole: Labelled) -> tuple[str, ...]:
@@ -193,6 +201,7 @@ class PicturePart(Labelled):
     """Pictures, and a class for each. Equal ones are never in two parts that were split, whatever their files."""
 
     noun: ClassVar[str] = "picture"
+    has_text: ClassVar[bool] = False
 
     @cached_property
     def digests(self) -> Numbers:

@@ -10,11 +10,22 @@ from typing import ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.config.data_section import APART, EXACT
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
-from glassformer.data.mixing import Numbers
+from glassformer.data.mixing import Numbers, mix
+from glassformer.data.same_text import (
+    KEPT_TOGETHER,
+    NO_PAIRS,
+    digests_of,
+    in_other_letters,
+    near_duplicates,
+    near_in_words,
+    normal_form,
+    sketch_of,
+)
 from glassformer.data.split.base import (
     OTHER_DATE,
     PURPOSES,
@@ -24,10 +35,10 @@ from glassformer.data.split.base import (
     Rows,
     assign,
     digest,
-    digests_of,
     group_rows,
     hold_out_by_chance,
     hold_out_by_time,
+    number_values,
     overlap,
     requested_parts,
     time_of,
@@ -67,10 +78,49 @@ class RowPart:
     def __len__(self) -> int:
         return len(self.texts)
 
+    has_text: ClassVar[bool] = True
+    """Whether `texts` are read, and not only what people know the rows by."""
+
     @cached_property
     def digests(self) -> Numbers:
-        """Rows of one digest, whose texts are equal but for the blanks around them, are in one part alone."""
+        """Equal ones for texts that are equal but for the blanks around them."""
         return digests_of(text.strip().encode() for text in self.texts)
+
+    @cached_property
+    def keys(self) -> Numbers:
+        """Equal ones for rows that are equal in all that is read: text and columns in their normal form, and image."""
+        if not self.has_text:
+            return self.beside
+        return mix(digests_of(normal_form(text).encode() for text in self.texts), self.beside)
+
+    @cached_property
+    def beside(self) -> Numbers:
+        """Equal ones for rows that are equal in what is read beside a text; where that is nothing, zeros."""
+        if not self.columns and self.pixels is None:
+            return np.zeros(len(self), dtype=np.uint64)
+
+        def content(row: int) -> bytes:
+            values = "\0".join(normal_form(values[row]) for values in self.columns.values()).encode()
+            return values if self.pixels is None else values + b"\0" + self.pixels[row].tobytes()
+
+        return digests_of(map(content, range(len(self))))
+
+    def same(self, rule: str) -> Numbers:
+        """Equal ones for rows that are never in two parts, by `data.same_text`."""
+        return self.digests if rule == EXACT else self.keys
+
+    def in_other_letters(self, rule: str) -> str:
+        """How many of the rows that repeat an earlier one do so in other letters, in words; nothing, if none does."""
+        if rule == EXACT or not self.has_text:
+            return ""
+        return in_other_letters(len(np.unique(mix(self.digests, self.beside))) - len(np.unique(self.keys)))
+
+    def near_duplicates(self) -> NDArray[np.int64]:
+        """Pairs of rows whose texts are nearly the same, the earlier first; of equal rows, only the first is in any."""
+        if not self.has_text:
+            return NO_PAIRS
+        beside = self.beside.tolist()
+        return near_duplicates(self.keys, lambda row: sketch_of(normal_form(self.texts[row]), beside[row]))
 
     @property
     def fingerprint(self) -> str:
@@ -118,6 +168,7 @@ class RowSplit(Generic[P]):
     parts: dict[str, P]
     fingerprint: str
     remarks: list[str]
+    same_text: str
 
     def warn(self, further: Callable[[P], list[str]] = lambda part: []) -> None:
         """Say what makes a held-out part tell little, and what is `further` said of it."""
@@ -131,7 +182,9 @@ class RowSplit(Generic[P]):
         """A part that came as it is: where it is from, what else is said of it, what of it is trained on."""
         self.parts[part.name] = part
         self.remarks += [f"{part.name} from {part.origin}: {counted(len(part), part.noun)}", *remarks]
-        self.remarks += overlap(part.name, part.digests, self.parts["train"].digests, part.noun)
+        self.remarks += overlap(
+            part.name, part.same(self.same_text), self.parts["train"].same(self.same_text), part.noun
+        )
 
     def corpus(self, given: Iterable[tuple[P, Sequence[str]]], settings: DataSettings) -> Corpus[P]:
         """All parts, with those from files of their own; a refit learns from a validation part among them too."""
@@ -161,23 +214,33 @@ def split_rows(
     what rows have in common that stay together. `facts` are said of them after their number, `notes` after how they
     were divided.
     """
-    digests, column = whole.digests, settings.split_by
+    same, column = whole.same(settings.same_text), settings.split_by
+    is_mixed = whole.has_text and (bool(whole.columns) or whole.pixels is not None)
+    digests = same if is_mixed else whole.digests  # the very letters, so that both rules draw alike
+    texts, near = number_values(same), NO_PAIRS
+    if settings.near_duplicates == APART:
+        near = whole.near_duplicates()
+        texts = group_rows(whole.keys, pairs=near.tolist())
     fractions = requested_parts(settings)[1]
     values, times = _split_by(table, rows, settings)
     classes = np.zeros(len(rows), dtype=np.int64) if kinds is None else kinds
-    groups = group_rows(digests, values)
+    groups = group_rows(texts, values)
 
     def too_few(wanted: str) -> DataError:
-        there = f"{counted(len(rows), 'row')}, {len(np.unique(digests)):,} of them different"
+        there = f"{counted(len(rows), 'row')}, {len(np.unique(texts)):,} of them different"
         if values is not None and not times:
             there = f"{counted(len(np.unique(groups)), 'group')} in column '{column}'"
-        together = f"equal {alike}s" + (f" and column '{column}'" if column else "")
+        together = (
+            f"equal {alike}s"
+            + (" and near-duplicates" if len(near) else "")
+            + (f" and column '{column}'" if column else "")
+        )
         stay = f"since {together} stay together" + (" and each class stays in training" if kinds is not None else "")
         return DataError(f"{table.name} has {there}: too few for {wanted}, {stay}")
 
     held: dict[str, Mask] | None = {}
     if fractions and times:
-        held = hold_out_by_time(digests, times, fractions)
+        held = hold_out_by_time(texts, times, fractions)
     elif fractions:
         held = hold_out_by_chance(digests, groups, classes, fractions, settings.split_seed)
     if held is None or not all(inside.any() for inside in held.values()):
@@ -198,10 +261,13 @@ def split_rows(
     learned = f"{len(parts['train']):,} of {counted(assignment.before_share, 'row')}"
     remarks += training_in_words(settings, learned, assignment.in_every_fold)
     remarks += [*notes, *left_out(table, whole)]
-    if again := len(whole) - len(np.unique(digests)):
-        remarks.append(f"{counted(again, f'{whole.noun} repeats', f'{whole.noun}s repeat')} an earlier {alike}")
+    if again := len(whole) - len(np.unique(same)):
+        repeats = f"{counted(again, f'{whole.noun} repeats', f'{whole.noun}s repeat')} an earlier {alike}"
+        remarks.append(f"{repeats}{whole.in_other_letters(settings.same_text)}")
+    if len(near):
+        remarks.append(f"{near_in_words(near, alike)} {KEPT_TOGETHER}")
     fingerprint = whole.fingerprint if values is None else digest(whole.fingerprint, *values)
-    return RowSplit(parts, fingerprint, remarks)
+    return RowSplit(parts, fingerprint, remarks, settings.same_text)
 
 
 def _split_by(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
-from glassformer.config.resolve import first_name, with_new_names
+from glassformer.config.resolve import SAME_TEXT, first_name, with_new_names, with_rule
 from glassformer.runs.files import read_json, write_json, writing
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.settings import data_stem, free_folder
@@ -52,7 +52,8 @@ class Folder:
             there = cls(path)._question()
             if there is None or there.get("finished"):
                 return False
-            return (there["same"], there["asked"]) == (identity, ids)
+            here = {**identity, "settings": {**identity["settings"], SAME_TEXT: there["same"]["settings"][SAME_TEXT]}}
+            return (there["same"], there["asked"]) == (here, ids)
 
         return cls(free_folder(f"compare-{data_stem(data)}", is_same) if out is None else Path(out))
 
@@ -73,6 +74,12 @@ class Folder:
         write_json(
             path / QUESTION, {"same": identity, "asked": list(dict.fromkeys([*before, *ids])), "finished": False}
         )
+
+    @property
+    def same_text(self) -> str | None:
+        """Which texts are the same in the comparison that is there; None: there is none."""
+        there = self._question()
+        return None if there is None else str(there["same"]["settings"][SAME_TEXT])
 
     def finish(self) -> None:
         write_json(self.path / QUESTION, {**read_json(self.path / QUESTION), "finished": True})
@@ -95,7 +102,7 @@ class Folder:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / OUTCOME).unlink(missing_ok=True)
         there = folder / CELL
-        if there.is_file() and _with_new_names(read_json(there).get("cell", {})) != asdict(cell):
+        if there.is_file() and _with_new_names(read_json(there).get("cell", {})) != _with_new_names(asdict(cell)):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
         write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
         return folder
@@ -103,7 +110,8 @@ class Folder:
     def outcome(self, cell: Cell) -> Outcome | None:
         """What a cell came to, if it is done, and was this very one."""
         outcome = _read_outcome(self.cell_path(cell))
-        return outcome if outcome is not None and outcome.cell == cell else None
+        same = outcome is not None and _with_new_names(asdict(outcome.cell)) == _with_new_names(asdict(cell))
+        return outcome if same else None
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
         """What is done: outcomes of these cells in their order, and then of those that were asked for before."""
@@ -194,8 +202,9 @@ def is_alive(process: int) -> bool:
 
 
 def _with_new_names(stored: dict[str, Any]) -> dict[str, Any]:
-    """A question or a cell from a file that may have been written before settings were renamed."""
-    return {key: with_new_names(value) if key in ("settings", "varied") else value for key, value in stored.items()}
+    """A question or a cell from a file that may have been written before settings were renamed, or chosen."""
+    new = {key: with_new_names(value) if key == "varied" else value for key, value in stored.items()}
+    return {**new, "settings": with_rule(with_new_names(stored.get("settings", {})))}
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:

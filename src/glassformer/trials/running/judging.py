@@ -54,7 +54,10 @@ WINDOW_KEYS: tuple[str, ...] = ("start", "tokens", "covered")
 
 WARM_UP, TIMED, LONGEST = 3, 50, 3.0
 """Examples that are not timed, examples that are, and seconds after which it is enough."""
-SPLIT = ("validation", "test", "validation_fraction", "test_fraction", "split_seed", "split_by", "folds", "fold")
+SPLIT = (
+    "validation", "test", "validation_fraction", "test_fraction", "split_seed", "split_by", "same_text",
+    "near_duplicates", "folds", "fold",
+)  # fmt: skip
 """The data settings that decide what is held out."""
 PLACES = ("path", "source_file", "target_file")
 """Where the data lies, which may be elsewhere by now."""
@@ -226,7 +229,7 @@ def known_share(family: Family, examples: Any, known: Any) -> float | None:
 @known_share.register(LabellingFamily)
 @known_share.register(TranslationFamily)
 def _(family: Family, examples: Any, known: Any) -> float:
-    return float(np.isin(examples.digests, known.digests).mean())
+    return float(np.isin(examples.keys, known.keys).mean())
 
 
 @known_share.register
@@ -234,9 +237,7 @@ def _(family: StreamFamily, examples: Part, known: Part) -> float:
     if examples.span is not None and known.span is not None:
         both = min(examples.span[1], known.span[1]) - max(examples.span[0], known.span[0])
         return max(0, both) / (examples.span[1] - examples.span[0])
-    if len(examples.chosen) != len(known.chosen):  # from a file of its own
-        return 0.0
-    return float((examples.chosen & known.chosen).sum() / max(1, examples.chosen.sum()))
+    return float(np.isin(examples.keys, known.keys).sum() / max(1, len(examples.keys)))
 
 
 # --- the folds of a cross-validation, all rows together ---

@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from glassformer.config.errors import RunError, Say
-from glassformer.config.resolve import SECTIONS, flatten
+from glassformer.config.resolve import SECTIONS, flatten, with_rule
 from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs.files import read_json, write_json, write_text
@@ -303,7 +303,7 @@ def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
 def _train_best(study: "optuna.Study", folder: Path, settings: dict[str, Any], say: Say, listen: Listener) -> Run:
     """The best, trained once more: the only look at the test part."""
     path, mark = folder / "best", folder / ".best.json"
-    if (path / "glassformer.json").is_file() and mark.is_file() and read_json(mark) == settings:
+    if (path / "glassformer.json").is_file() and mark.is_file() and with_rule(read_json(mark)) == settings:
         return Run.open(path)
     say(f"training the best once more, as a whole run: {path}")
     mark.unlink(missing_ok=True)

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from glassformer.config.data_section import EXACT
 from glassformer.config.errors import Misuse, Say, SettingError, silent
-from glassformer.config.resolve import BUDGETS, Config, first_name, flatten, full_key, keys, with_new_names
+from glassformer.config.resolve import BUDGETS, SAME_TEXT, Config, first_name, flatten, full_key, keys, with_new_names
 from glassformer.config.setting import value_text
 from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import PATHS, RUNS, infer_config, read_config, with_vectors
@@ -101,7 +102,8 @@ class Search:
         def text(value: Any) -> str:
             return "not given" if value is None else value_text(value)
 
-        before, now = with_new_names(before), self.identity()
+        before, now = {f"--{SAME_TEXT}": EXACT, **with_new_names(before)}, self.identity()
+        now.setdefault(f"--{SAME_TEXT}", before[f"--{SAME_TEXT}"])  # nobody said: as it was
         for name in {**before, **now}:
             if now.get(name) != before.get(name):
                 return f"{name} was {text(before.get(name))}, and now is {text(now.get(name))}"

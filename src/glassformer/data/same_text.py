@@ -1,0 +1,167 @@
+"""Which texts count as the same: equal ones in one normal form, whatever tokenizer reads them; and which nearly do."""
+
+import hashlib
+import itertools
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.mixing import Numbers, mix, number
+from glassformer.data.wording import counted, shortened
+
+
+def normal_form(text: str) -> str:
+    """A text without what tokenizers may not see: Unicode's NFKC, letters' case folded, white space joined, none
+    around it."""
+    if text.isascii():
+        text = text.lower()
+    else:  # folding can take composed letters apart, so that they are composed once more
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(text.split())
+
+
+def digests_of(contents: Iterable[bytes]) -> Numbers:
+    """Equal ones for equal contents."""
+    found = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+    return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+
+
+def in_other_letters(count: int) -> str:
+    """How many of the texts that repeat an earlier one are not its very letters."""
+    return f" ({count:,} of them in other letter case, white space or forms of letters)" if count else ""
+
+
+class NormalDigest:
+    """The digest of a text's normal form, read in pieces: those of a document that is never held whole."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=8)
+        self._begun = False
+        self._blank = False
+        self.sketch = NONE
+
+    def update(self, text: str, *, sketch: bool = False) -> None:
+        """The next piece. It may begin or end inside a word, if its letters are composed alone as they are together."""
+        form = normal_form(text)
+        self._blank |= text[:1].isspace()
+        if form:
+            self._hash.update((" " * (self._begun and self._blank) + form).encode())
+            self._begun, self._blank = True, text[-1].isspace()
+        if sketch:
+            self.sketch = smallest(np.concatenate([self.sketch, sketch_of(form)]))
+
+    @property
+    def number(self) -> int:
+        return int.from_bytes(self._hash.digest(), "little")
+
+
+# --- nearly the same ---
+
+SHINGLE = 6
+"""Characters in a row that two texts can share. So many that two long texts do not share most of theirs, so few that a
+sentence with another word in it shares more than half."""
+FEWEST = 15
+"""Different shingles of a text. One of fewer is near to many others by chance: it is only ever equal."""
+SIMILAR = 0.5
+"""The part of two texts' shingles that both have, from which on they are near-duplicates."""
+SKETCH = 128
+"""Shingles that stand for a long text: those with the smallest numbers, which are the same ones in a near-duplicate."""
+BANDS, ROWS = 32, 4
+"""Hashes of a MinHash signature: texts that agree in a band of four are compared. Of those that share 0.6 of their
+shingles, 99 % do so in one of 32 bands, of those that share 0.1, 0.3 %."""
+BLOCK = 2**12
+"""Texts, or pairs of them, that are in memory at once."""
+FACTOR = 0x9E3779B97F4A7C15
+
+NONE: Numbers = np.zeros(0, dtype=np.uint64)
+"""The sketch of a text that is too short."""
+
+
+def sketch_of(text: str, beside: int = 0) -> Numbers:
+    """A few of the shingles of a text in its normal form, as numbers. `beside`: what is read with it; with another one,
+    no shingle is the same."""
+    letters = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4").astype(np.uint64)
+    if len(letters) < SHINGLE:
+        return NONE
+    shingles = np.zeros(len(letters) - SHINGLE + 1, dtype=np.uint64)
+    for place in range(SHINGLE):
+        shingles = shingles * np.uint64(FACTOR) + letters[place : place + len(shingles)]
+    return smallest(mix(shingles, number(beside)))
+
+
+def smallest(shingles: Numbers) -> Numbers:
+    """Different ones with the smallest numbers."""
+    return np.unique(shingles)[:SKETCH]
+
+
+NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
+
+
+def near_in_words(pairs: NDArray[np.int64], noun: str) -> str:
+    """How many texts are near-duplicates of an earlier one."""
+    return f"{counted(len(np.unique(pairs[:, 1])), f'{noun} is', f'{noun}s are')} nearly the same as an earlier one"
+
+
+def near_finding(pairs: NDArray[np.int64], noun: str, texts: Sequence[str], lines: Sequence[int]) -> list[str]:
+    """What is said of near-duplicates before a training, the first two as an example; nothing, if there are none."""
+    if not len(pairs):
+        return []
+    shown = " and ".join(f"'{shortened(texts[row])}' (line {lines[row]:,})" for row in pairs[0].tolist())
+    return [f"{near_in_words(pairs, noun)}: {shown}; --data.near_duplicates apart keeps such {noun}s in one part"]
+
+
+KEPT_TOGETHER = "and in one part with it (data.near_duplicates)"
+
+
+def near_duplicates(keys: Numbers, sketch: Callable[[int], Numbers]) -> NDArray[np.int64]:
+    """Pairs of texts that are nearly the same, the earlier first; of those with one key, only the first is in any.
+    `sketch`: that of a text, by its place."""
+    first = np.sort(np.unique(keys, return_index=True)[1])
+    pairs: NDArray[np.int64] = first[near_pairs(sketch(place) for place in first.tolist())]
+    return pairs
+
+
+def near_pairs(sketches: Iterable[Numbers]) -> NDArray[np.int64]:
+    """Pairs of texts that are nearly the same, by their places, the earlier first.
+
+    In each band, a text is compared with the one before it that has the same hashes, and with the first of them, so
+    that the time grows with the number of texts, not with that of their pairs.
+    """
+    signatures, places = _signatures(sketches)
+    found = [NO_PAIRS]
+    for band in signatures.view(np.uint64).T:
+        order = np.argsort(band, kind="stable")
+        again = np.flatnonzero(band[order][1:] == band[order][:-1]) + 1
+        begins = np.arange(len(order))
+        begins[again] = 0
+        for before in (again - 1, np.maximum.accumulate(begins)[again]):
+            found.append(_similar(signatures, np.stack([order[before], order[again]], axis=1)))
+    pairs: NDArray[np.int64] = np.unique(np.sort(places[np.concatenate(found)], axis=1), axis=0)
+    return pairs
+
+
+def _signatures(sketches: Iterable[Numbers]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """N×(BANDS·ROWS): under each of so many orders of all shingles, the first that a text has, by 16 bits of it. And
+    the places of the texts, of which short ones are left out."""
+    factors = mix(np.arange(BANDS * ROWS, dtype=np.uint64), number(0)) | np.uint64(1)
+    out, places = [np.zeros((0, len(factors)), dtype=np.uint16)], array("q")
+    long = ((place, sketch) for place, sketch in enumerate(sketches) if len(sketch) >= FEWEST)
+    while block := list(itertools.islice(long, BLOCK)):
+        places.extend(place for place, _ in block)
+        shingles = np.concatenate([sketch for _, sketch in block])
+        starts = np.cumsum([0, *(len(sketch) for _, sketch in block[:-1])])
+        first = [np.minimum.reduceat(shingles * factor, starts) >> np.uint64(16) for factor in factors]
+        out.append(np.stack(first, axis=1).astype(np.uint16))
+    return np.concatenate(out), np.array(places, dtype=np.int64)
+
+
+def _similar(signatures: NDArray[np.uint16], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the pairs whose signatures say that they are near-duplicates."""
+    alike = [np.zeros(0, dtype=np.bool_)]
+    for start in range(0, len(pairs), BLOCK):
+        one, other = pairs[start : start + BLOCK].T
+        alike.append((signatures[one] == signatures[other]).mean(axis=1) >= SIMILAR)
+    return pairs[np.concatenate(alike)]

@@ -1,0 +1,132 @@
+"""What stands on both sides of a split makes every score too good: texts in other letters do not, in new runs; runs and
+folders that were written before there was a choice keep their own split.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glassformer as gf
+from fixtures.written_before import make
+from glassformer.config.errors import Misuse
+from glassformer.families.evaluate import own_corpus
+from glassformer.runs.run import Run
+from glassformer.trials.outcome import GIVEN, Cell
+from glassformer.trials.running.execution import run_cell
+
+BAG = {"model": "bag", "epochs": 15, "draft": True, "device": "cpu", "training.threads": 1, "training.lr": 0.05}
+WRITTEN = Path(make.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in ("draw_curves", "draw_confusion", "leave_report"):
+        monkeypatch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
+
+
+@pytest.fixture
+def three_cases(tmp_path: Path) -> str:
+    """300 texts with labels by chance, each in three cases."""
+    random = Random(5)
+    words = ["".join(random.choices("abcdefghijklmnop", k=5)) for _ in range(2003)]
+    lines = ["text,label"]
+    for _ in range(300):
+        text, label = " ".join(random.choices(words, k=8)), random.choice(("yes", "no"))
+        lines += [f"{form},{label}" for form in (text, text.upper(), text.title())]
+    file = tmp_path / "cases.csv"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return str(file)
+
+
+def written_before(run: str) -> str:
+    """The run as it was written before there was a choice."""
+    card = Run(Path(run)).card()
+    del card["config"]["data"]["same_text"], card["config"]["data"]["near_duplicates"]
+    Run(Path(run)).write_card(card)
+    return run
+
+
+def overlap(run: str) -> int:
+    """How many texts of the validation part are trained on in some case."""
+    parts = own_corpus(gf.load(run, "cpu")).parts
+    return int(np.isin(parts["validation"].keys, parts["train"].keys).sum())
+
+
+def test_labels_by_chance_are_not_learned(three_cases: str, tmp_path: Path) -> None:
+    trained = gf.train(three_cases, out=tmp_path / "run", **BAG)
+    assert 0.3 < trained.validation["accuracy"] < 0.7
+    assert overlap(trained.run) == 0
+    card = Run(Path(trained.run)).card()
+    assert card["config"]["data"]["same_text"] == "normal"
+    assert "600 rows repeat an earlier text (600 of them in other letter case" in card["data"]["report"]
+
+
+def test_a_run_written_before_keeps_its_split(three_cases: str, tmp_path: Path) -> None:
+    before = gf.train(three_cases, out=tmp_path / "run", **BAG, **{"data.same_text": "exact"})
+    assert before.validation["accuracy"] > 0.85
+    run = written_before(before.run)
+    assert overlap(run) > 50
+    assert gf.evaluate(run, part="validation").metrics["accuracy"] == pytest.approx(before.validation["accuracy"])
+    assert gf.train(out=run, resume=True, epochs=16).validation["accuracy"] > 0.85
+    assert Run(Path(run)).card()["config"]["data"]["same_text"] == "exact"
+    again = gf.train(config=Path(written_before(run)) / "glassformer.json", out=tmp_path / "again", draft=True, steps=2)
+    assert overlap(again.run) > 50
+    with pytest.raises(Misuse, match=r"data.same_text cannot change when a run goes on: it was 'exact', not 'normal'"):
+        gf.train(out=run, resume=True, epochs=17, **{"data.same_text": "normal"})
+    settings = {"data.path": three_cases, "data.validation_fraction": 0.2, "data.test_fraction": 0.1, "run": run}
+    outcome = run_cell(Cell(name="run", kind=GIVEN, settings=settings), tmp_path, "test", lambda **event: None)
+    assert outcome is not None
+    assert outcome.seen  # in other letters
+
+
+def test_folds_written_before_go_on(three_cases: str, tmp_path: Path) -> None:
+    settings = {key: value for key, value in BAG.items() if key not in ("draft", "epochs")}
+    out, file = tmp_path / "folds", tmp_path / "folds" / "folds.json"
+    gf.cross_validate(three_cases, folds=2, out=out, steps=2, **settings, **{"data.same_text": "exact"})
+    value = json.loads(file.read_text(encoding="utf-8"))
+    del value["settings"]["data.same_text"]
+    file.write_text(json.dumps(value), encoding="utf-8")
+    shutil.rmtree(out / "fold-2")
+    gf.cross_validate(three_cases, folds=2, out=out, steps=2, **settings)
+    assert overlap(str(out / "fold-2")) > 50
+
+
+# --- many trainings ---
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """What a JSON file of the folders says that were written before, of which there is a copy."""
+    shutil.copytree(WRITTEN, tmp_path / "here", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    monkeypatch.chdir(tmp_path / "here")
+    return lambda name: json.loads(Path(name).read_text(encoding="utf-8"))
+
+
+def rules(out: str) -> set[str]:
+    cards = [json.loads(card.read_text(encoding="utf-8")) for card in Path(out).rglob("glassformer.json")]
+    return {card["config"]["data"].get("same_text", "none") for card in cards}
+
+
+def test_a_comparison_written_before_goes_on_with_its_split(folders: Callable[[str], Any]) -> None:
+    make.compare_again("comparisons/half", make.COMPARISONS["half"])
+    assert folders("comparisons/half/question.json")["same"]["settings"]["data.same_text"] == "exact"
+    assert rules("comparisons/half") == {"exact", "none"}  # what is new, and what was there
+    with pytest.raises(Misuse, match=r"another data.same_text \(exact, not normal\)"):
+        make.compare_again("comparisons/half", {**make.COMPARISONS["half"], "data.same_text": "normal"})
+
+
+def test_a_search_written_before_goes_on_with_its_split(folders: Callable[[str], Any]) -> None:
+    asked = {**make.SMALL, **make.TUNINGS["sqlite"], "out": "tuning/sqlite", "final": False, "trials": make.TRIALS + 1}
+    gf.tune(**asked)
+    assert folders("tuning/sqlite/search.json")["--data.same_text"] == "exact"
+    assert "same_text: exact" in Path("tuning/sqlite/recipe.yaml").read_text(encoding="utf-8")
+    with pytest.raises(Misuse, match=r"--data.same_text was exact, and now is normal"):
+        gf.tune(**asked, **{"data.same_text": "normal"})
+    gf.tune(**{**asked, "out": "new", "trials": 1})
+    assert folders("new/search.json")["--data.same_text"] == "normal"
