@@ -23,7 +23,7 @@ from torch import Generator, Tensor, nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, refuse_unknown
-from glassformer.config.plugins import load_plugins, note_plugin
+from glassformer.config.plugins import note_plugin
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
@@ -122,6 +122,8 @@ class Loaded(Processor):
     model: nn.Module
     run: Run
     config: Config
+    load_again: Callable[..., "Loaded"] | None = field(default=None, compare=False)
+    """How it is made anew from its folder, device and a person's own model: what a copy or another process needs."""
 
     @property
     def family(self) -> "Family":
@@ -163,10 +165,16 @@ class Loaded(Processor):
                     f"{type(part).__qualname__} cannot be imported where this model is sent: define the class at the "
                     f"top of a module, not inside a function, or send {self.run.path} and load it there with model=…"
                 )
-        return _load_again, self._place(own)
+        return self._loader, self._place(own)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Loaded":
-        return _load_again(*self._place(copy.deepcopy(self._own_model, memo)))
+        return self._loader(*self._place(copy.deepcopy(self._own_model, memo)))
+
+    @property
+    def _loader(self) -> Callable[..., "Loaded"]:
+        if self.load_again is None:
+            raise Misuse(f"{self.run.path} was not loaded from its folder, and cannot be sent elsewhere: gf.load it")
+        return self.load_again
 
     @property
     def _own_model(self) -> nn.Module | None:
@@ -184,13 +192,6 @@ class Loaded(Processor):
             f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has "
             f"{', '.join(self.family.methods)}"
         )
-
-
-def _load_again(path: str, device: str, own: nn.Module | None) -> Loaded:
-    """A loaded model in a process that may know nothing yet of what others were registered."""
-    load_plugins()
-    found: Loaded = import_module("glassformer.families.load").load(path, device, model=own)
-    return found
 
 
 def _is_importable(kind: type) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
+from glassformer.config.plugins import load_plugins
 from glassformer.config.presets import TEXT, VERSION
 from glassformer.config.resolve import Config, flatten, resolve
 from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
@@ -155,7 +157,13 @@ def load(
     built = build_model(config, processor, model)
     run.load_weights(built, verify=verify, say=say)
     built.to(choose_device(device)).eval()
-    return family.loaded(built, processor, run, config)
+    return replace(family.loaded(built, processor, run, config), load_again=_load_again)
+
+
+def _load_again(path: str, device: str, own: OwnModel | None) -> Loaded:
+    """A loaded model in a process that may know nothing yet of what others were registered."""
+    load_plugins()
+    return load(path, device, model=own)
 
 
 def loaded_run(run: "str | os.PathLike[str] | Run | Loaded", device: str = "auto", say: Say = silent) -> Loaded:
