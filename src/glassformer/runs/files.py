@@ -15,6 +15,9 @@ from torch import Tensor
 
 from glassformer.config.errors import RunError, first_line
 
+NOTES = "glassformer"
+"""The one entry beside tensors: safetensors writes several in any order, and equal files are to be equal bytes."""
+
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -73,7 +76,8 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] |
     """Write tensors, but not aside: for folders that are renamed as a whole. `notes`: kept in the same file."""
     path.touch()
     mode = path.stat().st_mode  # safetensors makes files that nobody else may read
-    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path, notes)
+    own = {NOTES: json.dumps(notes)} if notes else None
+    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path, own)
     path.chmod(mode)
 
 
@@ -93,9 +97,10 @@ def read_notes(path: Path) -> dict[str, str]:
     """What a file of tensors says of them."""
     try:
         with safe_open(path, framework="pt") as file:
-            return file.metadata() or {}
-    except (OSError, SafetensorError) as error:
+            notes = json.loads((file.metadata() or {}).get(NOTES, "{}"))
+    except (OSError, ValueError, SafetensorError) as error:
         raise RunError(f"{path} cannot be read: {reason(error)}") from None
+    return notes if isinstance(notes, dict) else {}
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
