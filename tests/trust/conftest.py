@@ -1,0 +1,29 @@
+"""What was tried against the house, how often, with what result: the tests say it, and `docs/trust.md` shows it."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+LOG = Path(__file__).parents[2] / "build" / "trust.jsonl"
+"""A line for each attempt; `table.py` makes the table of it."""
+
+Tried = Callable[[str, str, int, str], None]
+
+
+@pytest.fixture
+def tried() -> Tried:
+    """`tried(what, how, times, result)`, said at the end of a test that passed."""
+
+    def say(what: str, how: str, times: int, result: str) -> None:
+        LOG.parent.mkdir(exist_ok=True)
+        line = json.dumps({"what": what, "how": how, "times": times, "result": result}) + "\n"
+        handle = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, line.encode())  # one write: several processes append to it
+        finally:
+            os.close(handle)
+
+    return say
