@@ -238,6 +238,11 @@ def test_a_key_that_the_encoder_does_not_use_is_refused(encoder: str, key: str) 
     assert user_of(key) in str(caught.value)
 
 
+def test_layers_of_an_mlp_are_named() -> None:
+    with pytest.raises(SettingError, match=r"the hidden layers of mlp are model\.head_layers$"):
+        resolve({}, {"task": "classification", "data.kind": "table", "model": "mlp", "model.layers": 2})
+
+
 # What cannot be together
 
 

@@ -191,10 +191,23 @@ def _help(key: str, field: dataclasses.Field[Any]) -> str:
     text = rule.help + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
         text += f" (default {value_text(field.default)})"
-    for task, starts in (("labels", STARTS[TEXT]), ("translation", STARTS[TRANSLATION])):
-        if key in starts:
-            text += f"; for {task} {value_text(starts[key])}"
+    for task, kind in (("labels", TEXT), ("translation", TRANSLATION)):
+        text += _starts(task, kind, key, field.default)
     return text.replace("%", "%%")
+
+
+def _starts(task: str, kind: str, key: str, default: Any) -> str:
+    """`; for labels 0.3 (average 0.5, transformer 0.1)`: a task's start, and the models that start elsewhere."""
+    usual = STARTS[kind].get(key, default)
+    models: dict[Any, list[str]] = {}
+    for name, info in ENCODERS.items():
+        start = info.starts.get(kind, {}).get(key, usual)
+        if start != usual:
+            models.setdefault(start, []).append(name)
+    others = ", ".join(f"{', '.join(names)} {value_text(start)}" for start, names in models.items())
+    if key not in STARTS[kind]:
+        return f"; for {task}: {others}" if others else ""
+    return f"; for {task} {value_text(usual)}" + (f" ({others})" if others else "")
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:

@@ -106,7 +106,9 @@ class Config:
         writes = self.get("task") == TRANSLATION and decoder is not None and name not in ENCODER_KEYS
         if section == "model" and not any(name in used_keys(user) for user in (encoder, *([decoder] * writes)) if user):
             users = ", ".join(other for other in ENCODERS if name in used_keys(other))
-            return f"{key} is not used by {encoder}; it belongs to {users}"
+            head = key == "model.layers" and "head_layers" in used_keys(encoder)
+            instead = f"; the hidden layers of {encoder} are model.head_layers" if head else ""
+            return f"{key} is not used by {encoder}; it belongs to {users}{instead}"
         if section == "model" and name in encoder_info(encoder).unread.get(self.data.kind, ()):
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
         if key == "data.fold" and self.data.folds is None:

@@ -174,6 +174,11 @@ class WindowBatch(Batch):
         return ids[:, :-1], answers(ids, self.start), *segments
 
 
+def perplexity_text(perplexity: float) -> str:
+    """`12.34`; of a model that knows less than nothing, `1.01e+30`."""
+    return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
+
+
 def answers(ids: Tensor, start: int | None) -> Tensor:
     """What follows each token; that a new document starts is no news, so START is never asked for."""
     following = ids[:, 1:]
@@ -219,7 +224,7 @@ class LanguageModelling(WindowTask):
             "tokens": count,
         }
         summary = (
-            f"loss {metrics['loss']:.4f} nats per token, perplexity {metrics['perplexity']:.2f}, "
+            f"loss {metrics['loss']:.4f} nats per token, perplexity {perplexity_text(metrics['perplexity'])}, "
             f"{metrics['bits_per_byte']:.4f} bits per byte"
         )
         if tokens.unknown:

@@ -17,7 +17,15 @@ from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.modules import MaskedLanguageModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
-from glassformer.tasks.language_model import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
+from glassformer.tasks.language_model import (
+    TokenColumns,
+    Window,
+    WindowTask,
+    equal_lengths,
+    perplexity_text,
+    stack_rows,
+    windows_over,
+)
 from glassformer.text.tokenizer import Tokenizer
 
 _MASKED = number(4)
@@ -121,7 +129,7 @@ class MaskedModelling(WindowTask):
             "tokens": count,
         }
         summary = (
-            f"loss {loss:.4f} nats per guessed token, perplexity {metrics['perplexity']:.2f}, "
+            f"loss {loss:.4f} nats per guessed token, perplexity {perplexity_text(metrics['perplexity'])}, "
             f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
         )
         return Evaluation(

@@ -166,14 +166,21 @@ def _spread(lengths: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
     return np.arange(0, len(lengths), apart)
 
 
+NO_BLEU = "no_bleu"
+"""Why BLEU, which is 0 here whatever the outputs are, says nothing."""
+
+
 def judge(records: list[dict[str, Any]], search: str, *, lowercase: bool = False) -> Evaluation:
     """Metrics of translations, a record each; of the loss where the records have one. `search`: how they were found."""
     outputs, targets = ([record[key] for record in records] for key in ("output", "target"))
     metrics, details = text_scores(outputs, targets, lowercase=lowercase)
     metrics["exact_match"] = sum(record["exact"] for record in records) / len(records)
-    summary = (
-        f"BLEU {metrics['bleu']:.2f}, chrF {metrics['chrf']:.2f}, exact match {metrics['exact_match']:.4f} ({search})"
-    )
+    bleu, others = f"BLEU {metrics['bleu']:.2f}", f"chrF {metrics['chrf']:.2f}"
+    exact = f"exact match {metrics['exact_match']:.4f} ({search})"
+    if NO_BLEU in details:
+        summary = f"{exact}, {others}, no BLEU: {details[NO_BLEU]}"
+    else:
+        summary = f"{bleu}, {others}, {exact}"
     count = sum(record["tokens"] for record in records if "loss" in record)
     if count:
         metrics["loss"] = math.fsum(record["loss"] for record in records) / count
@@ -196,7 +203,9 @@ def text_scores(
         "bleu": bleu.corpus_score(outputs, [targets]).score,
         "chrf": chrf.corpus_score(outputs, [targets]).score,
     }
-    details = {"signature": {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}}
+    details: dict[str, Any] = {"signature": {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}}
+    if all(len(bleu.tokenizer(target).split()) < bleu.max_ngram_order for target in targets):
+        details[NO_BLEU] = f"no target has the {bleu.max_ngram_order} words in a row that it counts"
     if lowercase:
         folded = BLEU(lowercase=True)
         metrics["bleu_lowercase"] = folded.corpus_score(outputs, [targets]).score
