@@ -220,10 +220,11 @@ class Run:
         path = self.weights_path
         if not path.is_file():
             raise RunError(f"{path} is missing: deleted, or the training never came to a validation")
-        weights = read_tensors(path)
+        card, notes, weights = self.card(), read_notes(path), read_tensors(path)
         if not verify or os.environ.get(NO_VERIFY):
             return weights
-        card, notes = self.card(), read_notes(path)
+        if (self.card(), read_notes(path)) != (card, notes):  # a training has just written others
+            return self.read_weights(verify=verify, say=say)
         # on the way, weights are written before the card that names them: a killed run has the file's own word
         written = card.get(WEIGHTS) if card.get("status") in SETTLED else notes.get(WEIGHTS)
         if written is None:

@@ -85,7 +85,7 @@ def tune(
             search,
             folder / "trials",
             trials,
-            until=None if minutes is None else time.time() + 60 * minutes,
+            until=None if minutes is None else time.monotonic() + 60 * minutes,
             say=say,
         )
         if jobs == 1:

@@ -10,6 +10,7 @@ import numpy as np
 
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
+from glassformer.data.check.groups import group_findings
 from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
@@ -166,6 +167,8 @@ def check_table(
     found.findings.extend(_findings(found, sorted(empty), sorted(missing), repeats, context, noun))
     if columns.kind != IMAGE:
         found.findings.extend(_column_findings(table, columns.also))
+        if settings.split_by is None:
+            found.findings.extend(group_findings(table, columns, labels, filled))
     return found
 
 
