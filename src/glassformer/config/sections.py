@@ -134,7 +134,11 @@ class ModelSettings:
     nonlinearity: str = setting("tanh", "of the Elman network", choices=("tanh", "relu"))
     cells: int | None = setting(None, "LSTM: width of the cell when larger than that of its output", least=1)
     window: int = setting(16, "tokens the window model reads", least=1)
-    kernel: int = setting(4, "tokens a convolution reads", least=1)
+    kernel: int = setting(4, "tokens a convolution reads; of an image the side of its square", least=1)
+    stride: int = setting(1, "images: pixels that a convolution moves at once", least=1)
+    padding: int | None = setting(
+        None, "images: zeros around what a convolution reads; unset: as many as keep the size at stride 1", least=0
+    )
     dilation: int = setting(2, "how much further each convolution layer reaches than the last", least=1)
     weighting: str = setting("tfidf", "what a word counts in the bag", choices=("tfidf", "counts"))
     ngrams: int = setting(1, "the bag also counts runs of up to so many tokens", least=1, most=8)
