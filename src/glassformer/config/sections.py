@@ -126,7 +126,7 @@ class ModelSettings:
         True, "hide the future in a language model (causal attention); false lets it read the answer"
     )
     output_projection: bool = setting(True, "attention ends with W^O")
-    qk_norm: bool = setting(True, "normalise queries and keys of each head")
+    qk_norm: bool = setting(None, "normalise queries and keys of each head; unset: with scores query-key alone")
     embed_scale: bool = setting(False, "multiply word vectors by √width, as in 2017")
     initialisation: str = setting("zero", "how weights start", choices=("zero", "gpt2", "xavier"))
     bidirectional: bool = setting(False, "read in both directions (never in a language model)")
@@ -181,6 +181,7 @@ class ModelSettings:
             "head_hidden": self.width if self.head_activation == "tanh" else 128,
             "head_width": self.width if self.scores == "bilinear" else self.width // self.heads,
             "kv_heads": self.heads,
+            "qk_norm": self.scores == "query-key",
             "attention_bias": self.bias,
             "feed_bias": self.bias,
             "hidden": math.ceil(self.width * 8 / 3 / 8) * 8 if gated else 4 * self.width,
