@@ -232,6 +232,11 @@ class TrainingSettings:
     batch_tokens: int | None = setting(
         None, "translation: source and target tokens per update, padding too, over all processes", least=2
     )
+    targets: str = setting(
+        "every",
+        "language models: learn what follows every token of a window, or its last state alone",
+        choices=("every", "last"),
+    )
     mask_rate: float = setting(
         0.15, "masked models: part of the tokens to guess (of these 80 % masked, 10 % swapped)", least=0.01, most=0.9
     )
