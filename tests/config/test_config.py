@@ -468,6 +468,7 @@ def test_a_saved_configuration_is_read_back_as_it_was(flags: dict[str, Any]) -> 
             {"model": "cnn", "task": "classification", "data.kind": "image", "model.dilation": 2},
             "model.dilation is not used by cnn on images",
         ),
+        ({"model": "cnn", "model.stride": 2}, "model.stride is not used by cnn on texts"),
         ({"keep_": 1}, "unknown setting"),
         ({"training.keep": "last", "training.patience": 3}, "training.patience waits for a better validation"),
         ({"batch_tokens": 300}, "training.batch_tokens does nothing while task is language-model"),

@@ -97,6 +97,22 @@ def test_parts_of_a_transformer() -> None:
     assert found.tied
 
 
+@pytest.mark.parametrize(
+    ("scores", "matrices"),
+    [("plain", {}), ("shared", {"shared U": 24 * 24}), ("bilinear", {"bilinear W": 3 * 24 * 24})],
+)
+def test_scores_without_queries_and_keys_have_no_more_weights_than_their_formula(
+    scores: str, matrices: dict[str, int]
+) -> None:
+    model = build_language_model(
+        resolve({}, {"model.width": 24, "model.heads": 3, "model.layers": 1, "model.scores": scores}).model, vocab=99
+    )
+    found = parameters_by_part(model)
+    attention = {part: count for part, count in found.items() if "attention" in part and "W^O" not in part}
+    assert attention == {f"attention: {name}": count for name, count in matrices.items()}
+    assert found["norms"] == 3 * 24  # before attention, before feed-forward and at the end
+
+
 def test_weights_that_are_not_learned_and_weights_of_nothing_known() -> None:
     class Own(nn.Module):
         def __init__(self) -> None:

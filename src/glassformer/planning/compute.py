@@ -257,6 +257,8 @@ PARTS: dict[type[nn.Module], str] = {
 """What a module's own weights are for, and those of the modules in it that are not named here."""
 
 OF_ATTENTION = {"query": "queries W^Q", "key": "keys W^K", "value": "values W^V", "output": "output W^O"}
+OF_SCORES = {"shared": "shared U", "bilinear": "bilinear W"}
+"""What the one matrix is called that makes scores without separate queries and keys."""
 
 
 def parameters_by_part(model: nn.Module) -> dict[str, int]:
@@ -274,7 +276,8 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
 
 def _part(parent: nn.Module, name: str, child: nn.Module, part: str) -> str:
     if isinstance(parent, Attention) and name in OF_ATTENTION:
-        return f"{part}: {OF_ATTENTION[name]}"
+        called = OF_SCORES.get(parent.scores, OF_ATTENTION[name]) if name == "query" else OF_ATTENTION[name]
+        return f"{part}: {called}"
     if isinstance(child, Attention):
         return "attention to the source" if child.is_cross_attention else "attention"
     if name == "head":

@@ -149,7 +149,7 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
             f"how many tokens of kind {resolved.tokenizer.kind} there are, only DATA or --vocab-size says"
         )
     context, batch = resolved.model.context, resolved.training.batch_size
-    task = LanguageModelling({}, context=context, start=None)
+    task = LanguageModelling({}, context=context, start=None, last_only=resolved.training.targets == "last")
     task.steps_per_epoch = tokens / (context * batch)
     ids = torch.empty(batch, context, dtype=torch.long, device="meta")
 
@@ -157,4 +157,5 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
         return build_language_model(config.model, vocab=vocab, seed=config.training.seed)
 
     each = batch * context
-    return PlannedTraining(resolved, task, build, batch, each, (ids, ids), {"train": tokens}, float(each))
+    following = ids[:, -1:] if task.last_only else ids
+    return PlannedTraining(resolved, task, build, batch, each, (ids, following), {"train": tokens}, float(each))

@@ -149,6 +149,8 @@ class WindowBatch(Batch):
     end: int | None = None
     apart: bool = False
     """A token sees only its own document."""
+    last_only: bool = False
+    """What follows the last token is all that is asked."""
 
     @property
     def size(self) -> int:
@@ -156,7 +158,7 @@ class WindowBatch(Batch):
 
     @property
     def count(self) -> int:
-        return int((answers(self.ids, self.start) != NOTHING).sum())
+        return int((self.targets(self.ids) != NOTHING).sum())
 
     @property
     def tokens(self) -> int:
@@ -168,10 +170,14 @@ class WindowBatch(Batch):
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:
         return "" if tokenizer is None else tokenizer.decode(self.ids[row, :SHOWN].tolist())
 
+    def targets(self, ids: Int[Tensor, "B S"]) -> Int[Tensor, "B K"]:
+        following = answers(ids, self.start)
+        return following[:, -1:] if self.last_only else following
+
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         (ids,) = to_device(device, self.ids)
         segments = (segments_of(ids[:, :-1], self.start, self.end),) if self.apart else ()
-        return ids[:, :-1], answers(ids, self.start), *segments
+        return ids[:, :-1], self.targets(ids), *segments
 
 
 def perplexity_text(perplexity: float) -> str:
@@ -188,12 +194,19 @@ def answers(ids: Tensor, start: int | None) -> Tensor:
 class LanguageModelling(WindowTask):
     """Next-token prediction on packed tokens."""
 
+    def __init__(self, parts: dict[str, Tokens], *, last_only: bool = False, **windows: Any) -> None:
+        """`last_only`: what is learned of a window is what follows its last token. It is judged after every token, as
+        every language model is: the state there is the last one of what was read so far. `windows`: as of any task."""
+        super().__init__(parts, **windows)
+        self.last_only = last_only
+
     def batch(self, step: int) -> WindowBatch:
-        return WindowBatch(torch.from_numpy(self.ids_of(step)), self.start, self.end, self.apart)
+        return WindowBatch(torch.from_numpy(self.ids_of(step)), self.start, self.end, self.apart, self.last_only)
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         inputs, following, *segments = tensors
-        return self.loss_at(model, inputs, following, *segments)
+        last = torch.full_like(following, inputs.shape[1] - 1) if self.last_only else None
+        return self.loss_at(model, inputs, following, *segments, places=last)
 
     @torch.no_grad()
     def evaluate(

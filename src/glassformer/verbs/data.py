@@ -172,6 +172,8 @@ def show_batch(config: Config, step: int, say: Say, table: Table | Pictures | No
     if rows.answers is not None:
         return rows
     between = " " if prepared.tokenizer is not None and prepared.tokenizer.kind == "word" else ""
+    if config.training.targets == "last":
+        return replace(rows, pairs=training_pairs(rows.rows[0], between)[-1:])
     return replace(rows, pairs=training_pairs(rows.rows[0][: MOST_PAIRS + 1], between))
 
 
