@@ -167,7 +167,7 @@ def range_t_tail(t: float, rows: int, df: float) -> float:
         return t_tail(t, df)
     spreads, shares = _spreads(df)
     below = np.interp(math.sqrt(2) * abs(t) * spreads, RANGES, _range_table(rows))
-    return float(min(1.0, max(0.0, 1 - shares @ below)))
+    return min(1.0, max(0.0, 1 - float(shares @ below)))
 
 
 @lru_cache(1024)
