@@ -31,6 +31,8 @@ class Cell:
     """Which of the seeds or folds."""
     begins: str = ""
     """A digest of the weights that it begins from, where these are another run's."""
+    cpu_seconds: float | None = None
+    """How long it is trained, where that is not among its settings: seconds of one core."""
 
     def __post_init__(self) -> None:
         """A cell that was written before has the names that settings have now."""
@@ -83,6 +85,9 @@ class Outcome:
     """What a reader of its row should know: that it may have seen the examples it is judged on."""
     seen: bool = False
     """It has learned from them: it has a score, and no rank."""
+    undertrained: str | None = None
+    """Why its training cannot be said to have come to its end: it is not judged; empty: it has. None: not known, as of
+    what was written before this was asked."""
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))

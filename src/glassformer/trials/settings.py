@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines, with_flags
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
@@ -46,6 +46,16 @@ def count_of(flag: str, value: Any, *, least: int = 1) -> int:
     if number < least:
         raise Misuse(f"--{flag} is {number}, but must be at least {least}")
     return number
+
+
+def check_times(**times: Any) -> None:
+    """Refuse a time that a flag gives, or Python, and that is none."""
+    for name, value in times.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise SettingError(f"{flag} wants a number, not {value!r}")
+        if value is not None and not value > 0:
+            raise SettingError(f"{flag} is {value:g}, but must be above 0")
 
 
 def seeds_or_folds(seeds: Any, folds: Any, usual: int) -> tuple[int, int | None]:

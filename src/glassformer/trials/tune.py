@@ -13,7 +13,15 @@ from glassformer.config.resolve import SAME_TEXT, flatten
 from glassformer.config.sections import DataSettings
 from glassformer.runs.files import read_json, write_json
 from glassformer.training.events import Listener
-from glassformer.trials.settings import check_data, count_of, data_stem, free_folder, seeds_or_folds, split_words
+from glassformer.trials.settings import (
+    check_data,
+    check_times,
+    count_of,
+    data_stem,
+    free_folder,
+    seeds_or_folds,
+    split_words,
+)
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.space import plain
 
@@ -59,7 +67,7 @@ def tune(
     from glassformer.trials.tuning.storage import counted, open_study, retry_lost, storage_of
     from glassformer.trials.tuning.worker import Worker, work_in_processes
 
-    _check_times(minutes=minutes, trial_minutes=trial_minutes)
+    check_times(minutes=minutes, trial_minutes=trial_minutes)
     trials = None if trials is None else count_of("trials", trials)
     jobs = count_of("jobs", jobs)
     seeds, folds = seeds_or_folds(seeds, folds, 1)
@@ -107,15 +115,6 @@ def default_spaces(
     search = plan_search(data, _models(model), settings, config=config, say=say)
     spaces = {name: plain(space) for name, space in search.spaces.items()}
     return spaces if len(spaces) > 1 else next(iter(spaces.values()))
-
-
-def _check_times(**times: Any) -> None:
-    for name, value in times.items():
-        flag = f"--{name.replace('_', '-')}"
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise SettingError(f"{flag} wants a number, not {value!r}")
-        if value is not None and not value > 0:
-            raise SettingError(f"{flag} is {value:g}, but must be above 0")
 
 
 def _models(model: str | Sequence[str] | None) -> list[str]:

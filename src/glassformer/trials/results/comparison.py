@@ -17,7 +17,7 @@ from glassformer.trials.outcome import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, memory, rounded, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
 from glassformer.trials.results.panels import against_cost, each_seed, learning_curves, panels_of_mode
-from glassformer.trials.results.remarks import BEST, USE, marks_of, notes_of
+from glassformer.trials.results.remarks import BEST, FALLING, USE, marks_of, notes_of
 from glassformer.trials.results.rows import Row, compare_rows, rows_of
 from glassformer.trials.running.question import ABLATION, LADDER
 
@@ -88,10 +88,13 @@ class Comparison:
 
     def _leader(self) -> dict[str, Any] | None:
         """The best of the trained models, against every other row: by how much it is better."""
-        leader = min((row for row in self.done if row.is_trained), key=lambda row: row.rank, default=None)
+        leader = min(
+            (row for row in self.done if row.is_trained and row.is_judged), key=lambda row: row.rank, default=None
+        )
         if leader is None:
             return None
-        leads = {row.label: compare_rows(leader, row) for row in self.done if row is not leader}
+        others = [row for row in self.done if row is not leader and not row.undertrained]
+        leads = {row.label: compare_rows(leader, row) for row in others}
         against = {label: None if lead is None else asdict(lead) for label, lead in leads.items()}
         return {"model": leader.label, "against": against}
 
@@ -217,7 +220,7 @@ def _cells(row: Row, behind: Difference | None) -> list[str]:
     few, many = row.updates
     primary = row.outcomes[0].primary
     return [
-        row.label,
+        f"{row.label} {FALLING}" if row.undertrained else row.label,
         row.score_with_interval,
         # of the whole part, where rows are ranked by a mean of its examples instead
         rounded(row.metrics[primary], row.decimals) if row.metric == MEANS.get(primary) else "",
@@ -245,7 +248,8 @@ def summarise(
     verdict, rows = verdict_of(ranked, mode), in_order(ranked, mode)
     reference = parts_left_out(rows)[0] if mode == ABLATION else verdict.best
     behind = [
-        None if reference is None or row is reference or row.seen else compare_rows(reference, row) for row in rows
+        None if reference is None or row is reference or not row.is_judged else compare_rows(reference, row)
+        for row in rows
     ]
     marked = [
         replace(

@@ -23,6 +23,10 @@ PATIENCE = 90.0
 """Seconds to wait for the trainings of a comparison that was killed: they save where they stand."""
 
 
+UNSAID = {"cpu_seconds": None}
+"""What a cell that was written before does not say."""
+
+
 def id_of(cell: Cell) -> str:
     """A name for a cell's folder: readable, and never that of another; with the first names that settings had."""
     settings = {first_name(key): value for key, value in cell.varied.items()}
@@ -102,7 +106,8 @@ class Folder:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / OUTCOME).unlink(missing_ok=True)
         there = folder / CELL
-        if there.is_file() and _with_new_names(read_json(there).get("cell", {})) != _with_new_names(asdict(cell)):
+        before = read_json(there).get("cell", {}) if there.is_file() else asdict(cell)
+        if _with_new_names({**UNSAID, **before}) != _with_new_names(asdict(cell)):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
         write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
         return folder
@@ -216,6 +221,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
             **question.get("settings", {}),
             "--folds": question.get("folds"),
             "--parameters": question.get("parameters"),
+            "--cpu-seconds": question.get("cpu_seconds"),
         }
         for question in (before, now)
     )
