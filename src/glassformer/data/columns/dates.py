@@ -34,9 +34,9 @@ def moment_of(value: str, order: str) -> datetime.datetime | None:
         if not 1 <= hour <= 12:
             return None
         hour = hour % 12 + (12 if found["half"].lower() == "pm" else 0)
+    year, month, day = (int(found[part]) for part in ("year", "month", "day"))
     try:
-        date = (int(found[part]) for part in ("year", "month", "day"))
-        return datetime.datetime(*date, hour, int(found["minute"] or 0), int(found["second"] or 0))
+        return datetime.datetime(year, month, day, hour, int(found["minute"] or 0), int(found["second"] or 0))
     except ValueError:
         return None
 

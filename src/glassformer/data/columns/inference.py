@@ -160,8 +160,8 @@ def choose_columns(table: Table, settings: DataSettings, label_kind: str | None 
     unread = unread_columns(table, taken, also, settings, otherwise="only if named in --extra-columns")
     numbers = {*also, label} if labels.kind == NUMBER else {*also}
     decimals = {name: sign for name, sign in decimals.items() if name in numbers and name not in unread}
-    why = [f"{', '.join(read)}; task: {TASK_OF_LABELS[labels.kind]} (--task)"]
-    why += [numbers_in_words(written, decimals), unread_in_words(unread)]
+    found = f"{', '.join(read)}; task: {TASK_OF_LABELS[labels.kind]} (--task)"
+    told = [found, numbers_in_words(written, decimals), unread_in_words(unread)]
     kind = TABLE if text is None else TEXT
     if image is not None or (text is not None and also):
         kind = MIXED
@@ -169,7 +169,7 @@ def choose_columns(table: Table, settings: DataSettings, label_kind: str | None 
         text,
         label,
         labels.kind,
-        "; ".join(filter(None, why)),
+        "; ".join(filter(None, told)),
         kind,
         also,
         image,
