@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, JSON, RUN, Option, Parser, flag, settings_of
+from glassformer.cli.options import DEVICE, JSON, RUN, TRUE, Option, Parser, flag, settings_of
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
 from glassformer.config.errors import Misuse
@@ -44,7 +44,10 @@ PARSER = Parser(
         JSON,
     ],
     groups={"how DATA is read (default: as the run's data was)": [
-        Option(*names, dest=names[-1].removeprefix("--"), metavar="NAME", default=argparse.SUPPRESS)
+        Option("--strict", "--data.strict", dest="data.strict", metavar="true|false", nargs="?", const=TRUE,
+               default=argparse.SUPPRESS, help="refuse DATA with an empty label, or one that training had not, instead "
+               "of skipping it"),
+        *(Option(*names, dest=names[-1].removeprefix("--"), metavar="NAME", default=argparse.SUPPRESS)
         for names in (
             ("--text", "--data.text"),
             ("--label", "--data.label"),
@@ -54,7 +57,7 @@ PARSER = Parser(
             ("--target-file", "--data.target_file"),
             ("--data.too_long",),
             ("--data.encoding",),
-        )
+        )),
     ]},
 )  # fmt: skip
 

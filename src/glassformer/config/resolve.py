@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glassformer.config.data_section import EXACT
+from glassformer.config.data_section import EXACT, PLAIN
 from glassformer.config.defaults import BUDGETS as BUDGETS
 from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
@@ -66,6 +66,7 @@ ALIASES: dict[str, str] = {
     "target_file": "data.target_file",
     "validation": "data.validation",
     "test": "data.test",
+    "strict": "data.strict",
 }
 """Short names that people type; each stands for one key."""
 
@@ -174,9 +175,9 @@ SAME_TEXT = "data.same_text"
 
 def with_rule(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a run's card, or by dotted key those of many runs, which may have been written before there was a
-    choice which texts are the same: then equal ones were."""
+    choice which texts are the same: then equal ones were. Nor had a run a choice of how its columns are read."""
     if isinstance(section := settings.get("data"), Mapping):
-        return {**settings, "data": {"same_text": EXACT, **section}}
+        return {**settings, "data": {"same_text": EXACT, "decimal": PLAIN, **section}}
     return {SAME_TEXT: EXACT, **settings}
 
 

@@ -43,16 +43,9 @@ def prepare(config: Config, say: Say, known: Processor = UNKNOWN_PROCESSOR, rows
         known = Processor(tokenizer=tokenizer, target_tokenizer=target_tokenizer)
     corpus = split_data(config, rows)
     say(f"data: {corpus.report()}")
-    check_validation(corpus, config)
     prepared = FAMILIES[config.task].prepare(config, corpus, known, say)
     prepared.task.validates = "validation" in corpus.parts
     return prepared
-
-
-def check_validation(corpus: DataParts, config: Config) -> None:
-    """Refuse a training that nothing would tell how good it is."""
-    if "validation" not in corpus.parts and not config.data.refit:
-        raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
 
 
 def prepare_again(run: Run, instead: str = "") -> Prepared:
@@ -231,8 +224,8 @@ def size_in_words(card: Mapping[str, Any]) -> str:
 
 
 def nothing_held_out(card: dict[str, Any]) -> bool:
-    """Whether a run has learned from all its rows."""
-    return "before_refit" in card and "test" not in card
+    """Whether a run has learned from all its data."""
+    return list(card["data"]["tokens"]) == ["train"]
 
 
 def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:

@@ -25,6 +25,7 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import KINDS_IN_WORDS, flatten, that_writes, with_epochs, with_rule
 from glassformer.config.sections import DataSettings, ModelSettings
+from glassformer.data.columns.extra import unread_in_words
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
@@ -156,9 +157,10 @@ def recognise_pairs(request: ConfigRequest) -> Recognition | None:
     pairs = find_pairs(request.data, asked=request.task is not None)
     if pairs is None:
         return None
-    request.say(
-        f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target); task: {TRANSLATION} (--task)"
-    )
+    others = [name for name in pairs.table.columns if name not in (pairs.source, pairs.target)]
+    unread = unread_in_words(dict.fromkeys(others, "neither source nor target"))
+    why = f"from '{pairs.source}' to '{pairs.target}' (--source, --target); task: {TRANSLATION} (--task)"
+    request.say(f"columns: {'; '.join(filter(None, [why, unread]))}")
     named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
     config = request.resolve({"task": TRANSLATION, **named}, starts=request.starts)
     return Recognition(that_writes(config), pairs.table)

@@ -344,4 +344,8 @@ def refuse_refit(config: Config) -> None:
         raise SettingError(
             "data.refit holds nothing out, and --refit has to know how long to train: give --refit alone"
         )
+    if config.data.validation_fraction == 0 and config.data.validation is None and config.data.folds is None:
+        raise SettingError(
+            "data.validation_fraction 0 holds nothing out, and --refit has to know how long to train: give one of them"
+        )
     FAMILIES[config.task].check_refit(replace(config.data, refit=True))

@@ -11,7 +11,7 @@ from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines, with_flags
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
-from glassformer.families.load import check_validation, split_data
+from glassformer.families.load import split_data
 from glassformer.families.recognition import file_settings, infer_config, with_vectors
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import RUNS, Run
@@ -84,7 +84,8 @@ def check_split(config: Config, rows: Any) -> DataParts:
     made.
     """
     corpus = split_data(config, rows)
-    check_validation(corpus, config)
+    if "validation" not in corpus.parts:
+        raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
     FAMILIES[config.task].check_corpus(config, corpus)
     return corpus
 

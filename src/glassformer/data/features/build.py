@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from glassformer.config.errors import RunError
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.resolve import Config
+from glassformer.data.columns.inference import Columns
 from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.features.tables import TableFeatures, TableInputs
@@ -117,10 +118,12 @@ class MixedFeatures(Features):
         return {name: kind.to_json() for name, kind in kinds.items() if kind is not None}
 
 
-def learn_features(config: Config, part: Labelled, tokenizer: Tokenizer | None) -> Features:
-    """`part`: the training part. `tokenizer`: where the examples have words."""
+def learn_features(
+    config: Config, part: Labelled, tokenizer: Tokenizer | None, columns: Columns | None = None
+) -> Features:
+    """`part`: the training part. `tokenizer`: where the examples have words. `columns`: how they are written."""
     text = None if tokenizer is None else text_features(tokenizer, config)
-    table = TableFeatures.learn(part) if part.columns else None
+    table = TableFeatures.learn(part, columns) if part.columns else None
     image = None if part.pixels is None else ImageFeatures.learn(part, config)
     return _of_kind(config.data.kind, text, table, image)
 
