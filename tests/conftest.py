@@ -29,6 +29,7 @@ from playwright.sync_api import Browser  # noqa: E402
 from xdist.remote import Producer  # noqa: E402
 from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
+from glassformer.config.limits import VARIABLE as LIMITS  # noqa: E402
 from glassformer.config.plugins import VARIABLE  # noqa: E402
 from glassformer.rendering.view import View  # noqa: E402
 from helpers.browser import Open, opened, started  # noqa: E402
@@ -67,12 +68,15 @@ def same_random_numbers_every_time() -> None:
 
 @pytest.fixture(autouse=True)
 def no_plugins_of_others() -> Iterator[None]:
-    """What a test registers is known to the processes that it starts, and to no other test's."""
-    before = os.environ.get(VARIABLE)
+    """What a test registers, and limits that it raises, are known to the processes that it starts, and to no other
+    test's.
+    """
+    before = {name: os.environ.get(name) for name in (VARIABLE, LIMITS)}
     yield
-    os.environ.pop(VARIABLE, None)
-    if before is not None:
-        os.environ[VARIABLE] = before
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
 
 
 def pytest_collection_finish() -> None:

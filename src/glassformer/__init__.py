@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from glassformer.bricks.tap import Tap as Tap
     from glassformer.config.encoders import EncoderInfo as EncoderInfo
     from glassformer.config.errors import GlassformerError as GlassformerError
+    from glassformer.config.limits import limits as limits
     from glassformer.encoders.base import Encoder as Encoder
     from glassformer.encoders.base import State as State
     from glassformer.encoders.registry import register_encoder as register_encoder
@@ -57,6 +58,7 @@ _PUBLIC = {
     "evaluate": "glassformer.verbs.evaluate",
     "export": "glassformer.verbs.export",
     "import_model": "glassformer.verbs.import_model",
+    "limits": "glassformer.config.limits",
     "load": "glassformer.families.load",
     "look": "glassformer.verbs.look",
     "plan": "glassformer.verbs.plan",

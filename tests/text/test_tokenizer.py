@@ -13,8 +13,10 @@ import pytest
 import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tokenizers import Regex, decoders, models, normalizers
 
 from glassformer.config.errors import DataError, GlassformerError
+from glassformer.config.limits import LimitExceeded
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.comparison import compare_tokenizers
 from glassformer.text.merging import learned_merges
@@ -497,3 +499,21 @@ def test_a_word_tokenizer_made_elsewhere_keeps_its_own_words() -> None:
     tokenizer = Tokenizer(rust)
     assert tokenizer.kind == "other"
     assert tokenizer.encode("don't! stop") == [1, 0]
+
+
+def test_replacements_that_make_a_text_without_end() -> None:
+    grow = normalizers.Sequence([normalizers.Replace("a", "a" * 10) for _ in range(10)])
+    rust = tokenizers.Tokenizer(models.WordLevel({"b": 0, "<unk>": 1}, unk_token="<unk>"))
+    rust.normalizer = grow
+    tokenizer = Tokenizer.from_json(rust.to_str())
+    assert tokenizer.encode("b") == [0]
+    for encode in (tokenizer.encode, tokenizer.encode_with_offsets):
+        with pytest.raises(LimitExceeded, match="and more of a text of 1 characters, more than"):
+            encode("a")
+    rust.normalizer = normalizers.Sequence([normalizers.Replace(Regex("(?=b)"), "b") for _ in range(40)])
+    with pytest.raises(LimitExceeded, match="the tokenizer makes"):
+        Tokenizer.from_json(rust.to_str()).encode("b")
+    rust.normalizer = None
+    rust.decoder = decoders.Sequence([decoders.Replace("b", "b" * 10) for _ in range(10)])
+    with pytest.raises(DataError, match="its decoder makes far more text of each token than it is"):
+        Tokenizer.from_json(rust.to_str())

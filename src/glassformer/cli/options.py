@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
+from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
 from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key, names_in
 from glassformer.config.setting import Rule, kind_of, parse, value_text
@@ -43,6 +44,9 @@ TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (de
 DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
 NO_VERIFY = flag("--no-verify", "take weights and labels as they are, though damaged or changed")
 """An option of every verb that has a RUN."""
+LIMIT = Option("--limit", action="append", metavar="NAME=N",
+               help=f"raise a limit on what a file may be, such as pixels=400M ({limits_help()})")  # fmt: skip
+"""An option of every verb."""
 JSON = flag("--json", "print the result as one JSON object")
 CONFIG = Option("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
 TASK = Option("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
@@ -78,7 +82,7 @@ class Parser(argparse.ArgumentParser):
         )
         verify = [NO_VERIFY] if RUN in options else []
         containers: list[tuple[argparse._ActionsContainer, Sequence[Option]]] = [
-            (self, [Option("-h", "--help", action="help", help="show this and stop"), *options, *verify]),
+            (self, [Option("-h", "--help", action="help", help="show this and stop"), *options, *verify, LIMIT]),
             *((self.add_argument_group(title), titled) for title, titled in groups.items()),
         ]
         for section in settings:
@@ -108,6 +112,8 @@ class Parser(argparse.ArgumentParser):
         say_renamed(name for word in argv if (name := word.split("=")[0]) in flags)
         if getattr(options, "no_verify", False):
             os.environ["GLASSFORMER_NO_VERIFY"] = "1"
+        for word in options.limit or ():
+            raise_limit(word)
         return options
 
     def _with_truths(self, argv: list[str]) -> list[str]:
@@ -117,6 +123,14 @@ class Parser(argparse.ArgumentParser):
             f"{word}={TRUE}" if word in alone and not _is_truth(after) else word
             for word, after in itertools.zip_longest(argv, argv[1:])
         ]
+
+
+def raise_limit(word: str) -> None:
+    """`pixels=400M`, for this process and those that it starts."""
+    name, sign, value = word.partition("=")
+    if not sign:
+        raise Misuse(f"--limit wants a name and a number, such as {next(iter(FIELDS))}=4GB, not '{word}'")
+    limits(**{name: value})
 
 
 def run_action(argv: list[str], actions: Mapping[str, Callable[[list[str]], None]], help: str) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Generator, nn
 
 from glassformer.config.errors import DataError, RunError, Say, SettingError
+from glassformer.config.limits import read_text
 from glassformer.config.presets import LANGUAGE_MODEL, predicts_hidden_tokens
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
@@ -235,7 +236,7 @@ def _chat(run: Run) -> tuple[str | None, dict[str, str]]:
     if not path.is_file():
         return None, {}
     try:
-        template = path.read_text(encoding="utf-8")
+        template = read_text(path)
     except (OSError, UnicodeDecodeError):
         raise RunError(f"{path} is damaged: it is not text") from None
     if not isinstance(specials, dict) or not all(isinstance(word, str) for pair in specials.items() for word in pair):

@@ -20,7 +20,8 @@ from glassformer.finetuning.sources import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
 from glassformer.models.modules import Predictor
-from glassformer.runs.run import DONE, Run, environment, tokenizer_card
+from glassformer.models.weights import refuse_misfit, with_current_names
+from glassformer.runs.run import CARD, DONE, Run, environment, tokenizer_card
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
@@ -28,6 +29,8 @@ from glassformer.training.checkpointer import Snapshot, restore
 from glassformer.training.device import choose_device
 from glassformer.training.schedule import total_steps
 
+MANY_LAYERS = 1000
+"""As many are built in no time, where they hold no numbers."""
 UNKNOWN_PROCESSOR = Processor()
 
 
@@ -147,10 +150,28 @@ def load(
     config = run.config()
     family = FAMILIES[config.task]
     processor = family.read_processor(run, config)
+    if config.model.encoder != OWN:
+        _refuse_other_sizes(run, config, processor)
     built = build_model(config, processor, model)
     run.load_weights(built, verify=verify, say=say)
     built.to(choose_device(device)).eval()
     return replace(family.loaded(built, processor, run, config), load_again=_load_again)
+
+
+def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
+    """Before memory is taken: refuse a card that asks for another model than the file of weights holds."""
+    shapes, file = run.weight_shapes(), str(run.weights_path)
+    layers = max(config.model.layers, config.model.decoder_layers or 0)
+    if layers > max(MANY_LAYERS, len(shapes)):
+        raise RunError(f"{file} does not fit the model: it holds {len(shapes):,} weights, and no {layers:,} layers")
+    try:
+        with torch.device("meta"):
+            built = build_model(config, processor)
+    except Misuse as error:
+        raise RunError(f"{run.path / CARD} is damaged: {error}") from None
+    except (RuntimeError, OverflowError, TypeError):  # sizes beyond all counting
+        raise RunError(f"{run.path / CARD} is damaged: it asks for sizes that no model has") from None
+    refuse_misfit(built, with_current_names(shapes, built.state_dict().keys()), file)
 
 
 def _load_again(path: str, device: str, own: OwnModel | None) -> Loaded:

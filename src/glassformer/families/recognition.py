@@ -11,6 +11,7 @@ import yaml
 
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, Say, SettingError
+from glassformer.config.limits import read_text
 from glassformer.config.presets import (
     ANY_LABEL,
     CLASS,
@@ -237,7 +238,7 @@ RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
 def read_config(path: str | Path) -> dict[str, Any]:
     """Settings from a YAML (or JSON) file; a run's `glassformer.json` serves as well."""
     try:
-        value = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        value = yaml.safe_load(read_text(path, streams=True))
     except OSError as error:
         raise SettingError(f"cannot read the config {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -247,6 +248,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
             else ""
         )
         raise SettingError(f"{path} is not valid YAML{where}") from None
+    except RecursionError:
+        raise SettingError(f"{path} is nested deeper than can be read") from None
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -25,6 +25,7 @@ convolutions of an image normal, √(2 / fan-in).
 
 import math
 from collections.abc import Collection, Mapping
+from typing import TypeVar
 
 from torch import Tensor, nn
 
@@ -33,6 +34,8 @@ from glassformer.bricks.feed_forward import MultilayerPerceptron
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.config.errors import RunError
 from glassformer.encoders.base import init_vectors
+
+Value = TypeVar("Value")
 
 RENAMED_WEIGHTS = {"recall": "cross_attention", "around_recall": "around_cross_attention"}
 """Parts of names, between the dots, as older runs have them, and as they are now."""
@@ -49,8 +52,8 @@ def former_name(name: str) -> str:
     return ".".join(FORMER.get(part, part) for part in name.split("."))
 
 
-def with_current_names(tensors: Mapping[str, Tensor], known: Collection[str]) -> dict[str, Tensor]:
-    """Tensors of any run, by the names that they have now, as `name` or `name/what`.
+def with_current_names(tensors: Mapping[str, Value], known: Collection[str]) -> dict[str, Value]:
+    """Tensors of any run, or what is known of them, by the names that they have now, as `name` or `name/what`.
 
     `known`: the names in a model; they stay as they are, for a person's own module may call its parts what it likes.
     """
@@ -67,18 +70,23 @@ def take_weights(model: nn.Module) -> dict[str, Tensor]:
 
 def put_weights(model: nn.Module, weights: dict[str, Tensor], source: str) -> None:
     """Weights into a model that they must fit exactly; `source` is what an error calls them."""
+    weights = with_current_names(weights, model.state_dict().keys())
+    refuse_misfit(model, {name: tuple(weight.shape) for name, weight in weights.items()}, source)
+    model.load_state_dict(weights, strict=False)
+
+
+def refuse_misfit(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], source: str) -> None:
+    """Refuse weights of these names and shapes for a model that needs others; its own need no numbers yet."""
     wanted, names = take_weights(model), model.state_dict().keys()
-    weights = with_current_names(weights, names)
-    if missing := sorted(wanted.keys() - weights.keys()):
+    if missing := sorted(wanted.keys() - shapes.keys()):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise RunError(f"{source} does not fit the model: it lacks {missing[0]}{more}")
-    if extra := sorted(weights.keys() - names):
+    if extra := sorted(shapes.keys() - names):
         raise RunError(f"{source} does not fit the model: it holds {extra[0]}, which the model has not")
     for name in sorted(wanted):
-        if weights[name].shape != wanted[name].shape:
-            has, wants = tuple(weights[name].shape), tuple(wanted[name].shape)
+        has, wants = shapes[name], tuple(wanted[name].shape)
+        if has != wants:
             raise RunError(f"{source} does not fit the model: {name} is {has}, but must be {wants}")
-    model.load_state_dict(weights, strict=False)
 
 
 # --- how they start ---

@@ -29,6 +29,8 @@ from glassformer.families.recognition import file_settings, flag_settings, infer
 from glassformer.finetuning.sources import copy_extras, refuse_same
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
+from glassformer.planning.available_memory import available_memory
+from glassformer.planning.model_size import refuse_too_large
 from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
@@ -217,6 +219,9 @@ class Training:
     def build(self) -> None:
         """The model with its first weights, those of a run that it starts from among them."""
         own = self.request.own_model
+        if own is None:
+            room = available_memory(self.device)
+            refuse_too_large(self.config, lambda config: build_model(config, self.prepared), room)
         self.model = build_model(self.config, self.prepared, own)
         if own is not None:
             try_out(self.model, self.prepared)

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say, SettingError
 from glassformer.encoders.transformer import Block
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.planning.available_memory import SHARE, available_memory, fit
 from glassformer.planning.compute import parameters_by_part, probe, seconds_to_end, tied, training_compute
+from glassformer.planning.model_size import MANY, refuse_too_large
 from glassformer.planning.plan import Plan
 from glassformer.planning.setup import CPU, PlannedTraining
 from glassformer.planning.sharding import Cluster, layerwise_memory
@@ -61,7 +63,11 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
     """`measure_speed`: the speed, from a few seconds of training."""
     config, training = planned.config, planned.config.training
     device = choose_device(training.device)
+    room = available_memory(device, memory)
     where = StepDevice(device, choose_precision(training.precision, device).name)
+    real_steps = device == CPU and config.model.encoder in RECURRENT
+    if real_steps or config.model.layers > MANY:
+        refuse_too_large(config, planned.build, room)
     with fake_tensors(where):
         model = planned.build(config)
     say(
@@ -71,7 +77,6 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
     steps = _StepMemories(planned, where, really=device == CPU and has_recurrent_layers(model))
     rows = -(-planned.batch // training.accumulation_steps)
     needs = steps.needs(rows, training.accumulation_steps)
-    room = available_memory(device, memory)
     batch_fit = fit(needs, rows, training.accumulation_steps, _pieces(planned), room, steps.needs)
     speed = None
     if measure_speed and batch_fit.accumulation_steps:

@@ -14,6 +14,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from glassformer.config.errors import RunError, first_line
+from glassformer.config.limits import parse_json, refuse_endless
+from glassformer.config.limits import read_text as limited_text
 
 NOTES = "glassformer"
 """The one entry beside tensors: safetensors writes several in any order, and equal files are to be equal bytes."""
@@ -64,7 +66,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parse_json(limited_text(path), str(path))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {reason(error)}") from None
     if not isinstance(value, dict):
@@ -89,6 +91,16 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"{path} cannot be read: {reason(error)}") from None
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The names and shapes in a file of tensors; no numbers are read."""
+    try:
+        refuse_endless(path)
+        with safe_open(path, framework="pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path} cannot be read: {reason(error)}") from None
 

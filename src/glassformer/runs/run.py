@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
+from glassformer.config.limits import LimitExceeded, parse_json
+from glassformer.config.limits import read_text as limited_text
 from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import Config, resolve, with_rule
 from glassformer.data.datasets.dataset import HUB
@@ -25,6 +27,7 @@ from glassformer.runs.files import (
     read_json,
     read_notes,
     read_tensors,
+    tensor_shapes,
     tensors_digest,
     write_json,
     write_tensors,
@@ -215,11 +218,18 @@ class Run:
         """What the file of weights says its digest is; None, if an older version wrote it."""
         return read_notes(self.weights_path).get(WEIGHTS)
 
+    def _weights_file(self) -> Path:
+        if not self.weights_path.is_file():
+            raise RunError(f"{self.weights_path} is missing: deleted, or the training never came to a validation")
+        return self.weights_path
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The names and shapes of the weights, by the file's header."""
+        return tensor_shapes(self._weights_file())
+
     def read_weights(self, *, verify: bool = True, say: Say = silent) -> dict[str, Tensor]:
         """The weights, if they and what they compute are as they were written."""
-        path = self.weights_path
-        if not path.is_file():
-            raise RunError(f"{path} is missing: deleted, or the training never came to a validation")
+        path = self._weights_file()
         card, notes, weights = self.card(), read_notes(path), read_tensors(path)
         if not verify or os.environ.get(NO_VERIFY):
             return weights
@@ -262,9 +272,9 @@ class Run:
         if not self.metrics_path.is_file():
             return []
         out = []
-        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError):
-                out.append(json.loads(line))
+        for line in limited_text(self.metrics_path).splitlines():
+            with contextlib.suppress(ValueError, LimitExceeded):
+                out.append(parse_json(line, str(self.metrics_path)))
         return out
 
     def rewind_metrics(self, step: int) -> None:

@@ -1,7 +1,9 @@
 """Pipelines made elsewhere: how their tokens spell a text, and texts read without their special tokens."""
 
+import base64
 import copy
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +11,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import tokenizers
+
+from glassformer.config.limits import most_of, refuse_beyond
 
 OPEN, CLOSE, OTHER = "\ufdd0", "\ufdd1", "\uffff"
 """Code points that are no characters: round the name of a token that no text must be cut into, and what stands for one
@@ -100,15 +104,31 @@ class SafeEncoder:
         self._spec = spec
         self._specials = {id: token.content for id, token in specials.items()}
         self._unk = unk
+        self._growth = growth(spec["normalizer"])
 
     def ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         """The ids of one text after the other: as Python's numbers they take much more memory than Rust's."""
+        self._refuse_growth(texts)
         for text, encoding in zip(texts, self._rust.encode_batch_fast(texts, add_special_tokens=False), strict=True):
             yield self._checked(text, encoding).ids
 
     def with_offsets(self, text: str) -> tokenizers.Encoding:
         """The tokens with their places in the text, where their blanks stand too."""
+        self._refuse_growth([text])
         return self._checked(text, self._with_blanks.encode(text, add_special_tokens=False))
+
+    def _refuse_growth(self, texts: Sequence[str]) -> None:
+        """Refuse what a chain of replacements would make of a text, where it could be very much: step by step."""
+        for text in texts:
+            if len(text) * self._growth <= most_of("field_bytes"):
+                continue
+            most, original = GROWS * len(text), len(text)
+            for step in steps(self._spec["normalizer"]):
+                longer = _length_after(step, text)
+                if longer > most:
+                    what = f"the tokenizer makes {{}} and more of a text of {original:,} characters"
+                    refuse_beyond("field_bytes", longer, what)
+                text = pipeline({**_ONE_TOKEN, "normalizer": step}).normalizer.normalize_str(text)
 
     def _checked(self, text: str, encoding: tokenizers.Encoding) -> tokenizers.Encoding:
         return self._wary.encode(text, add_special_tokens=False) if self._misread(text, encoding.ids) else encoding
@@ -133,6 +153,45 @@ class SafeEncoder:
         """The pipeline whose tokens stand where their blanks stand too."""
         trims = any(step.get("trim_offsets") for step in steps(self._spec["post_processor"]))
         return pipeline({**self._spec, "post_processor": None}) if trims else self._rust
+
+
+# --- how much longer a pipeline makes a text ---
+
+GROWS = 64
+"""Times that a text may grow, however long it is."""
+_ONE_TOKEN = {
+    "version": "1.0",
+    "added_tokens": [],
+    "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"},
+}
+_SAME_LENGTH = ("Fuse", "Strip", "ByteFallback", "ByteLevel", "WordPiece", "Metaspace", "CTC", "BPEDecoder", "Nmt")
+
+
+def growth(part: dict[str, Any] | None) -> float:
+    """Times that a normalizer or a decoder makes a text longer, at most."""
+    return math.prod(_factor(step) for step in steps(part))
+
+
+def _factor(step: dict[str, Any]) -> float:
+    if step["type"] == "Replace":
+        pattern = step["pattern"].get("String")
+        return max(1.0, len(step["content"]) / len(pattern)) if pattern else 1.0 + len(step["content"])
+    if step["type"] == "Prepend":
+        return 1.0 + len(step["prepend"])
+    if step["type"] == "Precompiled":
+        folding = base64.b64decode(step["precompiled_charsmap"] or "")
+        texts = folding[4 + int.from_bytes(folding[:4], "little") :]
+        return max(1.0, max(map(len, texts.split(b"\0"))))
+    if step["type"].startswith("NF"):
+        return 18.0  # the longest that a character is taken apart to
+    return 1.0 if step["type"] in _SAME_LENGTH else 4.0
+
+
+def _length_after(step: dict[str, Any], text: str) -> float:
+    """How long a text can be after a step."""
+    if step["type"] == "Replace" and (pattern := step["pattern"].get("String")):
+        return len(text) + text.count(pattern) * max(0, len(step["content"]) - len(pattern))
+    return len(text) * _factor(step)
 
 
 def _without_specials(spec: dict[str, Any], names: Collection[str]) -> dict[str, Any]:

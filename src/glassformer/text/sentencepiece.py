@@ -16,6 +16,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.config.errors import DataError
+from glassformer.config.limits import read_bytes
 from glassformer.text.external_pipeline import CLOSE, OPEN, OTHER, hide
 
 BLANK = "▁"
@@ -23,7 +24,6 @@ BLANK = "▁"
 CODE = re.compile(r">>.+<<", re.DOTALL)
 """The token of a language, before a text that is to be translated into it."""
 
-MOST_BYTES = 1 << 27
 FEW = 0.02
 """The share of a file's pieces that a vocabulary may lack: those that no text it was counted on was cut into."""
 
@@ -58,9 +58,7 @@ def read_pieces(path: Path) -> Pieces:
     """A SentencePiece file; one of another kind than Unigram is refused by name."""
     name = str(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataError(f"{name} is too large for a SentencePiece file: more than {MOST_BYTES >> 20} MB")
-        data = memoryview(path.read_bytes())
+        data = memoryview(read_bytes(path))
     except OSError as error:
         raise DataError(f"cannot read {name}: {error.strerror}") from None
     scores: dict[str, float] = {}

@@ -14,12 +14,15 @@ import tokenizers
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, Say, silent
+from glassformer.config.limits import read_text
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import external_pipeline, pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, batches, few_distinct, pieces, sampled, utf8
 from glassformer.text.roles import Roles
 from glassformer.text.words import Numberer, TextCache
 
+MOST_GROWTH = 1000
+"""Times that a decoder may make a token longer. Those that are in use replace one character by another."""
 MOST_GAPS = 1_000_000
 """Ids that no token has, at most: each of them costs memory, and only a damaged file has more."""
 
@@ -121,7 +124,7 @@ class Tokenizer:
     def load(cls, path: str | os.PathLike[str], roles: Roles | None = None) -> Self:
         """The tokenizer of a tokenizer.json, ours or one made elsewhere."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_text(path)
         except OSError as error:
             raise DataError(f"cannot read the tokenizer {path}: {error.strerror}") from None
         except UnicodeDecodeError:
@@ -152,7 +155,10 @@ class Tokenizer:
             raise DataError(f"{name} is a tokenizer without tokens")
         if max(ids) > len(ids) + MOST_GAPS:
             raise DataError(f"{name} is damaged: it has {len(ids):,} tokens, and one of them has the id {max(ids):,}")
-        return cls(rust, roles)
+        tokenizer = cls(rust, roles)
+        if external_pipeline.growth(tokenizer._spec["decoder"]) > MOST_GROWTH:
+            raise DataError(f"{name} is damaged: its decoder makes far more text of each token than it is")
+        return tokenizer
 
     def to_json(self) -> str:
         return str(self._rust.to_str(pretty=True))

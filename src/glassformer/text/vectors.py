@@ -10,12 +10,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
+from glassformer.config.limits import limits, refuse_beyond, refuse_endless
 
 
 class Line(NamedTuple):
@@ -73,6 +74,7 @@ def read_vectors(
 def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
     """The width of a file's vectors, and its lines that hold one. What goes wrong while they are read is one line."""
     try:
+        refuse_endless(path)
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             lines = _lines(path, file)
             first = next(lines, None)
@@ -92,9 +94,11 @@ def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _lines(path: Path, file: Iterator[bytes]) -> Iterator[Line]:
+def _lines(path: Path, file: IO[bytes]) -> Iterator[Line]:
     """Numbered lines, cut after the word; empty ones are passed over."""
-    for number, line in enumerate(file, 1):
+    most = limits().field_bytes
+    for number, line in enumerate(iter(lambda: file.readline(most + 1), b""), 1):
+        refuse_beyond("field_bytes", len(line), f"{path}, line {number:,}: {{}} and more without a line's end")
         parts = line.rstrip().split(None, 1)
         if len(parts) == 2:
             yield Line(number, *parts)

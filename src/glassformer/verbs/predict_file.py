@@ -12,7 +12,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE, text_column
 from glassformer.data.columns.labels import filled_rows
 from glassformer.data.io.place import find
-from glassformer.data.io.reading import check_encoding, numbered_lines, text_blocks
+from glassformer.data.io.reading import check_encoding, held_lines, numbered_lines
 from glassformer.data.io.rows import is_table, kind_of
 from glassformer.data.io.table import Table, read_table
 from glassformer.families.base import Family, Loaded
@@ -85,8 +85,7 @@ def read_texts(
     if is_table(path):
         table = read_table(file, DataSettings(encoding=encoding))
     else:
-        lines = [line for _, line in numbered_lines(text_blocks(path, encoding))]
-        lines = lines[:-1] if lines and not lines[-1] else lines  # the last line ends too
+        lines = held_lines(path, encoding)
         table = Table(file, {"text": lines}, list(range(1, len(lines) + 1)))
     learned = loaded.config.data.text
     if text is None and learned in table.columns:
@@ -107,7 +106,7 @@ def _kind_to_write(file: str, out: str | TextIO) -> str:
 def _rows(path: Path, table: Table, encoding: str | None) -> list[dict[str, Any]]:
     """The rows as they came: from JSON to JSON (then with the `encoding`), numbers stay numbers."""
     if encoding is not None and kind_of(path) == "jsonl":
-        return [json.loads(line) for _, line in numbered_lines(text_blocks(path, encoding)) if line.strip()]
+        return [json.loads(line) for _, line in numbered_lines(path, encoding) if line.strip()]
     return [dict(zip(table.columns, values, strict=True)) for values in zip(*table.columns.values(), strict=True)]
 
 

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from glassformer.config.errors import DataError
+from glassformer.config.limits import VARIABLE
 from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.io.pictures import (
     fit_picture,
@@ -237,10 +238,12 @@ def test_damage_is_one_line_whatever_it_hits(tmp_path: Path, kind: str) -> None:
 
 
 def test_what_would_unpack_to_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
-    assert read_picture(save(tmp_path / "a.png", noise(H, W))).shape == (H, W, 1)  # Pillow only warns
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 3)
+    monkeypatch.setenv(VARIABLE, f"pixels={H * W}")
+    assert read_picture(save(tmp_path / "a.png", noise(H, W))).shape == (H, W, 1)  # whatever Pillow thinks of it
+    assert Image.MAX_IMAGE_PIXELS == 3
     path = save(tmp_path / "b.png", noise(H, W * 2))
-    with pytest.raises(DataError, match=r"b\.png cannot be read: Image size \(70 pixels\) exceeds limit"):
+    with pytest.raises(DataError, match=r"b\.png has 70 pixels, more than the limit of 35: --limit pixels=70 raises"):
         read_picture(path)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
-from glassformer.data.io import rows as rows_module
+from glassformer.config.limits import VARIABLE
 from glassformer.data.io.reading import BLOCK
 from glassformer.data.io.rows import Row, is_table, read_rows
 
@@ -142,13 +142,12 @@ def test_csv_that_cannot_be(tmp_path: Path, content: str, message: str) -> None:
 
 
 def test_a_quote_does_not_swallow_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = csv.field_size_limit(100)
-    monkeypatch.setattr(rows_module, "FIELD", 1000)
-    try:
-        message = refused(write(tmp_path / "a.csv", 'text\n\n"x\n' + "y\n" * 10_000 + '"'))
-    finally:
-        csv.field_size_limit(limit)
-    assert message == ", line 3: a quote opens here and is never closed"
+    monkeypatch.setenv(VARIABLE, "field_bytes=1000")
+    message = refused(write(tmp_path / "a.csv", 'text\n\n"x\n' + "y\n" * 10_000 + '"'))
+    assert message == (
+        ", line 3: a quote opens here and is not closed for 1.0 KiB, more than the limit of 1.0 KiB: "
+        "--limit field_bytes=1002 raises it"
+    )
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])

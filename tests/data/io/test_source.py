@@ -154,7 +154,7 @@ def test_json_lines_are_a_document_a_row(tmp_path: Path, name: str) -> None:
         ('{"body": "x", "label": 1}', "line 3: no field 'text'; name another with --text (fields: body, label)"),
         ("{}", "(fields: none)"),
         ('{"text": "x"', "line 3: not JSON"),
-        ("[" * 100_000, "line 3: not JSON"),
+        ("[" * 100_000, "line 3: lists and objects nested deeper than can be read"),
         ('["x"]', 'line 3: a row must be an object such as {"text": "…"}, not ["x"]'),
         ('{"text": "\\ud83d"}', "line 3: half a character"),
     ],

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from glassformer.config.errors import Misuse
+from glassformer.config.limits import refuse_endless
 
 PAIR_FILES = frozenset({"data.source_file", "data.target_file"})
 """Settings that stand for DATA."""
@@ -26,6 +27,7 @@ def check_out(out: str | None, endings: tuple[str, ...] = ()) -> None:
 def lines_of(file: str) -> list[str]:
     """The lines of a text file, without their ends."""
     try:
+        refuse_endless(file, streams=True)
         with open(file, encoding="utf-8") as lines:
             return [line.rstrip("\n") for line in lines]
     except UnicodeDecodeError:

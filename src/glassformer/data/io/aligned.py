@@ -8,9 +8,10 @@ from pathlib import Path
 from xml.parsers import expat
 
 from glassformer.config.errors import DataError
+from glassformer.config.limits import limits, refuse_beyond
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.place import find
-from glassformer.data.io.reading import byte_blocks, check_encoding, numbered_lines, text_blocks
+from glassformer.data.io.reading import BLOCK, HeldMemory, byte_blocks, check_encoding, held_lines
 from glassformer.data.io.rows import kind_of
 from glassformer.data.io.table import Table, read_table
 from glassformer.data.wording import counted
@@ -35,6 +36,10 @@ class Unit:
     """The texts by language, as the file orders them; of two texts in one language, the first."""
 
 
+UNIT_CELLS = 50
+"""Places in lists that take as much as a unit does beside its texts."""
+
+
 class TmxFile:
     """The units of a file, and the language that its header calls the source."""
 
@@ -56,11 +61,15 @@ class TmxFile:
         """Pieces of the text that is being read; None outside of one."""
         self._codes = 0
         """How many elements of program marks are open."""
+        self._length = 0
+        """Characters of it."""
+        self._depth = 0
+        """How many elements are open."""
         self._done: list[Unit] = []
 
     def units(self) -> Iterator[Unit]:
         """Read once, and never held."""
-        for block in itertools.chain(byte_blocks(self.path), [b""]):
+        for block in itertools.chain(self._whole_steps(), [b""]):
             try:
                 self._parser.Parse(block, not block)
             except expat.ExpatError as error:
@@ -71,8 +80,26 @@ class TmxFile:
             yield from self._done
             self._done.clear()
 
+    def _whole_steps(self) -> Iterator[bytes]:
+        """The file in blocks that grow where the parser waits for an end: it begins a tag anew with every block."""
+        read, held = 0, list[bytes]()
+        for block in byte_blocks(self.path):
+            read += len(block)
+            held.append(block)
+            new = sum(map(len, held))
+            unread = read - max(0, self._parser.CurrentByteIndex)
+            refuse_beyond("field_bytes", unread - BLOCK, f"{self._here()}: a tag of {{}} and more")
+            if 2 * new >= unread:
+                yield b"".join(held)
+                held.clear()
+        if held:
+            yield b"".join(held)
+
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         name = _local(name)
+        self._depth += 1
+        if self._depth > limits().json_depth:
+            refuse_beyond("json_depth", self._depth, f"{self._here()}: elements within one another, {{}} deep")
         if self._root is None:
             self._root = name
             if name != "tmx":
@@ -85,11 +112,12 @@ class TmxFile:
             named = {_local(key): value for key, value in attributes.items() if key != "lang"}
             self._language = code_of(named.get("lang") or attributes.get("lang", ""))
         elif name == "seg":
-            self._text = []
+            self._text, self._length = [], 0
         self._codes += name in CODES
 
     def _end(self, name: str) -> None:
         name = _local(name)
+        self._depth -= 1
         self._codes -= name in CODES
         if name == "seg":
             if self._language and self._text is not None:
@@ -101,6 +129,9 @@ class TmxFile:
     def _read(self, text: str) -> None:
         if self._text is not None and not self._codes:
             self._text.append(text)
+            self._length += len(text)
+            if self._length > limits().field_bytes:
+                refuse_beyond("field_bytes", self._length, f"{self._here()}: a text of {{}} and more")
 
     def _refuse_entity(self, name: str, *_: object) -> None:
         raise DataError(f"{self._here()}: declares an entity ('{name}'), which can make a file boundless: take it out")
@@ -152,7 +183,7 @@ def read_pairs(path_or_name: str, settings: DataSettings) -> Table:
 def read_aligned(source_file: str, target_file: str, encoding: str) -> Table:
     """Two files of as many lines: line n of one is the translation of line n of the other."""
     check_encoding(encoding)
-    sources, targets = _lines(source_file, encoding), _lines(target_file, encoding)
+    sources, targets = (held_lines(_file(file), encoding) for file in (source_file, target_file))
     if len(sources) != len(targets):
         raise DataError(
             f"{source_file} has {counted(len(sources), 'line')} and {target_file} has {len(targets):,}: "
@@ -162,12 +193,6 @@ def read_aligned(source_file: str, target_file: str, encoding: str) -> Table:
         raise DataError(f"{source_file} and {target_file} are empty: there is no text in them")
     lines = list(range(1, len(sources) + 1))
     return Table(f"{source_file} and {target_file}", {SOURCE: sources, TARGET: targets}, lines)
-
-
-def _lines(file: str, encoding: str) -> list[str]:
-    """A newline at the end of a file begins no further line."""
-    lines = [text for _, text in numbered_lines(text_blocks(_file(file), encoding))]
-    return lines if lines[-1] else lines[:-1]
 
 
 def _file(name: str) -> Path:
@@ -183,7 +208,10 @@ def read_tmx(path: str, source: str | None = None, target: str | None = None) ->
     Unset, they are the two that a file holds, from the one that its header names, or else that comes first.
     """
     file = TmxFile(_file(path))
-    units = list(file.units())
+    held, units = HeldMemory(file.path), list[Unit]()
+    for unit in file.units():
+        units.append(unit)
+        held.add(unit.texts.values(), cells=UNIT_CELLS * len(units))
     if not any(unit.texts for unit in units):
         raise DataError(f"{path} is empty: there is no text in it")
     asked = {"source": source and code_of(source), "target": target and code_of(target)}

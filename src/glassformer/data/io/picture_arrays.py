@@ -1,5 +1,7 @@
 """Pictures in a .npz file: arrays of pixels and of labels, one pair of them or one for each part."""
 
+import functools
+import math
 import re
 import warnings
 import zipfile
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, first_line
+from glassformer.config.limits import refuse_beyond, refuse_endless
 from glassformer.data.io.table import Pictures
 
 PARTS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
@@ -58,18 +61,32 @@ def read_arrays(path: Path) -> Pictures:
 def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
     """(part, images or labels) → the array's name and the array."""
     try:
+        packed = refuse_endless(path)
         with warnings.catch_warnings(action="ignore"), path.open("rb") as opened:
             if not zipfile.is_zipfile(opened):
                 raise DataError(f"{path}: not a sound .npz file: numpy.savez writes one")
             opened.seek(0)
             with np.load(opened, allow_pickle=False) as file:
-                return {role: (key, file[key]) for role, key in _roles(path, file.files).items()}
+                roles = _roles(path, file.files)
+                unpacked = sum(map(functools.partial(_bytes_of, file.zip), roles.values()))
+                refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}}", file_bytes=packed)
+                return {role: (key, file[key]) for role, key in roles.items()}
     except (DataError, MemoryError):
         raise
     except Exception as error:  # what is damaged can fail in any way
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {path}: {error.strerror}") from None
         raise DataError(f"{path}: not a sound .npz file: {first_line(error)}") from None
+
+
+def _bytes_of(archive: zipfile.ZipFile, key: str) -> int:
+    """The bytes of an array, by its own header and by the archive's: whichever says more."""
+    name = key if key in archive.namelist() else f"{key}.npy"
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    return max(archive.getinfo(name).file_size, math.prod(shape) * dtype.itemsize)
 
 
 def _roles(path: Path, keys: Sequence[str]) -> dict[tuple[str, str], str]:

@@ -1,7 +1,8 @@
 """Pictures with a class each: a folder of class folders, the arrays of a .npz file, or an embedded data set."""
 
+import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, first_line
+from glassformer.config.limits import refuse_beyond, refuse_endless
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.datasets.embedded import open_dataset
@@ -20,6 +22,9 @@ from glassformer.data.wording import counted, listed
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 """How the name of an image file ends."""
+
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+"""What they may hold, by Pillow's names: others it reads by running a program."""
 
 TRANSPARENT = ("RGBA", "LA", "PA", "RGBa", "La")
 """Kinds of pixels with an alpha channel, by Pillow's names."""
@@ -169,6 +174,10 @@ def read_files(name: str, folder: Path, files: Sequence[str], size: tuple[int, i
     pixels: Pixels | None = None
     for place, file in enumerate(files):
         picture = read_picture(folder / file, size)
+        if pixels is None or picture.shape[2] > pixels.shape[3]:
+            packed = sum((folder / file).stat().st_size for file in files if (folder / file).is_file())
+            what = f"{name}: {len(files):,} images take {{}} (--data.image_size makes them smaller)"
+            refuse_beyond("unpacked_bytes", len(files) * picture.size, what, file_bytes=packed)
         if pixels is None:
             pixels = np.empty((len(files), *picture.shape), np.uint8)
         height, width = pixels.shape[1:3]
@@ -220,7 +229,9 @@ def _decode(path: Path) -> Pixels:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        with warnings.catch_warnings(action="ignore"), Image.open(path) as file:
+        refuse_endless(path)
+        with warnings.catch_warnings(action="ignore"), _own_limit(), Image.open(path, formats=FORMATS) as file:
+            refuse_beyond("pixels", file.width * file.height, f"{path} has {{}} pixels")
             image = ImageOps.exif_transpose(file)
             if image.mode.startswith(("I", "F")):
                 return _from_deep(path, np.array(image, np.float64))
@@ -237,6 +248,18 @@ def _decode(path: Path) -> Pixels:
         raise DataError(f"{path} cannot be read: {reason}") from None
     grey = (picture == picture[..., :1]).all()
     return picture[..., :1].copy() if grey else picture
+
+
+@contextlib.contextmanager
+def _own_limit() -> Iterator[None]:
+    """Pillow has a limit too, of fewer pixels than one may ask for here; ours is held against the header."""
+    from PIL import Image
+
+    before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = before
 
 
 def _from_deep(path: Path, values: NDArray[np.float64]) -> Pixels:

@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from glassformer.config.errors import DataError
+from glassformer.config.limits import most_of, refuse_beyond, refuse_endless
 
 BLOCK = 2**18
 """Bytes read at once."""
+TEXT_BYTES, CELL_BYTES = 49, 8
+"""What Python takes for a text beside its characters, and for a place in a list."""
 
 
 def check_encoding(encoding: str) -> None:
@@ -25,8 +28,13 @@ def check_encoding(encoding: str) -> None:
 def byte_blocks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked where it is gzip."""
     try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        packed, unpacked = refuse_endless(path), 0
+        is_packed = path.suffix.lower() == ".gz"
+        with gzip.open(path) if is_packed else path.open("rb") as file:
             while block := file.read(BLOCK):
+                unpacked += len(block)
+                if is_packed:
+                    refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
                 yield block
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file: {error}") from None
@@ -78,14 +86,44 @@ def _undecodable(
     )
 
 
-def numbered_lines(blocks: Iterable[str]) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
     """Lines without their ends, counted from 1; only a newline ends one, since a text may hold other separators."""
     held: list[str] = []
-    line = 1
-    for block in blocks:
+    line, length = 1, 0
+    for block in text_blocks(path, encoding):
         *whole, rest = block.split("\n")
         for end in whole:
             yield line, "".join([*held, end])
-            held, line = [], line + 1
+            held, line, length = [], line + 1, 0
         held.append(rest)
+        length += len(rest)
+        refuse_beyond("field_bytes", length, f"{path}, line {line:,}: {{}} and more without a line's end")
     yield line, "".join(held)
+
+
+def held_lines(path: Path, encoding: str) -> list[str]:
+    """All lines of a file; a newline at its end begins no further line."""
+    held = HeldMemory(path)
+    lines = list[str]()
+    for _, line in numbered_lines(path, encoding):
+        lines.append(line)
+        held.add([line], cells=len(lines))
+    return lines if lines[-1] else lines[:-1]
+
+
+class HeldMemory:
+    """What the texts of a file take in memory, which can be far more than the file: it is refused in time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file_bytes = refuse_endless(path)
+        self.most = most_of("unpacked_bytes", self.file_bytes)
+        self.texts = 0
+
+    def add(self, texts: Iterable[str], *, cells: int) -> None:
+        """More texts; `cells`: all places in lists by now."""
+        self.texts += sum([TEXT_BYTES + len(text) for text in texts if len(text) > 1])  # shorter ones exist once
+        held = self.texts + CELL_BYTES * cells
+        if held > self.most:
+            what = f"{self.path} would take {{}} of memory and more"
+            refuse_beyond("unpacked_bytes", held, what, file_bytes=self.file_bytes)

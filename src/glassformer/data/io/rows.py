@@ -10,10 +10,11 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from glassformer.config.errors import DataError, first_line
-from glassformer.data.io.reading import numbered_lines, text_blocks
+from glassformer.config.limits import limits, most_of, parse_json, refuse_beyond
+from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted, listed
 
 Row = tuple[int, dict[str, str]]
@@ -45,7 +46,7 @@ def read_rows(path: Path, encoding: str) -> Iterator[Row]:
 def _json_rows(path: Path, encoding: str) -> Iterator[Row]:
     """A JSON object a line; empty lines are passed over."""
     empty = True
-    for line, text in numbered_lines(text_blocks(path, encoding)):
+    for line, text in numbered_lines(path, encoding):
         if text.strip():
             yield line, _json_row(text, f"{path}, line {line:,}")
             empty = False
@@ -55,8 +56,8 @@ def _json_rows(path: Path, encoding: str) -> Iterator[Row]:
 
 def _json_row(row: str, where: str) -> dict[str, str]:
     try:
-        values: Any = json.loads(row)
-    except (ValueError, RecursionError) as error:
+        values: Any = parse_json(row, where)
+    except ValueError as error:
         raise DataError(f"{where}: not JSON: {error}") from None
     if not isinstance(values, dict):
         raise DataError(f'{where}: a row must be an object such as {{"text": "…"}}, not {row.strip()[:40]}')
@@ -81,16 +82,51 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
     row = 0
     try:
         with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=TOGETHER):
-                for values in batch.to_pylist():
+            together, packed, unpacked = _rows_together(path, file), path.stat().st_size, 0
+            for batch in file.iter_batches(batch_size=together):
+                unpacked += batch.nbytes
+                refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
+                names = batch.schema.names
+                for values in zip(*(map(as_text, column.to_pylist()) for column in batch.columns), strict=True):
                     row += 1
-                    yield row, {name: as_text(value) for name, value in values.items()}
+                    yield row, dict(zip(names, values, strict=True))
     except arrow_error as error:
         raise DataError(f"{path}: not a sound .parquet file: {first_line(error)}") from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     if not row:
         raise DataError(f"{path} has no rows")
+
+
+def _rows_together(path: Path, file: Any) -> int:
+    """How many rows of a .parquet file to unpack at once; one that holds too much is refused by what it says of itself.
+
+    A value that stands in many rows is written once: a few bytes can make much memory.
+    """
+    told, packed = file.metadata, path.stat().st_size
+    refuse_beyond("columns", told.num_columns, f"{path} has {{}} columns")
+    groups = [told.row_group(place) for place in range(told.num_row_groups)]
+    parts = [group.column(place) for group in groups for place in range(group.num_columns)]
+    least = 8 * told.num_rows * told.num_columns
+    unpacked = max(least, sum(part.total_uncompressed_size for part in parts))
+    refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
+    with path.open("rb") as pages:
+        largest = max((_shared_bytes(pages, part) for part in parts), default=0)
+    return int(min(TOGETHER, max(1, most_of("unpacked_bytes", packed) / 4 // max(1, largest))))
+
+
+def _shared_bytes(pages: BinaryIO, part: Any) -> int:
+    """The bytes of a value that rows of a column's part may share, at most."""
+    shares = {"RLE_DICTIONARY", "PLAIN_DICTIONARY", "DELTA_BYTE_ARRAY"}.intersection(part.encodings)
+    if not shares:
+        return 0
+    if "DELTA_BYTE_ARRAY" in shares or part.dictionary_page_offset is None:
+        return int(part.total_uncompressed_size)
+    pages.seek(part.dictionary_page_offset)  # Thrift's compact form: the page's kind, then its size unpacked
+    head = re.match(rb"\x15[\x80-\xff]*[\x00-\x7f]\x15([\x80-\xff]*[\x00-\x7f])", pages.read(32), re.DOTALL)
+    if head is None:
+        return int(part.total_uncompressed_size)
+    return sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(head[1])) >> 1
 
 
 def as_text(value: Any) -> str:
@@ -106,9 +142,6 @@ def as_text(value: Any) -> str:
 
 # --- .csv and .tsv: a header that names the columns, then a row of fields for each example ---
 
-FIELD = 2**27
-"""Characters in a field, at most: a quote that is never closed would swallow the rest of a large file."""
-
 Line = tuple[int, str]
 Fields = tuple[int, list[str]]
 """The line on which a row begins, and its fields."""
@@ -118,7 +151,7 @@ SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Every row under the header's names. A header without the delimiter may show that it is another one."""
-    lines = numbered_lines(text_blocks(path, encoding))
+    lines = numbered_lines(path, encoding)
     first = next(((line, text) for line, text in lines if text.strip()), None)
     if first is None:
         raise DataError(f"{path} is empty: there is no text in it")
@@ -128,6 +161,7 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
     lines = itertools.chain([first], lines)
     rows = _tab_rows(lines) if delimiter == "\t" else _quoted_rows(path, lines, delimiter)
     line, header = next(rows)
+    refuse_beyond("columns", len(header), f"{path} has {{}} columns")
     names = _names(header, f"{path}, line {line:,}")
     count = 0
     for line, fields in rows:
@@ -138,16 +172,18 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
         yield line, dict(zip(names, fields, strict=True))
         count += 1
     if not count:
-        raise DataError(f"{path} has a header ({', '.join(names)}) and no rows below it")
+        raise DataError(f"{path} has a header ({listed(names)}) and no rows below it")
 
 
 def _names(header: list[str], where: str) -> list[str]:
     names = [name.strip() for name in header]
+    before = set[str]()
     for place, name in enumerate(names, 1):
         if not name:
             raise DataError(f"{where}: column {place} has no name: give it one in the header, or take it out")
-        if names.index(name) < place - 1:
+        if name in before:
             raise DataError(f"{where}: two columns are named '{name}': rename one of them in the header")
+        before.add(name)
     return names
 
 
@@ -156,11 +192,17 @@ def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[
     held: list[Line] = []  # the lines of the row being read
 
     def with_ends() -> Iterator[str]:
+        length = 0
         for line in lines:
+            length = len(line[1]) + (length + 1 if held else 0)
+            if length > limits().field_bytes:  # a quote that is never closed would swallow the rest of a large file
+                what = "a quote opens here and is not closed for" if held else "a line of"
+                where = _opened(held, delimiter) if held else line[0]
+                refuse_beyond("field_bytes", length, f"{path}, line {where:,}: {what} {{}}")
             held.append(line)
             yield line[1] + "\n"
 
-    csv.field_size_limit(max(FIELD, csv.field_size_limit()))
+    csv.field_size_limit(limits().field_bytes)
     rows = csv.reader(with_ends(), delimiter=delimiter, strict=True)
     names = 0
     while True:
@@ -179,7 +221,7 @@ def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[
 def _bad_quotes(path: Path, held: list[Line], delimiter: str, error: csv.Error) -> DataError:
     if not held:
         return DataError(f"{path}: not a table: {error}")
-    opened = held[0][0] + _lines_before_open_quote("\n".join(text for _, text in held), delimiter)
+    opened = _opened(held, delimiter)
     if "expected after" not in str(error):
         return DataError(f"{path}, line {opened:,}: a quote opens here and is never closed")
     return DataError(
@@ -188,16 +230,18 @@ def _bad_quotes(path: Path, held: list[Line], delimiter: str, error: csv.Error) 
     )
 
 
-def _lines_before_open_quote(row: str, delimiter: str) -> int:
-    """How many of a row's lines end before the quote that is not closed as it should be."""
+def _opened(held: list[Line], delimiter: str) -> int:
+    """Of a row's lines, the one with the quote that is not closed as it should be."""
+    row = "\n".join(text for _, text in held)
     field = re.compile(rf'"(?:[^"]|"")*+"(?={delimiter}|\n|\Z)|(?!")[^{delimiter}]*')
     at = 0
     while (found := field.match(row, at)) and found.end() < len(row):
         at = found.end() + 1
-    return row.count("\n", 0, at)
+    return held[0][0] + row.count("\n", 0, at)
 
 
 TAB_FIELD = re.compile(r'(?:^|\t)(?:"((?:[^"]|"")*+)"(?=\t|\Z)|([^\t]*))')
+WITHIN_QUOTES = re.compile(r'(?:[^"]|"")*+')
 LINES_TOGETHER = 1000
 """Lines that a quoted field between tabs may take, at most."""
 
@@ -208,28 +252,76 @@ def _tab_rows(lines: Iterable[Line]) -> Iterator[Fields]:
     A field that begins with a quote may go on over several lines, if one of them closes it; but where a line and the
     next are both rows by themselves, the quote is a plain one.
     """
-    coming = iter(lines)
-    ahead: deque[Line] = deque()
-    names = 0
-    while line := ahead.popleft() if ahead else next(coming, None):
+    coming = _TabLines(lines)
+    while line := coming.take():
         number, text = line
         fields, is_open = _tab_fields(text)
-        names = names or len(fields)
-        taken = 0
-        while is_open and taken < LINES_TOGETHER:
-            if taken == len(ahead):
-                ahead.extend(itertools.islice(coming, 1))
-            if taken == len(ahead) or (len(fields) == names == len(_tab_fields(ahead[taken][1])[0])):
-                break
-            text += "\n" + ahead[taken][1]
-            taken += 1
-            joined, is_open = _tab_fields(text)
-            if not is_open:
-                fields = joined
-                for _ in range(taken):
-                    ahead.popleft()
+        coming.names = coming.names or len(fields)
+        if is_open and _stays_quoted(text, within=False):
+            more = coming.lines_to_close(alone=len(fields) == coming.names)
+            rest = [part[1] for _ in range(more) if (part := coming.take())]
+            fields = _tab_fields("\n".join([text, *rest]))[0] if rest else fields
         if len(fields) > 1 or fields[0].strip():  # a blank line is no row
             yield number, fields
+
+
+class _TabLines:
+    """Lines, with a look ahead. What a line does to open quotes does not depend on where they were opened: so each line
+    is looked at once, however many lines before it have some.
+    """
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.names = 0
+        """How many columns there are."""
+        self.coming = iter(lines)
+        self.ahead: deque[Line] = deque()
+        self.taken = 0
+        self.ends: deque[tuple[int, bool]] = deque()
+        """Of the lines ahead, those in which open quotes end: how many come before, and whether they end well."""
+        self.rows: deque[int] = deque()
+        """Those that are rows by themselves."""
+
+    def take(self) -> Line | None:
+        line = self.ahead.popleft() if self.ahead else next(self.coming, None)
+        self.taken += 1
+        while self.ends and self.ends[0][0] < self.taken:
+            self.ends.popleft()
+        while self.rows and self.rows[0] < self.taken:
+            self.rows.popleft()
+        return line
+
+    def lines_to_close(self, *, alone: bool) -> int:
+        """How many lines more, with the quotes open, close them; 0: none does. `alone`: the line is a row by itself."""
+        while len(self.ahead) < LINES_TOGETHER and not self.ends and not (alone and self.rows):
+            line = next(self.coming, None)
+            if line is None:
+                return 0
+            place = self.taken + len(self.ahead)
+            self.ahead.append(line)
+            if not (state := _stays_quoted(line[1], within=True)):
+                self.ends.append((place, state is False))
+            if len(_tab_fields(line[1])[0]) == self.names:
+                self.rows.append(place)
+        if not self.ends or (alone and self.rows and self.rows[0] <= self.ends[0][0]):
+            return 0
+        place, is_closed = self.ends[0]
+        return place - self.taken + 1 if is_closed else 0
+
+
+def _stays_quoted(line: str, *, within: bool) -> bool | None:
+    """Whether a quoted field is open after a line; None: a quote closes where no field ends. `within`: one was open."""
+    at = 0
+    if not within:
+        within, at = line.startswith('"'), 1 if line.startswith('"') else 0
+    while within or (at := line.find('\t"', at) + 2) > 1:
+        found = WITHIN_QUOTES.match(line, at)
+        assert found is not None
+        at, within = found.end() + 1, False
+        if at > len(line):
+            return True
+        if at < len(line) and line[at] != "\t":
+            return None
+    return False
 
 
 def _tab_fields(text: str) -> tuple[list[str], bool]:

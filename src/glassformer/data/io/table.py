@@ -3,16 +3,18 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
+from glassformer.config.limits import refuse_beyond
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import find
-from glassformer.data.io.reading import check_encoding
+from glassformer.data.io.reading import HeldMemory, check_encoding
 from glassformer.data.io.rows import TYPED, Row, is_table, kind_of, read_rows
 
 
@@ -56,6 +58,10 @@ class Pictures:
         return len(self.labels)
 
 
+LINE_CELLS = 5
+"""Places in lists that take as much as the number of a row's line."""
+
+
 def holds_table(path_or_name: str) -> bool:
     """Whether there are rows with columns, known without reading them."""
     path = find(path_or_name)
@@ -73,20 +79,26 @@ def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = 
         raise DataError(f"{path_or_name} is no table: labels come from a .csv, .tsv, .jsonl or .parquet file")
     check_encoding(settings.encoding)
     rows = islice(read_rows(path, settings.encoding), most)
-    return replace(_collect(path_or_name, rows), typed=kind_of(path) in TYPED)
+    return replace(_collect(path_or_name, path, rows), typed=kind_of(path) in TYPED)
 
 
-def _collect(name: str, rows: Iterable[Row]) -> Table:
+def _collect(name: str, path: Path, rows: Iterable[Row]) -> Table:
     columns: dict[str, list[str]] = {}
     lines: list[int] = []
+    held = HeldMemory(path)
     for line, row in rows:
         if row.keys() != columns.keys():
-            for new in [name for name in row if name not in columns]:
-                columns[new] = [""] * len(lines)
-            row = {column: row.get(column, "") for column in columns}
+            columns |= {name: [] for name in row if name not in columns}
+            refuse_beyond("columns", len(columns), f"{path} has {{}} columns by line {line:,}")
+        held.add(row.values(), cells=(len(columns) + LINE_CELLS) * len(lines))
         for column, value in row.items():
-            columns[column].append(value)
+            values = columns[column]
+            if len(values) < len(lines):
+                values += [""] * (len(lines) - len(values))
+            values.append(value)
         lines.append(line)
+    for values in columns.values():
+        values += [""] * (len(lines) - len(values))
     return Table(name, columns, lines)
 
 

@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import DataError, first_line
-
-MOST_BYTES = 1 << 28
-"""The size of a file about tokens, at most. The largest there are take a tenth of it."""
+from glassformer.config.limits import parse_json, read_text
 
 ORIGINALS = (
     "tokenizer_config.json",
@@ -56,9 +54,7 @@ class TokenFiles:
         if path is None:
             return None
         try:
-            if path.stat().st_size > MOST_BYTES:
-                raise DataError(f"{path} is too large for a file about tokens: more than {MOST_BYTES >> 20} MB")
-            return path.read_text(encoding="utf-8")
+            return read_text(path)
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror}") from None
         except UnicodeDecodeError:
@@ -70,12 +66,12 @@ class TokenFiles:
         if text is None:
             return None
         try:
-            value = json.loads(text)
+            value = parse_json(text, str(self.folder / name))
             if "\\u" in text:  # which can smuggle in half a surrogate pair
                 json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise DataError(f"{self.folder / name} is damaged: it holds half a character") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise DataError(f"{self.folder / name} is damaged: {first_line(error)}") from None
         if not isinstance(value, dict):
             raise DataError(f"{self.folder / name} is damaged: it holds no JSON object")

@@ -23,9 +23,10 @@ from jaxtyping import Float
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError, Misuse
+from glassformer.config.limits import parse_json
 from glassformer.data.datasets.embedded import DATASETS, open_dataset
 from glassformer.data.io.place import find
-from glassformer.data.io.reading import numbered_lines, text_blocks
+from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted
 from glassformer.inspection.attention import SOURCE_ATTENTION, sizes_of
 from glassformer.inspection.views.head_roles import TextAttention, attention_by_text, check_sizes, visible_to
@@ -84,7 +85,7 @@ def read_links(path_or_name: str | os.PathLike[str]) -> list[LinkedText]:
 def _of_file(path: Path) -> list[LinkedText]:
     if path.is_dir():
         raise DataError(f"{path} is a folder: links come from a .jsonl file, a line such as {FORM}")
-    lines = numbered_lines(text_blocks(path, "utf-8"))
+    lines = numbered_lines(path, "utf-8")
     linked = [_read_line(line, f"{path}, line {number:,}") for number, line in lines if line.strip()]
     if not any(text.links for text in linked):
         raise DataError(f"{path} holds no links: write a line such as {FORM}")
@@ -93,8 +94,8 @@ def _of_file(path: Path) -> list[LinkedText]:
 
 def _read_line(line: str, where: str) -> LinkedText:
     try:
-        value: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value: Any = parse_json(line, where)
+    except ValueError as error:
         raise DataError(f"{where}: not JSON: {error}; write {FORM}") from None
     if not isinstance(value, dict):
         raise DataError(f"{where}: a line must be an object such as {FORM}, not {line.strip()[:40]}")

@@ -1,0 +1,85 @@
+"""Whether a model is too large for a machine, from the shapes of its weights: before any memory is taken."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from glassformer.config.errors import GlassformerError, SettingError
+from glassformer.config.limits import limits
+from glassformer.config.resolve import Config
+from glassformer.config.units import count, size
+from glassformer.models.build import learned_count, parameter_count
+from glassformer.planning.available_memory import AvailableMemory
+
+MANY = 24
+"""Layers from which on some stand for all: they are alike."""
+FEW = 3
+NUMBER = 4
+"""Bytes of a weight, of its gradient, and of each number that an optimiser remembers of it."""
+MOMENTS = {"sgd": 0, "momentum": 1, "muon": 1}
+"""Numbers that an optimiser remembers of a weight, at least; others: 2."""
+
+
+class ModelSize(NamedTuple):
+    """How many numbers a model holds."""
+
+    parameters: int
+    learned: int
+
+
+def refuse_too_large(config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory) -> None:
+    """Refuse a model whose weights, gradients and optimiser alone do not fit. `build`: makes the model."""
+    needed, model = model_bytes(config, build)
+    if needed <= limits().memory_share * room.bytes:
+        return
+    sgd = "" if config.training.optimizer == "sgd" else ", or take --optimizer sgd"
+    raise SettingError(
+        f"a model of {count(model.parameters)} parameters does not fit: weights, gradients and optimiser alone take "
+        f"{size(needed)}, of {size(room.bytes)} {room.words}; lower --size, --model.width or --model.layers{sgd} "
+        "(a smaller batch is no help; --limit memory_share=2 tries it nevertheless)"
+    )
+
+
+def model_bytes(config: Config, build: Callable[[Config], nn.Module]) -> tuple[int, ModelSize]:
+    """What weights, gradients and optimiser take, at least."""
+    model = model_size(config, build)
+    training = config.training
+    learned = model.learned if training.last_blocks is None else 0  # of those, nobody knows yet which
+    each = 1 + MOMENTS.get(training.optimizer, 2)
+    return NUMBER * (model.parameters + each * learned), model
+
+
+def model_size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
+    """The numbers of a model that is not built: of many layers, a few are, without numbers in them."""
+    layers, decoder_layers = config.model.layers, config.model.decoder_layers or 0
+    if max(layers, decoder_layers) <= MANY:
+        return _size(config, build)
+
+    def of(layers: int, decoder_layers: int) -> ModelSize:
+        model = replace(config.model, layers=layers, decoder_layers=decoder_layers or None)
+        return _size(replace(config, model=model), build)
+
+    first, second = min(layers, FEW), min(decoder_layers, FEW)
+    some = of(first, second)
+    more = of(first + 1, second)
+    most = of(first, second + 1) if decoder_layers else some
+    return ModelSize(
+        *(
+            few + (layers - first) * (one - few) + (decoder_layers - second) * (other - few)
+            for few, one, other in zip(some, more, most, strict=True)
+        )
+    )
+
+
+def _size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
+    try:
+        with torch.device("meta"):
+            model = build(config)
+    except GlassformerError:
+        raise
+    except (RuntimeError, OverflowError, TypeError):  # sizes beyond all counting
+        raise SettingError("the model would have sizes that no model has: lower --model.width and the like") from None
+    return ModelSize(parameter_count(model), learned_count(model))
