@@ -41,7 +41,7 @@ WRITING = "reverse:rows=300"
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute, "SECONDS", 0.0)
-    move_clock(monkeypatch, "training.loop", "planning.compute")
+    move_clock(monkeypatch, "training.budget", "planning.compute")
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,14 @@ def test_minutes_are_turned_into_updates(data: str, model: str) -> None:
     found = plan(data, model=model, minutes=2, **{"model.width": 16})
     assert found.speed is not None
     assert found.work.updates is not None
-    least, most = (share * 120 * found.speed.tokens / found.work.per_update for share in (0.89, 1.0))
+    least, most = (share * 120 * found.speed.tokens / found.work.per_update for share in (0.65, 1.0))
     assert least <= found.work.updates <= most + 1
+    assert found.times is not None
+    assert 0.9 * 120 < found.times.total == found.seconds < 1.1 * 120
+    assert found.times.validations <= 0.1 * 120
+    assert 0 < found.times.last <= 0.22 * 120
+    assert found.to_dict()["times"]["reading"] == found.times.reading > 0
+    assert "the last evaluation" in " ".join(found.words)
     without = plan(data, model=model, minutes=2, probe=False, **{"model.width": 16})
     assert without.work.updates is None
     assert "only trying them out can say" in " ".join(without.words)
@@ -279,7 +285,9 @@ def test_a_refit_is_judged_on_nothing_on_the_way(data: str) -> None:
     model = {"model": "linear"} if data == "iris" else {"model.width": 16}
     found = plan(data, steps=10, **model, **{"data.refit": True})
     assert found.speed is not None
-    assert found.seconds == pytest.approx(10 * found.work.per_update / found.speed.tokens)
+    assert found.times is not None
+    assert found.times.updates == pytest.approx(10 * found.work.per_update / found.speed.tokens)
+    assert (found.times.validations, found.times.last) == (0, 0)
 
 
 def test_a_model_of_ones_own_is_refused() -> None:

@@ -9,6 +9,7 @@ from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, 
 from glassformer.cli.terminal.inputs import check_out, texts_of
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
+from glassformer.data.wording import counted
 
 if TYPE_CHECKING:
     from glassformer.families.requests import Embedded
@@ -65,7 +66,7 @@ def run(argv: list[str]) -> None:
     with nullcontext(sys.stdout) if options.out is None else open(options.out, "w", encoding="utf-8") as to:
         to.writelines(json.dumps(_row(text), ensure_ascii=False) + "\n" for text in embedded)
     if options.out is not None:
-        say(f"{options.out}: {len(embedded):,} texts")
+        say(f"{options.out}: {counted(len(embedded), 'text')}")
 
 
 def _row(embedded: "Embedded") -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.data.wording import counted
 from glassformer.families.base import AnyRun, DataParts, EvaluatedPart, Loaded, Prepared
 from glassformer.families.load import loaded_run, prepare_again, split_data
 from glassformer.families.requests import EvaluateOptions, Example, ModelInput
@@ -118,7 +119,7 @@ def validation_examples(loaded: Loaded, count: int, say: Say) -> list[ModelInput
     examples = list(held_out_examples(loaded, prepared, count=count, max_tokens=MAX_TOKENS))
     if not examples:
         raise DataError(f"no example of the {part} part has {MAX_TOKENS} tokens or fewer: give a text")
-    say(f"{len(examples)} examples of the {part} part")
+    say(f"{counted(len(examples), 'example')} of the {part} part")
     return examples
 
 

@@ -43,6 +43,7 @@ from glassformer.data.split.labelled import (
     whole_pictures,
     whole_table,
 )
+from glassformer.data.wording import counted
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
 from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.load import say_tokens, tokenizer_of_texts
@@ -226,7 +227,7 @@ class LabellingFamily(ExampleFamily):
         self, loaded: LoadedPredictor, part: Labelled, options: EvaluateOptions, say: Say
     ) -> EvaluatedPart:
         examples = loaded.features.inputs(part, loaded.answers.learned(part.labels))
-        say(f"{part.name} part: {len(part.texts):,} {examples.noun}s")
+        say(f"{part.name} part: {counted(len(part.texts), examples.noun)}")
         say_cut({part.name: examples}, loaded.config.model.context, say)
         for remark in (*part.remarks, *examples.remarks):
             say(remark)

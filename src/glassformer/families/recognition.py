@@ -24,7 +24,7 @@ from glassformer.config.presets import (
     label_kind_of,
     reads_stream,
 )
-from glassformer.config.resolve import KINDS_IN_WORDS, flatten, that_writes, with_epochs, with_rule
+from glassformer.config.resolve import KINDS_IN_WORDS, check_ranges, flatten, that_writes, with_epochs, with_rule
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.extra import unread_in_words
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
@@ -270,6 +270,7 @@ def flag_settings(data: str | Path | None, settings: Mapping[str, Any]) -> dict[
     if data is not None and not isinstance(data, str | os.PathLike):
         raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
     flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    check_ranges(flags)  # before anything is read
     return {key: whole_path(key, value) for key, value in flags.items()}
 
 

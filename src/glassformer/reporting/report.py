@@ -16,6 +16,7 @@ from glassformer.config.errors import Say, silent
 from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.setting import value_text
+from glassformer.data.wording import counted
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
@@ -184,7 +185,9 @@ def samples(metrics: Records) -> list[Panel]:
     lines = [line for line in metrics if line.get("event") == "sample"]
     some = sorted({0, len(lines) // 2, len(lines) - 1}) if lines else []
     return [
-        Words(title=f"Sample after {lines[place]['step']:,} updates", text=cut(lines[place]["text"].strip("\n")))
+        Words(
+            title=f"Sample after {counted(lines[place]['step'], 'update')}", text=cut(lines[place]["text"].strip("\n"))
+        )
         for place in some
     ]
 
@@ -215,7 +218,7 @@ def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") ->
 
 def _status(card: Mapping[str, Any]) -> str:
     steps = card.get("steps")
-    after = "" if steps is None else f" after {steps:,} updates"
+    after = "" if steps is None else f" after {counted(steps, 'update')}"
     return f"The training {ENDED.get(card['status'], 'is not finished')}{after}"
 
 

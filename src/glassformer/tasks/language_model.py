@@ -1,7 +1,7 @@
 """Windows of packed tokens, and the task that predicts the next token at every position of one."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -36,11 +36,13 @@ class Window(NamedTuple):
 class WindowTask(Task):
     """A task on packed tokens, window by window."""
 
+    record = "window"
+    parts: Mapping[str, Tokens]
     _order: WindowOrder
 
     def __init__(
         self,
-        parts: dict[str, Tokens],
+        parts: Mapping[str, Tokens],
         *,
         context: int,
         start: int | None,
@@ -65,6 +67,16 @@ class WindowTask(Task):
         """The windows of a step's batch, each with the token that follows it."""
         places = self._order.starts(step)[:, None] + np.arange(self.context + 1)
         return self.parts["train"].ids[places].astype(np.int64)
+
+    def record_count(self, part: str) -> int:
+        return math.ceil(len(self.parts[part].ids) / self.context)
+
+    def token_share(self, part: str, most: int) -> float:
+        return min(1.0, most / max(1, len(self.parts[part].ids)))
+
+    def drawn_windows(self, windows: list[Window]) -> list[Window]:
+        """The windows that are judged."""
+        return windows if self.share >= 1 else [windows[at] for at in self.drawn(len(windows)).tolist()]
 
     def segments(self, ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"] | None:
         """Which document each token is of, where documents are read apart."""
@@ -260,9 +272,9 @@ class LanguageModelling(WindowTask):
 
         And for each token: its `place` among the ids, how many tokens of the window stand `before` it, its `loss`.
         """
-        windows = self.windows(len(ids), stride, most)
+        windows = self.drawn_windows(self.windows(len(ids), stride, most))
         records = []
-        columns = TokenColumns(windows[-1].end)
+        columns = TokenColumns(sum(window.end - window.counted for window in windows))
         for rows in equal_lengths(windows, self.context):
             batch = stack_rows(model.head.weight.device, [ids[begin : end + 1] for begin, end, _ in rows])
             features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))

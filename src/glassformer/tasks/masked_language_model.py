@@ -148,10 +148,10 @@ class MaskedModelling(WindowTask):
         And for each of these tokens: its `place` among the ids, how many tokens of the window stand `before` it, its
         `loss`, whether it is `right`.
         """
-        windows = self.windows(len(ids), most)
+        windows = self.drawn_windows(self.windows(len(ids), most))
         device = model.head.weight.device
         records = []
-        columns = TokenColumns(windows[-1].end)
+        columns = TokenColumns(sum(window.end - window.counted for window in windows))
         for rows in equal_lengths(windows, self.context):
             blocks = [np.asarray(ids[begin:end], np.int64) for begin, end, _ in rows]
             pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]

@@ -1,6 +1,7 @@
 """Say in another language, or another way, what a text says."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +66,13 @@ class Translating(Task):
     """All positions of a target at once, each after its true beginning (teacher forcing)."""
 
     steady = False
+    record = "pair"
+    parts: Mapping[str, PairExamples]
     _order: TokenOrder
 
     def __init__(
         self,
-        parts: dict[str, PairExamples],
+        parts: Mapping[str, PairExamples],
         tokenizer: Tokenizer,
         *,
         context: int,
@@ -119,7 +122,7 @@ class Translating(Task):
         """
         assert isinstance(model, Seq2Seq)
         pairs = self.parts[part]
-        rows = _spread(pairs.target.lengths - len(self.tokenizer.roles.opening), most)
+        rows = _spread(self._target_tokens(part), most)
         if not len(rows):
             raise DataError(f"the {part} part holds no pair")
         losses = self._losses(model, pairs, rows)
@@ -138,6 +141,19 @@ class Translating(Task):
             for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, hypotheses, losses, strict=True)
         ]
         return judge(records, "greedy" if how.beam == 1 else f"beam {how.beam}", lowercase=lowercase)
+
+    def _target_tokens(self, part: str) -> NDArray[np.int64]:
+        """How many are judged of each pair."""
+        return self.parts[part].target.lengths - len(self.tokenizer.roles.opening)
+
+    def record_count(self, part: str) -> int:
+        return len(self.parts[part])
+
+    def token_share(self, part: str, most: int) -> float:
+        return min(1.0, most / max(1, int(self._target_tokens(part).sum())))
+
+    def sample_part(self, part: PairExamples) -> PairExamples:
+        return part.select(self.drawn(len(part)))
 
     def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
         return translate(model, sources, how, context=self.context, **marks_of(self.tokenizer, model))

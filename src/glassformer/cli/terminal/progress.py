@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from glassformer.cli.terminal.show import console, make_table, printable, say
+from glassformer.data.wording import counted
 from glassformer.training.events import (
     Checkpointed,
     Diverged,
@@ -164,6 +165,7 @@ class Watcher(_Display):
         self.validation = ""
         self.last_line = time.monotonic()
         self.first_step: tuple[int, float] | None = None
+        self.per_example: int | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Noted):
@@ -187,7 +189,11 @@ class Watcher(_Display):
             assert isinstance(event, Checkpointed | Diverged)
 
     def _start(self, event: Started) -> None:
-        budget = f"{event.steps:,} updates" if event.steps is not None else f"{event.minutes:g} minutes"
+        self.per_example = event.tokens_per_example
+        if event.steps is not None:
+            budget = counted(event.steps, "update")
+        else:
+            budget = f"{event.minutes:g} minute{'s' * (event.minutes != 1)} for all of it"
         gone = f", going on after {event.step:,}" if event.step else ""
         say(f"training: {budget}{gone}; {'; '.join(event.notes)}")
         if console(stderr=True).is_terminal:
@@ -207,7 +213,11 @@ class Watcher(_Display):
         if self.first_step is None:
             self.first_step = (event.tokens, event.seconds)
         tokens, seconds = event.tokens - self.first_step[0], event.seconds - self.first_step[1]
-        speed = f"{tokens / seconds:,.0f} tokens/s" if seconds > 0 else ""
+        speed = ""
+        if seconds > 0 and self.per_example is None:
+            speed = f"{tokens / seconds:,.0f} tokens/s"
+        elif seconds > 0 and self.per_example:
+            speed = f"{tokens / self.per_example / seconds:,.0f} examples/s"
         text = "  ".join(
             part for part in (f"step {event.step:,}", f"loss {self.smooth:.4f}", self.validation, speed) if part
         )

@@ -55,6 +55,10 @@ class MixedInputs(Inputs):
         return [kind for kind in (self.text, self.table, self.image) if kind is not None]
 
     @property
+    def has_words(self) -> bool:  # type: ignore[override]
+        return self.text is not None
+
+    @property
     def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(remark for kind in self._kinds for remark in kind.remarks)
 
@@ -64,6 +68,15 @@ class MixedInputs(Inputs):
 
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         return tuple(tensor for kind in self._kinds for tensor in kind.take(rows))
+
+    def select(self, rows: NDArray[np.int64]) -> "MixedInputs":
+        return MixedInputs(
+            self.answers[rows],
+            [self.texts[row] for row in rows.tolist()],
+            None if self.text is None else self.text.select(rows),
+            None if self.table is None else self.table.select(rows),
+            None if self.image is None else self.image.select(rows),
+        )
 
     def trim(self, tensors: Tensors) -> Tensors:
         if self.text is None:

@@ -38,6 +38,10 @@ class TableInputs(Inputs):
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         return torch.from_numpy(self.numbers[rows]), torch.from_numpy(self.categories[rows])
 
+    def select(self, rows: NDArray[np.int64]) -> "TableInputs":
+        texts = [self.texts[row] for row in rows.tolist()]
+        return TableInputs(self.numbers[rows], self.categories[rows], self.answers[rows], texts, self.remarks)
+
 
 @dataclass(frozen=True)
 class NumberColumn:
