@@ -156,9 +156,10 @@ def recognise_pairs(request: ConfigRequest) -> Recognition | None:
     pairs = find_pairs(request.data, asked=request.task is not None)
     if pairs is None:
         return None
-    request.say(
-        f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target); task: {TRANSLATION} (--task)"
-    )
+    from_to = f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target)"
+    if request.data.source_file is not None:
+        from_to = f"pairs: line by line from {request.data.source_file} to {request.data.target_file}"
+    request.say(f"{from_to}; task: {TRANSLATION} (--task)")
     named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
     config = request.resolve({"task": TRANSLATION, **named}, starts=request.starts)
     return Recognition(that_writes(config), pairs.table)
