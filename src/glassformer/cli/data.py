@@ -3,11 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from glassformer.cli.options import ALL_SECTIONS, JSON, Option, Parser, run_action, settings_of
+from glassformer.cli.options import ALL_SECTIONS, JSON, TASK, Option, Parser, run_action, settings_of
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.cli.terminal.show import print_json, say, show_result, show_table, show_text, visible
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import TASKS
 from glassformer.data.wording import counted
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ MOST_ROWS = 40
 OPTIONS = [
     Option("data", nargs="?", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), an "
            "embedded data set, or hf:NAME, one of the hub"),
-    Option("--task", metavar="NAME", help=f"{', '.join(TASKS)} (default: from the data)"),
+    TASK,
     JSON,
 ]  # fmt: skip
 

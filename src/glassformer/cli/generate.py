@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import lines_of
-from glassformer.cli.terminal.show import print_json, printable, say, show_table
+from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def run(argv: list[str]) -> None:
             print_json(result)
             continue
         for piece in itertools.chain([prompt] if chat is None else [], writing):
-            print(printable(piece) if sys.stdout.isatty() else piece, end="", flush=True)
+            print(piece, end="", flush=True)
         print(flush=True)
         if options.probabilities:
             columns = ("token", "its probability", "the five likeliest at this place")

@@ -11,6 +11,7 @@ from glassformer.config.defaults import BUDGETS as BUDGETS
 from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
 from glassformer.config.errors import SettingError, unknown
+from glassformer.config.field_names import known_elsewhere
 from glassformer.config.presets import (
     FEWEST_EPOCHS,
     IMAGE,
@@ -213,6 +214,8 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
             continue
         key = full_key(name)
         if key not in FIELDS:
+            if (elsewhere := known_elsewhere(name)) is not None:
+                raise SettingError(f"unknown setting '{name}'; it is called {elsewhere} here")
             raise SettingError(unknown("setting", key, [*FIELDS, *ALIASES], RENAMED_SETTINGS))
         other = names.setdefault(key, name)
         if other != name and not RENAMED_SETTINGS.keys().isdisjoint((other, name)):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.decoding.beam import beam_continuation
 from glassformer.decoding.generate import generate, guesses
@@ -39,6 +40,7 @@ class Writer:
     specials: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """Special tokens by the names that the template has for them."""
 
+    @check_arguments
     def stream(
         self,
         prompt: str | Sequence[int] = "",
@@ -99,6 +101,7 @@ class Writer:
             raise SettingError("this model's tokenizer has no START: give it a prompt to go on from")
         return ids
 
+    @check_arguments
     def stream_chat(self, messages: str | Sequence[Message], **how: object) -> "Writing":
         """The answer to a message, or to a chat, piece by piece. Takes what `stream` takes."""
         if self.chat_template is None:
@@ -111,10 +114,12 @@ class Writer:
         """The whole answer. Takes what `stream` takes."""
         return "".join(self.stream_chat(messages, **how))
 
+    @check_arguments
     def generate(self, prompt: str = "", **how: object) -> str:
         """The whole text that follows the prompt. Takes what `stream` takes."""
         return "".join(self.stream(prompt, **how))  # type: ignore[arg-type]
 
+    @check_arguments
     def probabilities(self, text: str | Sequence[int], k: int = 5) -> list[Likely]:
         """What the model expects at each place of a text (or of its ids), up to the one after its end.
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
 from glassformer.config.plugins import load_plugins
@@ -133,6 +134,7 @@ def say_size(model: nn.Module, say: Say) -> None:
     say(f"model: {sized(count, learned)}{note}")
 
 
+@check_arguments
 def load(
     run: "str | os.PathLike[str] | Run",
     device: str = "auto",

@@ -160,8 +160,10 @@ def recognise_pairs(request: ConfigRequest) -> Recognition | None:
         return None
     others = [name for name in pairs.table.columns if name not in (pairs.source, pairs.target)]
     unread = unread_in_words(dict.fromkeys(others, "neither source nor target"))
-    why = f"from '{pairs.source}' to '{pairs.target}' (--source, --target); task: {TRANSLATION} (--task)"
-    request.say(f"columns: {'; '.join(filter(None, [why, unread]))}")
+    from_to = f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target)"
+    if request.data.source_file is not None:
+        from_to = f"pairs: line by line from {request.data.source_file} to {request.data.target_file}"
+    request.say("; ".join(filter(None, [from_to, f"task: {TRANSLATION} (--task)", unread])))
     named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
     config = request.resolve({"task": TRANSLATION, **named}, starts=request.starts)
     return Recognition(that_writes(config), pairs.table)

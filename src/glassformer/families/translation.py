@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Generator
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import DataError, Say, SettingError, silent
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, that_writes
@@ -137,6 +138,7 @@ class LoadedTranslator(Loaded):
     def translate(
         self, texts: Iterable[Any], *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
     ) -> list[Translation]: ...
+    @check_arguments
     def translate(
         self,
         texts: str | Iterable[Any],

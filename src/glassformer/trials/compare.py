@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.config.resolve import SAME_TEXT
 from glassformer.families.base import FAMILIES
@@ -39,6 +40,7 @@ SPARE = 20.0
 """A table is written anew only after so many times as long as writing the last one took."""
 
 
+@check_arguments
 def compare(
     data: str | Path | None = None,
     *,
@@ -49,7 +51,7 @@ def compare(
     ablate: bool = False,
     fractions: str | Sequence[float] | None = None,
     sizes: str | Sequence[str] | None = None,
-    parameters: int | None = None,
+    parameters: int | str | None = None,
     cpu_seconds: float | None = None,
     jobs: int = 1,
     runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),

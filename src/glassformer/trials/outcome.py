@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from glassformer.config.errors import RunError
 from glassformer.config.resolve import with_new_names
 from glassformer.runs.files import read_json, write_json
 
@@ -95,7 +96,36 @@ class Outcome:
     @classmethod
     def read(cls, path: Path) -> Self:
         value = read_json(path)
-        return cls(**{**value, "cell": Cell(**value["cell"]), "curve": [tuple(point) for point in value["curve"]]})
+        try:
+            outcome = cls(
+                **{**value, "cell": Cell(**value["cell"]), "curve": [tuple(point) for point in value["curve"]]}
+            )
+            if outcome._is_sound():
+                return outcome
+        except (AttributeError, KeyError, TypeError, ValueError):
+            pass
+        raise RunError(f"{path} is damaged, or another version's")
+
+    def _is_sound(self) -> bool:
+        """Whether what is compared are numbers, and what names it texts."""
+        cell = self.cell
+        texts = (cell.name, cell.kind, self.part, self.primary, self.examples, self.note)
+        numbers = (
+            *(cell.repeat, self.parameters, self.steps, self.seconds, self.threads),
+            *(value for value in (self.learned, self.per_example, self.memory) if value is not None),
+            *self.metrics.values(),
+            *self.scores,
+            *(self.weights or ()),
+            *(number for point in self.curve for number in point),
+        )
+        return (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(number, int | float) for number in numbers)
+            and cell.kind in KINDS
+            and all(len(point) == 3 for point in self.curve)
+            and (self.error is not None or self.primary in self.metrics)
+            and (self.weights is None or len(self.weights) == len(self.scores))
+        )
 
 
 def json_safe(value: Any) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.data_section import EXACT
 from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, Say, SettingError, silent
@@ -33,6 +34,7 @@ TRIALS = 30
 SEARCH = "search.json"
 
 
+@check_arguments
 def tune(
     data: str | Path | None = None,
     *,

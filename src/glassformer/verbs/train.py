@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import SettingError, silent
 from glassformer.families.base import OwnModel
 from glassformer.pipeline.refit import train_and_refit, waits_for_refit
@@ -12,6 +13,7 @@ from glassformer.training.budget import Clock, Stopwatch
 from glassformer.training.events import Listener
 
 
+@check_arguments
 def train(
     data: str | Path | None = None,
     *,

@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from glassformer.cli.terminal.show import console, make_table, printable, say
+from glassformer.cli.terminal.show import console, is_live, make_table, say
 from glassformer.data.wording import counted
 from glassformer.training.events import (
     Checkpointed,
@@ -125,7 +125,7 @@ class Board(_Display):
     def __call__(self, event: CellEvent) -> None:
         row = self.rows.setdefault(event.cell.row, _Row(label_of(event.cell.name, event.cell.varied)))
         row.hear(event)
-        if console(stderr=True).is_terminal:
+        if is_live():
             self._draw()
         else:
             self._line(event, row)
@@ -179,10 +179,10 @@ class Watcher(_Display):
             self.validation = f"validation {evaluation.metrics[evaluation.primary]:.4f}"
             self._line(f"step {event.step:,}: validation {evaluation.summary}{'  best so far' if event.best else ''}")
         elif isinstance(event, Sampled):
-            self._line("  │ " + printable(event.text).strip("\n").replace("\n", "\n  │ "))
+            self._line("  │ " + event.text.strip("\n").replace("\n", "\n  │ "))
         elif isinstance(event, FindingReported):
             if event.finding.severity != NOTE:  # those are for the report, and for glassformer doctor
-                self._line(f"doctor: {printable(event.finding.line)}")
+                self._line(f"doctor: {event.finding.line}")
         elif isinstance(event, Ended):
             self.close()
         else:
@@ -196,7 +196,7 @@ class Watcher(_Display):
             budget = f"{event.minutes:g} minute{'s' * (event.minutes != 1)} for all of it"
         gone = f", going on after {event.step:,}" if event.step else ""
         say(f"training: {budget}{gone}; {'; '.join(event.notes)}")
-        if console(stderr=True).is_terminal:
+        if is_live():
             self.live = Progress(
                 BarColumn(bar_width=24),
                 TextColumn("{task.percentage:>3.0f} %"),

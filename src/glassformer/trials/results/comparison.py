@@ -13,6 +13,7 @@ from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs.files import write_json, write_text, writing
 from glassformer.statistics.paired import Difference
+from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, memory, rounded, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
@@ -147,20 +148,19 @@ class Comparison:
             for row, behind in zip(self.rows, self.behind, strict=True)
         ]
         out = io.StringIO()
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows(map(spreadsheet_cell, row) for row in (rows[0], *(row.values() for row in rows)))
         return out.getvalue()
 
     def markdown(self) -> str:
         """A table for a report, and what it says."""
         names, rows = self.table()
-        lines = [f"## {self.title}", ""]
+        lines = [f"## {markdown(self.title)}", ""]
         lines += [f"Trained for {self.budget}.", ""] if self.budget else []
         under = ["---" if name in TEXT_COLUMNS else "---:" for name in names]
         lines += [_line(cells) for cells in (names, under, *rows)]
-        lines += ["", *(f"- {word}" for word in self.words)]
-        lines += ["", *(f"_{note}_  " for note in self.notes)]
+        lines += ["", *(f"- {markdown(word)}" for word in self.words)]
+        lines += ["", *(f"_{markdown(note)}_  " for note in self.notes)]
         return "\n".join(lines).rstrip() + "\n"
 
     def view(self) -> View:
@@ -235,7 +235,7 @@ def _cells(row: Row, behind: Difference | None) -> list[str]:
 
 
 def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(map(markdown, cells)) + " |"
 
 
 def summarise(
