@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from glassformer.cli.terminal.show import mute
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, out_of_memory, unknown
 from glassformer.config.plugins import load_plugins
@@ -61,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
         _load_plugins(argv)
-        return _run(argv)
+        code = _run(argv)
+        sys.stdout.flush()
+        return code
     except GlassformerError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
             print(f"glassformer: {error}", file=sys.stderr)
@@ -70,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("glassformer: stopped", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        for stream in (sys.stdout, sys.stderr):
+            mute(stream)
         return 0
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):

@@ -33,7 +33,8 @@ def train(
     the vocabulary and the number of scores. With `from_run`, the body and the tokens of that run are taken. A `draft`
     is one of many: its test part is not looked at, and it leaves no pictures and no report. With `refit`, a last
     training follows on all rows but those of the test, for as long as the best weights took; the run that it leaves
-    tells the scores of the one before, which is kept in `held-out`.
+    tells the scores of the one before, which is kept in `held-out`. `resume` goes on with the run in `out`; with
+    `data`, it starts where there is none, and does nothing where it has finished.
     """
     request = TrainRequest(
         data=data,

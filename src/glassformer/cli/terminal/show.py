@@ -1,10 +1,11 @@
 """What a person sees: results on stdout, everything else on stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,8 +21,20 @@ def console(*, stderr: bool = False) -> "Console":
     """Texts are printed as they are. rich is imported with the first of them: a verb's --help needs none of it."""
     from rich.console import Console
 
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            """Nobody reads on: without a reader of its result a verb ends, without one of its notes it goes on."""
+            if not stderr:
+                raise BrokenPipeError
+            mute(sys.stderr)
+
     width = None if stderr or sys.stdout.isatty() else WIDE
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
+    return Output(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
+
+
+def mute(stream: TextIO) -> None:
+    """From here on, nothing that is written goes anywhere, and nothing fails for it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def say(text: str) -> None:
