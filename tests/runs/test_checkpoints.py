@@ -18,8 +18,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from glassformer.config import parts
 from glassformer.config.errors import RunError
-from glassformer.runs import checkpoints, files, run
+from glassformer.config.parts import HOST
+from glassformer.runs import checkpoints, files, folders, run
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
 from helpers.running import identical, steps_saved
@@ -188,10 +190,11 @@ def test_loading_says_what_is_wrong(tmp_path: Path) -> None:
         load_checkpoint(path)
 
 
-def test_a_write_that_fails_leaves_the_older_ones(tmp_path: Path) -> None:
+def test_a_write_that_fails_leaves_the_older_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path, 3)
     folder = tmp_path / "checkpoints"
-    (folder / ".step-6.part").write_text("a file where a folder should be made")
+    (folder / f".step-6.{HOST}-{os.getpid()}.part").write_text("a file where a folder should be made")
+    monkeypatch.setattr("glassformer.config.parts.sweep", lambda *args: None)
     with pytest.raises(RunError, match=r"cannot write .*step-6"):
         save(tmp_path, 6)
     assert newest(tmp_path) == (3, [])
@@ -200,7 +203,7 @@ def test_a_write_that_fails_leaves_the_older_ones(tmp_path: Path) -> None:
 # --- killed ---
 
 
-WRITERS = {checkpoints.__file__, files.__file__, run.__file__, shutil.__file__}
+WRITERS = {checkpoints.__file__, files.__file__, folders.__file__, parts.__file__, run.__file__, shutil.__file__}
 """Where lines of code change what is on the disk."""
 
 

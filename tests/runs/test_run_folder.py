@@ -404,7 +404,11 @@ def test_what_may_not_change_when_a_run_goes_on(run: Path) -> None:
     with pytest.raises(DataError, match="not what this run began with"):
         train("copy", out=run, resume=True, steps=6)
     identical(tensors_of(run), before)
-    assert train(DATA, out=run, resume=True, steps=5, lr=0.001, **{"model.width": 8, "optimizer": "muon"}).steps == 5
+    with pytest.raises(
+        SettingError, match=r"training.lr cannot change .*how to train may: --resume --out .*without DATA"
+    ):
+        train(DATA, out=run, resume=True, steps=5, lr=0.001)
+    assert train(out=run, resume=True, steps=5, lr=0.001, **{"model.width": 8, "optimizer": "muon"}).steps == 5
 
 
 def test_other_data_under_the_same_name(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_only_the_first_process_keeps_them_and_only_if_asked() -> None:
 def test_weights_that_failed_are_forgotten(tmp_path: Path) -> None:
     from glassformer.training.checkpointer import RunCheckpointer
 
-    checkpointer = RunCheckpointer(Run.create(tmp_path / "run"), keep=2)
+    checkpointer = RunCheckpointer(Run(tmp_path), keep=2)
     for step in (0, 1, 2):
         checkpointer.moment({"w": torch.ones(2)}, step, 9)
     checkpointer.forget(2)

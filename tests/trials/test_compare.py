@@ -12,13 +12,15 @@ import pytest
 from glassformer.config.errors import Misuse, TrainingFailed
 from glassformer.families.load import load
 from glassformer.runs.files import read_json
+from glassformer.runs.folders import LOCK
+from glassformer.runs.lock import _lock
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
 from glassformer.trials.outcome import TRAINED, Cell, Outcome
 from glassformer.trials.results.comparison import Comparison
 from glassformer.trials.running.engine import CellEvent, Engine
 from glassformer.trials.running.execution import run_cell
-from glassformer.trials.running.folder import LOCK, Folder
+from glassformer.trials.running.folder import Folder
 from helpers.running import PATIENCE, begin, steps_saved, wait_for
 
 IRIS: dict[str, Any] = {"seeds": 1, "steps": 3, "references": False}
@@ -170,11 +172,12 @@ def test_folders_that_are_something_else(tmp_path: Path) -> None:
 
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
-    first = Folder(tmp_path)._lock([].append)
-    with pytest.raises(Misuse, match="another comparison is at work"):
-        Folder(tmp_path)._lock([].append)
-    first.close()
-    Folder(tmp_path)._lock([].append).close()
+    with (
+        _lock(tmp_path, "comparison", [].append),
+        pytest.raises(Misuse, match=rf"another comparison is at work in .* \(process {os.getpid()} on .*, since 2"),
+    ):
+        _lock(tmp_path, "comparison", [].append)
+    _lock(tmp_path, "comparison", [].append).close()
 
 
 def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
@@ -217,7 +220,7 @@ def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypa
     wait_for(lambda: steps_saved(run)[-1] > stopped, process)
     process.kill()
     process.communicate()
-    Folder(out)._lock([].append).close()  # free only when the orphan has saved and gone
+    _lock(out, "comparison", [].append).close()  # free only when the orphan has saved and gone
     assert Run(run).card()["status"] == "interrupted"
     assert stopped < steps_saved(run)[-1] < 2000
     assert outcomes_of(out) == {}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from glassformer.cli.terminal.screen import screens
+from glassformer.cli.terminal.show import mute
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import STRICT, GlassformerError, Misuse, error_line, out_of_memory, unknown
 from glassformer.config.plugins import load_plugins
@@ -68,9 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     with screens():
         try:
             _load_plugins(argv)
-            return _run(argv)
+            code = _run(argv)
+            sys.stdout.flush()
+            return code
         except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            for stream in (sys.stdout, sys.stderr):
+                mute(stream)
             return 0
         except GlassformerError as error:
             if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks

@@ -5,8 +5,6 @@ computes what the run does: the scores of both, on random examples of several si
 import contextlib
 import copy
 import math
-import os
-import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +18,8 @@ from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import Seq2Seq
-from glassformer.runs.files import flush, writing
+from glassformer.runs.folders import contents, fill, is_unfinished
+from glassformer.runs.lock import locked
 from glassformer.runs.run import CARD
 from glassformer.tasks.answers import Answers
 from glassformer.text.tokenizer import Tokenizer
@@ -29,6 +28,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 BATCH, LENGTH, SOURCE = "batch", "length", "source_length"
 """Axes of any size."""
+README = "README.md"
 TOLERANCE = 1e-3
 """Allowed difference, as a share of the largest score. Other kernels add up in another order: in single precision that
 moves the scores of deep models by up to some 1e-4 of it. What is computed wrongly, a mask or a weight, is off by far
@@ -178,36 +178,21 @@ def check_empty(folder: Path, *, overwrite: bool = False) -> None:
         raise Misuse(
             f"{folder} is a run, which an export would spoil: name another folder, such as {folder / 'export'}"
         )
-    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+    if folder.is_dir() and contents(folder) and not overwrite and not is_unfinished(folder):
         raise Misuse(f"{folder} is not empty: replace what is in it with --overwrite, or name another folder")
 
 
 @contextlib.contextmanager
 def fill_folder(folder: Path, *, overwrite: bool = False, owned: Collection[str] = ()) -> Iterator[Path]:
-    """A folder beside `folder` to write to. At the end it takes its place; after an error nothing is left of it.
+    """A place to write to. At the end, what is there is in `folder`; after an error nothing is left of it.
 
     Where there is one to be overwritten, the new files replace those of their names, and of the others in it those
     `owned` go, which an export of this kind may have left.
     """
     check_empty(folder, overwrite=overwrite)
-    whole = Path(os.path.abspath(folder))  # "." has no name
-    temporary = whole.with_name(f".{whole.name}.{os.getpid()}.part")
-    with writing(folder):
-        try:
-            temporary.mkdir(parents=True)
-            yield temporary
-            new = sorted(temporary.iterdir())
-            for file in new:
-                flush(file)
-            if not folder.is_dir():
-                os.replace(temporary, folder)
-            else:
-                for file in new:
-                    if (folder / file.name).is_dir():
-                        shutil.rmtree(folder / file.name)
-                    os.replace(file, folder / file.name)
-                for name in set(owned) - {file.name for file in new}:
-                    (folder / name).unlink(missing_ok=True)
-            flush(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with locked(folder, "export"):
+        with fill(folder, README) as place:
+            yield place
+            old = set(owned) - {file.name for file in place.iterdir()}
+        for name in old:
+            (folder / name).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from glassformer.config.encoders import OWN
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
 from glassformer.config.plugins import load_plugins
 from glassformer.config.presets import TEXT, VERSION
-from glassformer.config.resolve import Config, flatten, resolve
+from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
 from glassformer.families.recognition import PATHS
 from glassformer.finetuning.sources import source_tokenizers
@@ -266,8 +266,9 @@ FIXED = ("training.optimizer", "training.loss", "training.last_blocks")
 """Of those of training: what the optimiser remembers is of these."""
 
 
-def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
-    """The run's own settings; how to train may change, but not what the optimiser remembers.
+def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) -> Config:
+    """The run's own settings; how to train may change, but not what the optimiser remembers. Unless it `may_change`,
+    how long to train alone.
 
     So may the place of the data: that it is the same is told by its fingerprint.
     """
@@ -275,15 +276,29 @@ def resumed_config(run: Run, flags: dict[str, Any]) -> Config:
         raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
     saved = run.config().to_dict()
     before = flatten(saved)
-    for key, value in flags.items():
-        free = key in PATHS or (key.startswith("training.") and key not in FIXED)
-        if not free and before.get(key) != value:
-            raise SettingError(f"{key} cannot change when a run goes on: it was {before.get(key)!r}, not {value!r}")
+    free = {*PATHS, *BUDGETS, *(key for key in before if may_change and key.startswith("training."))} - {*FIXED}
+    other = [key for key, value in flags.items() if key not in free and before.get(key) != value]
+    if other:
+        named = [key if len(other) > 1 else "it" for key in other]
+        what = "; ".join(
+            f"{name} was {before.get(key)!r}, not {flags[key]!r}" for name, key in zip(named, other, strict=True)
+        )
+        how = any(key.startswith("training.") and key not in FIXED for key in other)
+        hint = f" (how to train may: --resume --out {run.path}, without DATA)" if how else ""
+        raise SettingError(f"{', '.join(other)} cannot change when a run goes on: {what}{hint}")
     return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
 
 
-def snapshot_to_resume(run: Run, config: Config, prepared: Prepared, say: Say) -> Snapshot | None:
-    """Where the run stands, if there is something left to do."""
+def same_settings(one: Config, other: Config) -> bool:
+    """Whether two runs' settings are the same, wherever their data lies."""
+    first, second = (flatten(config.to_dict()) for config in (one, other))
+    return all(first[key] == second[key] for key in first if key not in PATHS)
+
+
+def snapshot_to_resume(
+    run: Run, config: Config, prepared: Prepared, say: Say, *, same: bool = False
+) -> Snapshot | None:
+    """Where the run stands, if there is something left to do. `same`: nothing else was asked for, only its papers."""
     finished = run.card().get("status") in DONE
     found = run.newest_checkpoint(say)
     if found is None:
@@ -293,7 +308,7 @@ def snapshot_to_resume(run: Run, config: Config, prepared: Prepared, say: Say) -
         return None
     snapshot = restore(*found)
     done, wanted = snapshot.progress.step, total_steps(config.training, prepared.task)
-    if wanted is not None and (wanted < done or (finished and wanted == done)):
+    if wanted is not None and (wanted < done or (finished and wanted == done and not same)):
         raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more")
     _say_average(run.config().training.average, config.training.average, snapshot, say)
     return snapshot

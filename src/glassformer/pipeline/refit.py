@@ -7,9 +7,11 @@ from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.data.wording import counted
-from glassformer.families.load import BEFORE
+from glassformer.families.load import BEFORE, resumed_config
 from glassformer.pipeline.training import BeforeRefit, Trained, Training, TrainRequest, refuse_refit
-from glassformer.runs.files import write_text, writing
+from glassformer.reporting.papers import README
+from glassformer.runs.files import write_text
+from glassformer.runs.folders import contents, writing
 from glassformer.runs.run import CARD, DONE, Run
 from glassformer.training.events import Noted
 from glassformer.training.processes import Processes
@@ -27,18 +29,32 @@ def train_and_refit(request: TrainRequest) -> Trained:
     """What the first training leaves is moved into `held-out`, and a training on all rows takes its place."""
     if Processes.from_environment().world > 1:
         raise SettingError("a refit runs in one process: train without --refit in several")
+    out = request.out
+    if out is None and request.resume:
+        out = Run.last().path
+    if out is None or not Path(out).exists():
+        return _train_and_refit(request)
+    with Run.locked(Path(out), "training", lambda line: request.listen(Noted(line))):
+        return _train_and_refit(replace(request, out=out))
+
+
+def _train_and_refit(request: TrainRequest) -> Trained:
     out, resume = request.out, request.resume
     if waits_for_refit(out):
         if not resume:
             raise Misuse(f"{out} holds a training that waits for its refit: go on with --resume, or name another --out")
         run = Run.open(Path(str(out), HELD_OUT))
     else:
-        known = Run.open(out or "last") if resume else None
+        known = Run.open(out) if resume and out is not None and Path(out, CARD).exists() else None
         if known is not None and known.config().data.refit:
+            if request.names_data:  # a command for both halves: its settings are those of the first
+                resumed_config(Run.open(known.path / HELD_OUT), request.given(), may_change=False)
+                request = replace(request, data=None, config=None, model=request.own_model, settings={})
             return Training(replace(request, out=known.path))()
         if known is not None:
             refuse_refit(known.config())
         if known is not None and known.card().get("status") in DONE:
+            resumed_config(known, request.given(), may_change=not request.names_data)
             run = _moved(known.path)
         else:
             first = Training(replace(request, expects_refit=True))()
@@ -57,12 +73,12 @@ def _moved(path: Path) -> Run:
     inside = path / HELD_OUT
     with writing(path):
         inside.mkdir(exist_ok=True)
-        for entry in sorted(path.iterdir(), key=lambda entry: entry.name == CARD):
-            if entry != inside:
+        for entry in sorted(contents(path), key=lambda entry: entry.name == CARD):
+            if entry.name == README:  # it says how to use the run, by its place
+                write_text(inside / README, entry.read_text(encoding="utf-8").replace(str(path), str(inside)))
+                entry.unlink()
+            elif entry != inside:
                 entry.rename(inside / entry.name)
-    readme = inside / "README.md"
-    if readme.exists():  # it says how to use the run, by its place
-        write_text(readme, readme.read_text(encoding="utf-8").replace(str(path), str(inside)))
     return Run(inside)
 
 

@@ -1,10 +1,11 @@
 """One training, from what a person asked for to a finished run: resolve, prepare, build, fit, report."""
 
 import contextlib
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -18,24 +19,28 @@ from glassformer.families.load import (
     build_model,
     check_same_data,
     learn_from_data,
+    learned_of,
     prepare,
     resumed_config,
     run_card,
+    same_settings,
     say_size,
     snapshot_to_resume,
     try_out,
 )
 from glassformer.families.recognition import file_settings, flag_settings, infer_config, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_same
-from glassformer.models.build import learned_count, parameter_count
+from glassformer.models.build import learned_count
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.planning.available_memory import available_memory
 from glassformer.planning.model_size import refuse_too_large
-from glassformer.reporting.papers import first_files, leave_papers
-from glassformer.runs.run import Run
+from glassformer.reporting.papers import PAPERS, first_files, leave_papers, rewind
+from glassformer.runs.checkpoints import list_checkpoints
+from glassformer.runs.folders import check_writable, fill, is_unfinished
+from glassformer.runs.run import CARD, DONE, RUNS, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.intervals import with_interval
-from glassformer.training.budget import PAPERS, Budget, Clock, Stopwatch
+from glassformer.training.budget import PAPERS_SECONDS, Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
 from glassformer.training.events import Ended, Listener, Noted
@@ -70,7 +75,28 @@ class Trained:
     before_refit: dict[str, Any] | None = None
     """How good the training before a refit, which has seen all rows, was on rows held out."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False, compare=False)
-    """The same parts with a record for each example; they are not part of `to_dict`."""
+    """The same parts with a record for each example; they are not part of `to_dict`. A run that had finished before has
+    none."""
+
+    @classmethod
+    def from_card(cls, run: Path, card: Mapping[str, Any], evaluations: dict[str, Evaluation] | None = None) -> Self:
+        """What a run's card says of its training."""
+        return cls(
+            run=str(run),
+            task=card["task"],
+            model=card["config"]["model"]["encoder"],
+            parameters=card["parameters"],
+            learned=learned_of(card),
+            steps=card["steps"],
+            seconds=round(card["seconds"], 2),
+            reason=REASONS.get(card["status"], card["status"]),
+            validation=card.get("validation", {}),
+            summary=card["words"].get("validation", ""),
+            best=card.get("best", {}),
+            test=card.get("test"),
+            before_refit=card.get("before_refit"),
+            evaluations=evaluations or {},
+        )
 
     @property
     def words(self) -> str:
@@ -98,6 +124,10 @@ class Trained:
         )
 
 
+TOLD = {"task": str, "parameters": int, "steps": int, "seconds": float | int, "words": dict, "best": dict}
+"""What the card of a run that has ended tells of it, beside its scores; one that lacks it is written again."""
+REASONS = {"stopped early": "patience"}
+"""Why a training ended, by what its card says; else it is the same."""
 BeforeRefit = Mapping[str, Any]
 """What a refit comes after: `words`, and `runs` in the same folder; `steps` that it makes; scores."""
 
@@ -112,6 +142,7 @@ class TrainRequest:
     """A file of settings."""
     model: str | OwnModel | None = None
     resume: bool = False
+    """Go on with the run in `out`; start, if there is none and data is named; nothing, if it has finished."""
     overwrite: bool = False
     draft: bool = False
     """One of many: its test part is not looked at, and it leaves no pictures and no report."""
@@ -136,6 +167,16 @@ class TrainRequest:
             settings["model"] = self.model if self.own_model is None else OWN
         return flag_settings(self.data, settings)
 
+    def given(self) -> dict[str, Any]:
+        """The same, and under them those of the file."""
+        return {**file_settings(self.config), **self.flags()}
+
+    @property
+    def names_data(self) -> bool:
+        """Whether it could start a run."""
+        given = self.given()
+        return any(given.get(key) is not None for key in ("data.path", "data.source_file"))
+
 
 class Training:
     """One training. Each step leaves what the next ones need."""
@@ -154,23 +195,28 @@ class Training:
         self.listen = request.listen if self.processes.first else silent
         self.rows: Any = None
         self.snapshot: Snapshot | None = None
+        self.resumes = False
         self.finetuned_from: dict[str, Any] | None = None
         """What the card says of the run whose weights were taken."""
         self.evaluations: dict[str, Evaluation] = {}
         self.judged: Prepared | None = None
         """What these are of, where they are of a sample."""
+        self.held = contextlib.ExitStack()
+        """What ends with this training: its lock, and the company of other processes."""
 
     def __call__(self) -> Trained:
-        self.resolve()
-        joined = self.processes.join(self.device)
-        try:
+        with self.held:
+            self.resolve()
+            if self.resumes and self._has_ended():
+                card = self.run.card()
+                self.say(f"{self.run.path} is {card['status']}: {card['steps']:,} updates, nothing is left to do")
+                return Trained.from_card(self.run.path, card)
+            if self.processes.join(self.device):
+                self.held.callback(self.processes.leave)
             self.prepare()
             self.build()
             self.fit()
             return self.report()
-        finally:
-            if joined:
-                self.processes.leave()
 
     def say(self, text: str) -> None:
         self.listen(Noted(text))
@@ -187,14 +233,17 @@ class Training:
     # --- resolve ---
 
     def resolve(self) -> None:
-        """The whole configuration, and the device."""
+        """The whole configuration, and the device. What is asked for by name is locked before any data is read."""
         request = self.request
         flags, file = request.flags(), file_settings(request.config)
         for line in renamed_lines(request.settings):
             self.say(line)
-        if request.resume:
-            self.run = Run.open(request.out or "last")
-            self.config = resumed_config(self.run, {**file, **flags})
+        if request.out is not None or request.resume:
+            self._take(Path(request.out) if request.out is not None else Run.last().path)
+        else:
+            check_writable(RUNS)
+        if self.resumes:
+            self.config = resumed_config(self.run, {**file, **flags}, may_change=not request.names_data)
         else:
             self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags), self.say)
         if request.expects_refit:
@@ -203,21 +252,55 @@ class Training:
             raise SettingError("a model of one's own is given from Python: gf.train(…, model=…)")
         self.device = choose_device(self.config.training.device, self.processes.local_rank)
 
+    def _take(self, path: Path) -> None:
+        """The run's folder for this training alone, locked by the first of its processes. Another one at work there, or
+        a disk that cannot be written, is told here.
+        """
+        self.run = Run(path)
+        if self.processes.first:
+            if not is_unfinished(path):
+                self._check_folder()
+            self.held.enter_context(Run.locked(path, "training", self.say))
+        while is_unfinished(path):
+            time.sleep(0.05)  # what a killed one had left is moved up, by the first process
+        self._check_folder()
+        self.resumes = self.request.resume and (path / CARD).exists()
+
+    def _check_folder(self) -> None:
+        path, request = self.run.path, self.request
+        if request.resume and ((path / CARD).exists() or not request.names_data):
+            Run.open(path)
+        elif request.before_refit is None:
+            Run.check_free(path, overwrite=request.overwrite)
+
+    def _has_ended(self) -> bool:
+        """Whether there is nothing left to do: no more was asked for, and the papers are there."""
+        card = self.run.card()
+        whole = all(isinstance(card.get(key), kind) for key, kind in TOLD.items()) and self.run.weights_path.is_file()
+        if not whole or card.get("status") not in DONE or card["config"] != self.config.to_dict():
+            return False
+        papers = self.request.draft or all((self.run.path / name).exists() for name in PAPERS)
+        return papers or not list_checkpoints(self.run.checkpoints_path)
+
     # --- prepare ---
 
     def prepare(self) -> None:
         """The data as a task, and where a run that goes on stands."""
-        if self.request.resume:
+        if self.resumes:
             self.prepared = prepare(self.config, self.say, tokenizers_of(self.run))
             check_same_data(self.run, self.prepared)
-            self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say)
+            same = same_settings(self.run.config(), self.config)
+            self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say, same=same)
             return
         data, model = self.config.data, self.config.model
-        name = str(self.request.out or Run.next_name(data.path or data.source_file or "data", model.encoder))
-        self.run = Run(Path(self.processes.word_of_first(name)))
+        if self.request.out is None:
+            name = data.path or data.source_file or "data"
+            path = self.held.enter_context(Run.new_name(name, model.encoder)) if self.processes.first else ""
+            self.run = Run(Path(self.processes.word_of_first(str(path))))
+            if self.processes.first:
+                self.held.enter_context(Run.locked(self.run.path, "training", self.say))
         if self.request.before_refit is None:
             refuse_same(model.from_run, model.decoder_from, self.run.path)
-            Run.check_free(self.run.path, overwrite=self.request.overwrite)
         self.prepared = prepare(self.config, self.say, rows=self.rows)
 
     # --- build ---
@@ -231,7 +314,7 @@ class Training:
         self.model = build_model(self.config, self.prepared, own)
         if own is not None:
             try_out(self.model, self.prepared)
-        if self.request.resume:
+        if self.resumes:
             self.finetuned_from = self.run.card().get("from")
         if self.snapshot is None:
             self.finetuned_from = learn_from_data(self.model, self.prepared, self.config, self.say)
@@ -282,7 +365,7 @@ class Training:
             return None
         parts = self._last_parts
         held_out = sum(tokens[part] for part in parts) / max(1, tokens.get("validation", 0))
-        return Budget(60 * minutes, len(parts), held_out, papers=0.0 if self.request.draft else PAPERS)
+        return Budget(60 * minutes, len(parts), held_out, papers=0.0 if self.request.draft else PAPERS_SECONDS)
 
     @property
     def _last_parts(self) -> list[str]:
@@ -292,19 +375,20 @@ class Training:
 
     def _card(self, total: int | None) -> dict[str, Any]:
         card = run_card(self.config, self.prepared, self.model, self.request.command, self.finetuned_from)
-        if self.request.resume:  # the best weights are still those, whoever goes on
-            kept = ("best", "command", "before_refit")
+        if self.resumes:  # the best weights are still those, whoever goes on
+            kept = ("best", "command", "before_refit", "specials")
             card |= {key: value for key, value in self.run.card().items() if key in kept}
         if self.request.before_refit is not None:
             card["before_refit"] = dict(self.request.before_refit)
         return {**card, "total_steps": total}
 
     def _first_files(self, card: dict[str, Any], total: int | None) -> None:
-        if not self.request.resume and self.request.before_refit is None:
-            Run.create(self.run.path, overwrite=self.request.overwrite)
-        first_files(self.run, card, self.prepared, self.snapshot, total)
-        if self.snapshot is None:
-            copy_extras(self.config, self.run)
+        if self.resumes:
+            rewind(self.run, card, self.snapshot, total, keep=self.config.training.checkpoints)
+            return
+        with fill(self.run.path, CARD, instead=self.request.overwrite) as place:
+            first_files(Run(place), card, self.prepared)
+            copy_extras(self.config, Run(place))
 
     # --- report ---
 
@@ -313,39 +397,23 @@ class Training:
         draft, interrupted = self.request.draft, self.ended.reason == "interrupted"
         if not interrupted:
             self._evaluate()
-        validation = self.evaluations.get("validation")
-        metrics = {name: evaluation.metrics for name, evaluation in self.evaluations.items()}
+        changes = {
+            "status": {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason),
+            "steps": self.ended.step,
+            "seconds": self.ended.seconds,
+            "words": {name: evaluation.summary for name, evaluation in self.evaluations.items()},
+            **{name: evaluation.metrics for name, evaluation in self.evaluations.items()},
+        }
+        card = {**self.run.card(), **changes}
         if self.processes.first:
-            status = {"interrupted": "interrupted", "patience": "stopped early"}.get(self.ended.reason, "finished")
-            self.run.update_card(
-                status=status,
-                steps=self.ended.step,
-                seconds=self.ended.seconds,
-                weights=None if interrupted else self.run.weights_digest(),
-                words={name: evaluation.summary for name, evaluation in self.evaluations.items()},
-                **metrics,
-            )
             if not interrupted:
+                validation = self.evaluations.get("validation")
                 self.doctor.conclude(None if draft or not self._has_time() else self.model, validation)
             if not draft:
-                self._leave_papers()
-        card = self.run.card()
-        return Trained(
-            run=str(self.run.path),
-            task=self.config.task,
-            model=self.config.model.encoder,
-            parameters=parameter_count(self.model),
-            learned=learned_count(self.model),
-            steps=self.ended.step,
-            seconds=round(self.ended.seconds, 2),
-            reason=self.ended.reason,
-            validation=metrics.get("validation", {}),
-            summary="" if validation is None else validation.summary,
-            best=card.get("best", {}),
-            test=metrics.get("test"),
-            before_refit=card.get("before_refit"),
-            evaluations=self.evaluations,
-        )
+                self._leave_papers(card)
+            # the last word: killed before it, a run goes on from here, and writes all of this again
+            self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
+        return Trained.from_card(self.run.path, card, self.evaluations)
 
     def _evaluate(self) -> None:
         trainer, parts = self.trainer, self._last_parts
@@ -364,16 +432,15 @@ class Training:
         self.say(f"for want of time the doctor looks at the model later: glassformer doctor {self.run.path}")
         return False
 
-    def _leave_papers(self) -> None:
+    def _leave_papers(self, card: dict[str, Any]) -> None:
         machine = {
             "device": str(self.device),
             "matrix products": self.trainer.precision.name,
             "threads": str(self.trainer.progress.threads),
             "processes": str(self.processes.world),
         }
-        leave_papers(
-            self.run, self.config, self.judged or self.prepared, self.model, self.evaluations, machine, self.say
-        )
+        judged = self.judged or self.prepared
+        leave_papers(self.run, card, self.config, judged, self.model, self.evaluations, machine, self.say)
 
 
 def refuse_refit(config: Config) -> None:

@@ -22,36 +22,41 @@ from glassformer.rendering.confusion import draw_confusion
 from glassformer.rendering.curves import draw_curves
 from glassformer.reporting.report import report_of
 from glassformer.runs import history
+from glassformer.runs.checkpoints import prune_checkpoints
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.text.escaping import markdown, on_one_line, printable
 from glassformer.training.checkpointer import Snapshot
 
-REPORT = "report.html"
+CURVES, README, REPORT = PAPERS = ("curves.png", "README.md", "report.html")
+"""What every run that has ended has for a person."""
 TOKEN_KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
-def first_files(
-    run: Run, card: dict[str, Any], prepared: Prepared, snapshot: Snapshot | None, total: int | None
-) -> None:
-    """The folder as it stands before the next step: a new run's first files, or a run's log and moments up to its
-    checkpoint, on the way to `total` updates.
+def first_files(run: Run, card: dict[str, Any], prepared: Prepared) -> None:
+    """A new run before its first step."""
+    run.write_card(card)
+    for name, tokenizer in (("tokenizer", prepared.tokenizer), ("target_tokenizer", prepared.target_tokenizer)):
+        if tokenizer is not None:
+            write_text(run.path / f"{name}.json", tokenizer.to_json())
+    run.rewind_metrics(0)
 
-    The card comes first: it makes the folder a run, which can be replaced.
+
+def rewind(run: Run, card: dict[str, Any], snapshot: Snapshot | None, total: int | None, *, keep: int) -> None:
+    """A run that goes on: its log, checkpoints and moments up to where it stands, on the way to `total` updates. The
+    card comes first: a run that had finished has done so no more.
     """
     run.write_card(card)
-    if snapshot is None and prepared.tokenizer is not None:
-        write_text(run.path / "tokenizer.json", prepared.tokenizer.to_json())
-        if prepared.target_tokenizer is not None:
-            write_text(run.path / "target_tokenizer.json", prepared.target_tokenizer.to_json())
     step = snapshot.progress.step if snapshot else 0
     run.rewind_metrics(step)
+    prune_checkpoints(run.checkpoints_path, step, keep)
     history.rewind(run, step, total=total)
 
 
 def leave_papers(
     run: Run,
+    card: dict[str, Any],
     config: Config,
     prepared: Prepared,
     model: nn.Module,
@@ -59,23 +64,24 @@ def leave_papers(
     machine: dict[str, str],
     say: Say,
 ) -> None:
-    """At the end: curves, of a classifier what it takes for what, the card to read, the report. `evaluations`: of the
-    parts that were looked at, by name.
+    """At the end: curves, of a classifier what it takes for what, the card to read, the report. `card`: as it will be;
+    `evaluations`: of the parts that were looked at, by name.
     """
     validation, test = evaluations.get("validation"), evaluations.get("test")
     score = "" if validation is None else validation.summary
     reads = "" if prepared.features is None or config.data.kind == TEXT else prepared.features.words
-    curves, task = run.path / "curves.png", prepared.task
+    curves, task = run.path / CURVES, prepared.task
     draw_curves(run.read_metrics(), curves, title=run.path.name, unit=task.unit, smoothing=task.smoothing)
     last = test or validation
     if last is not None and "confusion" in last.details:
         draw_confusion(**last.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
-    write_text(run.path / "README.md", model_card(run.path, config, run.card(), score, reads))
-    leave_report(run, config, prepared, model, evaluations, machine=machine, say=say)
+    write_text(run.path / README, model_card(run.path, config, card, score, reads))
+    leave_report(run, card, config, prepared, model, evaluations, machine=machine, say=say)
 
 
 def leave_report(
     run: Run,
+    card: dict[str, Any],
     config: Config,
     prepared: Prepared,
     model: nn.Module,
@@ -86,7 +92,7 @@ def leave_report(
 ) -> None:
     """`report.html` in the run's folder. A training that is done does not fail for its sake: what is wrong is said."""
     try:
-        view = report_of(run, config, prepared, model, evaluations, machine=machine)
+        view = report_of(run, config, prepared, model, evaluations, card=card, machine=machine)
         write_text(run.path / REPORT, view.page())
     except Exception as error:
         if os.environ.get(STRICT):

@@ -90,10 +90,12 @@ def report_of(
     model: nn.Module | None,
     evaluations: Mapping[str, Evaluation],
     *,
+    card: Mapping[str, Any] | None = None,
     machine: Mapping[str, str] | None = None,
 ) -> View:
-    """`evaluations`: by part; with none of them, the report says that there was none."""
-    card, metrics, task = run.card(), run.read_metrics(), prepared.task
+    """`evaluations`: by part; with none of them, the report says that there was none. `card`: default the run's."""
+    metrics, task = run.read_metrics(), prepared.task
+    card = run.card() if card is None else card
     panels: list[Panel] = [
         _trained(card, config),
         _data(card, prepared, config),

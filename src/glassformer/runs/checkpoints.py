@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from glassformer.config.errors import RunError
-from glassformer.runs.files import digest, flush, read_json, read_tensors, save_tensors, writing
+from glassformer.config.parts import part_of
+from glassformer.runs.files import digest, read_json, read_tensors, save_tensors
+from glassformer.runs.folders import flush, writing
 
 FILES = ("weights.safetensors", "optimiser.safetensors")
 AVERAGE = "average.safetensors"
@@ -47,12 +49,11 @@ def save_checkpoint(
 ) -> Path:
     """One more checkpoint; the oldest go, so that `keep` stay, and later ones, which were passed over as torn."""
     target = folder / f"step-{step}"
-    temporary = folder / f".step-{step}.part"
     contents = {**dict(zip(FILES, (weights, optimiser), strict=True)), **({AVERAGE: average} if average else {})}
     with writing(target):
-        try:
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        with part_of(target) as temporary:
+            temporary.mkdir()
             for name, tensors in contents.items():
                 save_tensors(temporary / name, tensors)
                 flush(temporary / name)
@@ -65,13 +66,16 @@ def save_checkpoint(
                 shutil.rmtree(target)
             temporary.rename(target)
             flush(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    prune_checkpoints(folder, step, keep)
+    return target
+
+
+def prune_checkpoints(folder: Path, step: int, keep: int) -> None:
+    """Of the checkpoints up to this step the newest stay, and none of later ones."""
     newest = [path for path in list_checkpoints(folder) if step_of(path) <= step][-keep:]
     for path in list_checkpoints(folder):
         if path not in newest:
             shutil.rmtree(path, ignore_errors=True)
-    return target
 
 
 def forget_checkpoint(folder: Path, step: int) -> None:

@@ -13,46 +13,26 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.config.errors import RunError, first_line
+from glassformer.config.errors import RunError
 from glassformer.config.limits import parse_json, refuse_endless
 from glassformer.config.limits import read_text as limited_text
+from glassformer.config.parts import part_of
+from glassformer.runs.folders import flush as flush
+from glassformer.runs.folders import reason as reason
+from glassformer.runs.folders import writing as writing
 
 NOTES = "glassformer"
 """The one entry beside tensors: safetensors writes several in any order, and equal files are to be equal bytes."""
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what a disk can do to a writer into one line."""
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"cannot write {path}: {reason(error)}; what was there before is kept") from None
-
-
-@contextlib.contextmanager
 def aside(path: Path) -> Iterator[Path]:
     """A name beside `path` to write to; flushed and renamed to it at the end, removed after an error."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with writing(path):
-        try:
-            yield temporary
-            flush(temporary)
-            os.replace(temporary, path)
-            flush(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def flush(path: Path) -> None:
-    """Down to the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # Windows flushes no folders
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with writing(path), part_of(path) as temporary:
+        yield temporary
+        flush(temporary)
+        os.replace(temporary, path)
+        flush(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -128,8 +108,3 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
 def digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def reason(error: Exception) -> str:
-    """What went wrong, in one line: the system's words where there are some."""
-    return getattr(error, "strerror", None) or first_line(error)

@@ -6,8 +6,7 @@ import math
 import os
 import platform
 import re
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
+from glassformer.config.parts import sweep
 from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import Config, resolve, with_rule
 from glassformer.data.datasets.dataset import HUB
@@ -29,8 +29,9 @@ from glassformer.runs.files import (
     write_json,
     write_tensors,
     write_text,
-    writing,
 )
+from glassformer.runs.folders import complete, contents, writing
+from glassformer.runs.lock import locked
 from glassformer.runs.log import read_log
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
@@ -77,18 +78,19 @@ class Run:
             if not overwrite:
                 resume = "go on with --resume, " if goes_on else ""
                 raise Misuse(f"{path} already holds a run: {resume}replace it with --overwrite, or name another --out")
-        elif path.is_dir() and any(path.iterdir()):
+        elif path.is_dir() and contents(path):
             raise Misuse(f"{path} is not empty and holds no run: name another --out")
 
     @staticmethod
-    def create(path: Path, *, overwrite: bool = False) -> "Run":
-        """An empty folder for a new run."""
-        Run.check_free(path, overwrite=overwrite)
-        with writing(path):
-            if path.is_dir():
-                shutil.rmtree(path)
-            path.mkdir(parents=True)
-        return Run(path)
+    @contextlib.contextmanager
+    def locked(path: Path, work: str, say: Say = silent) -> "Iterator[None]":
+        """A run's folder for one writer, tidied up after those that were killed."""
+        with locked(path, work, say):
+            with writing(path):
+                complete(path, CARD)
+            for folder in (path, path / "checkpoints", path / "history"):
+                sweep(folder)
+            yield
 
     @staticmethod
     def open(where: "str | os.PathLike[str]") -> "Run":
@@ -139,6 +141,23 @@ class Run:
         while (path := RUNS / f"{stem}-{model}-{number}").exists():
             number += 1
         return path
+
+    @staticmethod
+    @contextlib.contextmanager
+    def new_name(data: str, model: str) -> "Iterator[Path]":
+        """The next name, with an empty folder, so that nobody else takes it; gone again, if nothing came into it."""
+        with writing(RUNS):
+            while True:
+                path = Run.next_name(data, model)
+                with contextlib.suppress(FileExistsError):  # another process was faster
+                    path.mkdir(parents=True)
+                    break
+        try:
+            yield path
+        finally:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+                RUNS.rmdir()
 
     # --- what it says of itself ---
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, Say, silent
 from glassformer.config.limits import read_text
+from glassformer.config.parts import part_of
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import external_pipeline, pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, batches, few_distinct, pieces, sampled, utf8
@@ -133,13 +134,9 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one tokenizer.json: whole, or not at all."""
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
+        with part_of(Path(path)) as temporary:
             temporary.write_text(self.to_json(), encoding="utf-8")
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
+            os.replace(temporary, path)
 
     @classmethod
     def from_json(cls, text: str, name: str = "this text", roles: Roles | None = None) -> Self:

@@ -17,7 +17,8 @@ from glassformer.config.resolve import SAME_TEXT
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.training import TrainRequest
-from glassformer.runs.run import Run
+from glassformer.runs.folders import check_writable
+from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import more_budget
@@ -75,6 +76,7 @@ def compare(
     `settings` are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and
     adds rows that begin from these. What is in `out` already is not trained again.
     """
+    check_writable(out or RUNS)
     requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)
     if requested.get("model.decoder_from") is not None:
         raise Misuse("compare --from begins from whole runs: leave --decoder-from away")

@@ -4,7 +4,6 @@ together.
 
 import json
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from torch import nn
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError, silent
+from glassformer.config.parts import remove
 from glassformer.config.presets import VERSION
 from glassformer.config.resolve import SAME_TEXT, with_new_names, with_rule
 from glassformer.config.sections import DataSettings
@@ -21,7 +21,8 @@ from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import refitted
 from glassformer.pipeline.training import Trained, TrainRequest
-from glassformer.runs.files import read_json, write_json, write_text, writing
+from glassformer.runs.files import read_json, write_json, write_text
+from glassformer.runs.folders import contents
 from glassformer.runs.run import CARD, DONE, Run
 from glassformer.statistics.intervals import Interval, mean_interval
 from glassformer.training.events import Listener, Noted
@@ -149,6 +150,16 @@ def cross_validate(
     request = TrainRequest(data=data, config=config, model=model, listen=listen, command=command, settings=settings)
     requested = _read_flags(request, folds)
     folder = _choose_folder(out, requested, resume=resume)
+    _check_folder(folder, requested, resume=resume, overwrite=overwrite)
+    with Run.locked(folder, "cross-validation", lambda line: listen(Noted(line))):
+        return _cross_validate(folder, requested, request, refit=refit, resume=resume, overwrite=overwrite)
+
+
+def _cross_validate(
+    folder: Path, requested: dict[str, Any], request: TrainRequest, *, refit: bool, resume: bool, overwrite: bool
+) -> CrossValidated:
+    """The folds, in a folder that is this process's alone."""
+    listen, command = request.listen, request.command
     before = _open_folder(folder, requested, resume=resume, overwrite=overwrite)
     requested = before or requested
     count = int(requested["data.folds"])
@@ -159,13 +170,11 @@ def cross_validate(
                 f"--folds divides the data itself: leave --validation {requested['data.validation']} away"
             )
         check_data({**requested, "data.fold": 0})  # what the first fold would refuse, before anything is made
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
         write_json(
             folder / FOLDS, {"glassformer": VERSION, "status": "training", "command": command, "settings": requested}
         )
     if (folder / CARD).exists():
-        if Run.open(folder).card().get("status") not in DONE:
+        if resume or Run.open(folder).card().get("status") not in DONE:
             last = train(out=folder, resume=True, model=request.own_model, listen=listen)
             return _summarise(folder, count, last.reason, last)
         raise Misuse(f"{folder} is refitted already: replace it with --overwrite, or name another --out")
@@ -174,7 +183,7 @@ def cross_validate(
             done = _train_fold(_fold_folder(folder, number), number, requested, request)
         except GlassformerError:
             if before is None and not _fold_folder(folder, 0).exists():  # refused before anything was made
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder / FOLDS)
             raise
         if not done:
             return _summarise(folder, count, "interrupted")
@@ -219,18 +228,25 @@ def _choose_folder(out: "str | Path | None", requested: Mapping[str, Any], *, re
     return Run.next_name(data, f"{requested.get('model.encoder', 'transformer')}-folds")
 
 
+def _check_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
+    """Whether folds can be made here, or are there."""
+    refuse_same(requested.get("model.from_run"), requested.get("model.decoder_from"), folder)
+    if (folder / FOLDS).exists():
+        return
+    if resume and "data.folds" not in requested:
+        raise NotARun(f"{folder} holds no folds to go on with: there is no {FOLDS} in it")
+    Run.check_free(folder, overwrite=overwrite)
+    if requested.get("data.folds") is None:
+        raise SettingError("how many folds? give folds=… (--folds 5)")
+
+
 def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
     """The settings of what was begun in the folder, if they are the same; None where nothing was."""
-    refuse_same(requested.get("model.from_run"), requested.get("model.decoder_from"), folder)
-    if not (folder / FOLDS).exists():
-        if resume:
-            raise NotARun(f"{folder} holds no folds to go on with: there is no {FOLDS} in it")
-        Run.check_free(folder, overwrite=overwrite)
-        if requested.get("data.folds") is None:
-            raise SettingError("how many folds? give folds=… (--folds 5)")
-    if folder.is_dir() and overwrite:
-        with writing(folder):
-            shutil.rmtree(folder)
+    if overwrite:
+        for path in sorted(
+            contents(folder), key=lambda path: path.name in (FOLDS, CARD)
+        ):  # what tells whose it is last
+            remove(path)
     if not (folder / FOLDS).exists():
         return None
     if not isinstance(settings := read_json(folder / FOLDS).get("settings"), dict):
@@ -256,7 +272,7 @@ def _train_fold(folder: Path, number: int, requested: Mapping[str, Any], request
         settings = {} if begun else {**requested, "data.fold": number}
         if own is not None:
             settings.pop("model.encoder", None)
-        trained = train(out=folder, resume=begun, draft=True, model=own, listen=request.listen, **settings)
+        trained = train(out=folder, resume=True, draft=True, model=own, listen=request.listen, **settings)
         if trained.reason == "interrupted":
             return False
         _write_records(folder, trained.evaluations["validation"].records)

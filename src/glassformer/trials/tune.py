@@ -13,6 +13,8 @@ from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import SAME_TEXT, flatten
 from glassformer.config.sections import DataSettings
 from glassformer.runs.files import read_json, write_json
+from glassformer.runs.folders import check_writable, contents, writing
+from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
 from glassformer.trials.settings import (
     check_data,
@@ -69,6 +71,7 @@ def tune(
     from glassformer.trials.tuning.storage import counted, open_study, retry_lost, storage_of
     from glassformer.trials.tuning.worker import Worker, work_in_processes
 
+    check_writable(out or RUNS)
     check_times(minutes=minutes, trial_minutes=trial_minutes)
     trials = None if trials is None else count_of("trials", trials)
     jobs = count_of("jobs", jobs)
@@ -82,9 +85,10 @@ def tune(
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
-    with open_study(where, study or _stem(search), search) as opened:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / SEARCH, search.identity())
+    write_json(folder / SEARCH, search.identity())  # first: it makes the folder that of a search
+    with open_study(where, study or _stem(search), search) as opened:
         retry_lost(opened, say)
         done = len(counted(opened))
         if done:
@@ -155,5 +159,5 @@ def _check_folder(folder: Path, search: Search) -> None:
     if (folder / SEARCH).is_file():
         if (what := search.difference(read_json(folder / SEARCH))) is not None:
             raise Misuse(f"{folder} holds another search: {what}; name another --out")
-    elif folder.is_dir() and any(folder.iterdir()):
+    elif folder.is_dir() and contents(folder):
         raise Misuse(f"{folder} is not empty and holds no search: name another --out")

@@ -7,11 +7,12 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent, unknown
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import KINDS_IN_WORDS
-from glassformer.exchange.exporting import ExportedRun
+from glassformer.exchange.exporting import ExportedRun, check_empty
 from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.onnx.export import export_onnx
 from glassformer.families.base import Loaded
 from glassformer.families.load import load
+from glassformer.runs.lock import locked
 from glassformer.runs.run import ORIGINAL, Run
 
 FORMATS = ("hf", "onnx")
@@ -29,6 +30,17 @@ def export(
     """`to` hf: a folder that transformers loads; `onnx`: graphs for onnxruntime. Gives the files that were written."""
     if to not in FORMATS:
         raise Misuse(unknown("format", to, FORMATS))
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        check_empty(place)
+    with locked(place, "export", say):  # before any work: whether it can be written
+        check_empty(place, overwrite=overwrite)
+        return _export(run, to, place, overwrite=overwrite, say=say)
+
+
+def _export(
+    run: "str | os.PathLike[str] | Run | Loaded", to: str, folder: Path, *, overwrite: bool, say: Say
+) -> list[Path]:
     loaded = run if isinstance(run, Loaded) else load(run, "cpu", say=say)
     here, target = loaded.run.path, getattr(loaded, "target_tokenizer", None)
     exported = ExportedRun(
@@ -44,8 +56,8 @@ def export(
         specials=getattr(loaded, "specials", {}),
     )
     if to == "onnx":
-        return export_onnx(exported, Path(folder), overwrite=overwrite, say=say)
+        return export_onnx(exported, folder, overwrite=overwrite, say=say)
     kind = loaded.config.data.kind
     if loaded.tokenizer is None or (loaded.features is not None and kind != TEXT):
         raise Misuse(f"{here} reads {KINDS_IN_WORDS[kind]}: only models of texts go to hf; try --to onnx")
-    return export_huggingface(exported, Path(folder), overwrite=overwrite, say=say)
+    return export_huggingface(exported, folder, overwrite=overwrite, say=say)

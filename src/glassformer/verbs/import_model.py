@@ -15,8 +15,10 @@ from glassformer.exchange.source import find
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
 from glassformer.reporting.papers import imported_card
-from glassformer.runs.files import write_text, writing
-from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run, environment, tokenizer_card
+from glassformer.runs.files import write_text
+from glassformer.runs.folders import fill, is_unfinished
+from glassformer.runs.lock import locked
+from glassformer.runs.run import CARD, CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run, environment, tokenizer_card
 
 
 @check_arguments
@@ -32,27 +34,35 @@ def import_model(
     place = _place(str(source)) if out is None else Path(out)
     if Path(source).exists() and Path(source).resolve().is_relative_to(place.resolve()):
         raise Misuse(f"--out {place} is or holds {source}, which is imported: name another folder")
-    Run.check_free(place, overwrite=overwrite, goes_on=False)
-    external = find(str(source), say)
-    imported = import_external(external, say)
+    if place.is_file():
+        Run.check_free(place)
+    with locked(place, "import", say):  # before any work: whether it can be written
+        if not is_unfinished(place):
+            Run.check_free(place, overwrite=overwrite, goes_on=False)
+        external = find(str(source), say)
+        imported = import_external(external, say)
+        card = _card(external, imported, command)
+        with fill(place, CARD, instead=overwrite or is_unfinished(place)) as new:
+            _write(Run(new), place, external, imported, card)
+    say(f"{place}: {card['parameters']:,} parameters, {imported.config.task}")
+    return Run(place)
+
+
+def _write(run: Run, place: Path, external: ExternalModel, imported: ImportedModel, card: dict[str, Any]) -> None:
+    """All files of a run that will lie in another place."""
     tokens = external.tokens
-    run = Run.create(place, overwrite=overwrite)
-    card = _card(external, imported, command)
     card[WEIGHTS] = run.write_weights(take_weights(imported.model), card)
-    with writing(run.path):
-        tokens.tokenizer.save(run.path / "tokenizer.json")
-        if tokens.target_tokenizer is not None:
-            tokens.target_tokenizer.save(run.path / "target_tokenizer.json")
-        if tokens.files:
-            (run.path / ORIGINAL).mkdir()
-        for file in tokens.files:
-            shutil.copyfile(file, run.path / ORIGINAL / file.name)
+    tokens.tokenizer.save(run.path / "tokenizer.json")
+    if tokens.target_tokenizer is not None:
+        tokens.target_tokenizer.save(run.path / "target_tokenizer.json")
+    if tokens.files:
+        (run.path / ORIGINAL).mkdir()
+    for file in tokens.files:
+        shutil.copyfile(file, run.path / ORIGINAL / file.name)
     if tokens.chat_template is not None:
         write_text(run.path / CHAT_TEMPLATE, tokens.chat_template)
-    write_text(run.path / "README.md", imported_card(run.path, imported.config, card))
-    run.write_card(card)  # last: what has a card is whole
-    say(f"{run.path}: {card['parameters']:,} parameters, {imported.config.task}")
-    return run
+    write_text(run.path / "README.md", imported_card(place, imported.config, card))
+    run.write_card(card)
 
 
 def _place(source: str) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from glassformer.config.errors import Misuse
 from glassformer.config.limits import refuse_endless
+from glassformer.runs.folders import check_writable
 
 PAIR_FILES = frozenset({"data.source_file", "data.target_file"})
 """Settings that stand for DATA."""
@@ -22,6 +23,7 @@ def check_out(out: str | None, endings: tuple[str, ...] = ()) -> None:
         raise Misuse(f"--out {out}: its name should end in {', '.join(endings[:-1])} or {endings[-1]}")
     if not Path(out).parent.is_dir():
         raise Misuse(f"--out {out}: there is no folder {Path(out).parent}")
+    check_writable(out)
 
 
 def lines_of(file: str) -> list[str]:

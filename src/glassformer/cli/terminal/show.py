@@ -1,9 +1,10 @@
 """What a person sees: results on stdout, everything else on stderr."""
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from glassformer.cli.terminal.screen import is_quiet, unfiltered
 from glassformer.text.escaping import encodable, json_line, printable
@@ -33,6 +34,12 @@ def console(*, stderr: bool = False) -> "Console":
         def file(self, new: Any) -> None:
             self._file = new
 
+        def on_broken_pipe(self) -> None:
+            """Nobody reads on: without a reader of its result a verb ends, without one of its notes it goes on."""
+            if not stderr:
+                raise BrokenPipeError
+            mute(sys.stderr)
+
         def render(self, *args: Any) -> Iterable[Segment]:
             for segment in super().render(*args):
                 text = segment.text if segment.control else encodable(printable(segment.text), self.encoding)
@@ -40,6 +47,11 @@ def console(*, stderr: bool = False) -> "Console":
 
     width = None if stderr or sys.stdout.isatty() else WIDE
     return Terminal(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
+
+
+def mute(stream: TextIO) -> None:
+    """From here on, nothing that is written goes anywhere, and nothing fails for it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def say(text: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import Say
+from glassformer.config.parts import part_of
 from glassformer.data.io.source import Chunk
 from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
@@ -67,12 +68,9 @@ class ShardEntry:
 def write_entry(entry: PartEntry | ShardEntry, path: Path) -> None:
     """Whole, or not at all."""
     values = asdict(entry)
-    aside = path.with_name(f"{entry.key}.{uuid.uuid4().hex}.part")
-    try:
+    with part_of(path.with_name(f"{entry.key}.{uuid.uuid4().hex}")) as aside:
         aside.write_text(json.dumps({**values, "digest": digest(json.dumps(values))}))
         aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def read_entry(kind: type[E], path: Path, key: str) -> E | None:
@@ -185,8 +183,7 @@ def _write_shard(
     before = {name: sum(getattr(shard, name) for shard in shards) for name in ("chunks", "characters", "tokens")}
     dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
     count = characters = tokens = checksum = unknown = 0
-    aside = folder / f"{key}.{uuid.uuid4().hex}.part"
-    try:
+    with part_of(folder / f"{key}.{uuid.uuid4().hex}") as aside:
         with aside.open("wb") as file:
             for group in _together(chunks):
                 ids = _encode(group, tokenizer, dtype)
@@ -204,8 +201,6 @@ def _write_shard(
             os.fsync(file.fileno())
         alone = number == 0 and chunks.upcoming is None
         aside.replace(path_of(folder, key, None if alone else number))
-    finally:
-        aside.unlink(missing_ok=True)
     entry = ShardEntry(key, number, dtype.name, before["chunks"], count, characters, tokens, checksum, unknown)
     if not alone:
         write_entry(entry, folder / f"{key}.{number}.json")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.parts import sweep
 from glassformer.data.io import source
 from glassformer.data.packing.packer import PartEntry, map_ids, pack_shards, path_of, read_entry, write_entry
 from glassformer.data.split.base import digest
@@ -165,8 +166,9 @@ def cache_folder() -> Path:
 
 
 def _sweep(folder: Path) -> None:
-    """Throw half-written files away that were left by a process that was killed."""
-    for path in folder.glob("*.part"):
+    """Throw half-written files away that were left by a process that was killed; of earlier versions', the old ones."""
+    sweep(folder)
+    for path in folder.glob("[!.]*.part"):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > FORGOTTEN:
                 path.unlink(missing_ok=True)

@@ -177,7 +177,8 @@ class Engine:
             try:
                 job.process.wait(max(0.1, give_up - time.monotonic()))
             except (subprocess.TimeoutExpired, KeyboardInterrupt):
-                job.process.kill()
+                for other in self.running:
+                    other.process.kill()
                 job.process.wait()
             self._close(job)
 

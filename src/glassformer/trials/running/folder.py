@@ -6,21 +6,20 @@ import json
 import os
 import re
 import shutil
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
 from glassformer.config.resolve import SAME_TEXT, first_name, with_new_names, with_rule
-from glassformer.runs.files import read_json, write_json, writing
+from glassformer.runs.files import read_json, write_json
+from glassformer.runs.folders import contents, writing
+from glassformer.runs.lock import locked
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.settings import data_stem, free_folder
 
-QUESTION, CELL, OUTCOME, LOG, LOCK = "question.json", "cell.json", "outcome.json", "log.txt", ".lock"
-PATIENCE = 90.0
-"""Seconds to wait for the trainings of a comparison that was killed: they save where they stand."""
+QUESTION, CELL, OUTCOME, LOG = "question.json", "cell.json", "outcome.json", "log.txt"
 
 
 UNSAID = {"cpu_seconds": None}
@@ -75,12 +74,12 @@ class Folder:
             raise Misuse(
                 f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
             )
-        with writing(path):
-            (path / "cells").mkdir(parents=True, exist_ok=True)
         before = [] if there is None else there["asked"]
-        write_json(
+        write_json(  # first: it makes the folder that of a comparison
             path / QUESTION, {"same": identity, "asked": list(dict.fromkeys([*before, *ids])), "finished": False}
         )
+        with writing(path):
+            (path / "cells").mkdir(exist_ok=True)
 
     @property
     def same_text(self) -> str | None:
@@ -134,83 +133,26 @@ class Folder:
 
     # --- one at a time ---
 
-    @contextlib.contextmanager
-    def locked(self, say: Say) -> Iterator[IO[str]]:
-        """Held by the comparison and by its trainings, so that nobody else writes here; those of a comparison that was
-        killed are waited for.
-        """
-        lock = self._lock(say)
-        try:
-            yield lock
-        finally:
-            with contextlib.suppress(OSError):
-                (self.path / LOCK).unlink()  # while it is held: who comes next makes a new one
-            lock.close()
-
-    def _lock(self, say: Say) -> IO[str]:
-        """The lock; what is no comparison's folder is refused before anything is left in it."""
+    def check(self) -> None:
+        """What is no comparison's folder is refused before anything is left in it."""
         path = self.path
         if path.is_file():
             raise Misuse(f"--out {path} is a file: name a folder for the comparison")
-        if path.is_dir() and not (path / QUESTION).is_file() and any(entry.name != LOCK for entry in path.iterdir()):
+        if path.is_dir() and self._question() is None and contents(path):
             raise Misuse(f"--out {path} is not empty and holds no comparison: name another --out")
-        with writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / LOCK).open("a+", encoding="utf-8")
-        began = time.monotonic()
-        while not _try_lock(file):
-            file.seek(0)
-            holder = file.read()
-            if (holder.isdigit() and is_alive(int(holder))) or time.monotonic() - began > PATIENCE:
-                file.close()
-                raise Misuse(f"another comparison is at work in {self.path}: wait for it, or name another --out")
-            if time.monotonic() - began < 0.1:
-                say("waiting for the trainings of the comparison that was stopped: they save where they stand")
-            time.sleep(0.1)
-        if not _is_there(file, self.path / LOCK):  # who held it has taken it away
-            file.close()
-            return self._lock(say)
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
-        return file
+
+    def locked(self, say: Say) -> "contextlib.AbstractContextManager[IO[str]]":
+        """Held by the comparison and by its trainings, so that nobody else writes here; those of a comparison that was
+        killed are waited for.
+        """
+        self.check()
+        return locked(self.path, "comparison", say)
 
 
 def _read_outcome(folder: Path) -> Outcome | None:
     with contextlib.suppress(GlassformerError, OSError):  # not there, damaged, or another version's
         return Outcome.read(folder / OUTCOME)
     return None
-
-
-def _try_lock(file: IO[str]) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _is_there(file: IO[str], path: Path) -> bool:
-    """Whether an open file is the one that has this name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except OSError:
-        return False
-
-
-def is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        pass
-    return True
 
 
 def _with_new_names(stored: dict[str, Any]) -> dict[str, Any]:

@@ -10,15 +10,16 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from glassformer.config.errors import Misuse, Say, first_line
-from glassformer.trials.running.folder import is_alive
+from glassformer.config.parts import is_alive
+from glassformer.runs.lock import lock_file
 from glassformer.trials.tuning.search import Search
 
 try:
     import optuna as optuna
-    from optuna.storages.journal import JournalFileBackend, JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 except ImportError:
     raise Misuse("tune needs optuna: pip install 'glassformer[tune]'") from None
 
@@ -35,6 +36,8 @@ WARMUP = 3
 """The validation of a trial at which it can be stopped first: earlier ones say little."""
 PROCESS = "process"
 """A trial's mark: which process has it, and when that was last heard of."""
+SETTINGS = "settings"
+"""A trial's mark: what was searched, as this one has it, once all of it is drawn."""
 GAVE_UP = "gave up"
 """Marks a trial that says nothing of its settings: its process was killed, or the search was stopped."""
 RETRIES = "again"
@@ -94,6 +97,33 @@ def _database(url: str) -> "Iterator[optuna.storages.RDBStorage]":
         database.engine.dispose()
 
 
+class _JournalLock(JournalFileOpenLock):
+    """A lock on the journal itself, which the system frees when its holder dies: after Optuna's own, which is a file,
+    everyone would wait for half a minute.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def acquire(self) -> bool:
+        self._file = self._path.open("ab")
+        return lock_file(self._file, wait=True)
+
+    def release(self) -> None:
+        assert self._file is not None
+        self._file.close()
+
+
+def _backend(path: Path) -> "JournalFileBackend":
+    try:
+        with path.open("ab") as file:
+            lock_file(file, wait=True)
+    except OSError:  # a disk without locks
+        return JournalFileBackend(str(path))
+    return JournalFileBackend(str(path), lock_obj=_JournalLock(path))
+
+
 def _journal(path: Path) -> "JournalStorage":
     """A journal; of an SQLite file, the journal beside it, with all that earlier versions kept in the file itself."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +136,7 @@ def _journal(path: Path) -> "JournalStorage":
                 optuna.copy_study(from_study_name=name, from_storage=old, to_storage=copy)
             with contextlib.suppress(FileExistsError):  # another process was faster
                 os.link(file, journal)
-    return JournalStorage(JournalFileBackend(str(journal)))
+    return JournalStorage(_backend(journal))
 
 
 def _check_search(study: "optuna.Study", address: str, search: Search) -> None:
@@ -115,7 +145,7 @@ def _check_search(study: "optuna.Study", address: str, search: Search) -> None:
     if identity is None:
         study.set_user_attr(SEARCH, search.identity())
         for model in search.models:
-            study.enqueue_trial(search.start_of(model) or {}, user_attrs={START: model})
+            study.enqueue_trial(search.start_of(model) or {}, user_attrs={START: model, PROCESS: this_process()})
     elif (what := search.difference(identity)) is not None:
         raise Misuse(
             f"the search {study.study_name} in {address} was another one: {what}; give another --out or --study"
@@ -123,6 +153,24 @@ def _check_search(study: "optuna.Study", address: str, search: Search) -> None:
 
 
 # --- signs of life ---
+
+
+def ask(study: "optuna.Study") -> "optuna.Trial":
+    """The next trial, which says from its first moment whose it is; one that waited, who put it there."""
+    study._thread_local.cached_all_trials = None
+    number = study._pop_waiting_trial_id()
+    if number is None:
+        mine = optuna.trial.create_trial(state=State.RUNNING, user_attrs={PROCESS: this_process()})
+        number = study._storage.create_new_trial(study._study_id, template_trial=mine)
+    return optuna.Trial(study, number)
+
+
+def begun(study: "optuna.Study") -> int:
+    """How many trials there would be if none had been given up: what is drawn next follows from it."""
+    return sum(
+        not trial.user_attrs.get(GAVE_UP) and not (trial.state == State.WAITING and RETRIES in trial.user_attrs)
+        for trial in study.get_trials(deepcopy=False)
+    )
 
 
 @contextlib.contextmanager
@@ -200,8 +248,9 @@ def give_up(study: "optuna.Study", number: int, *, retry: bool) -> bool:
     start = {START: trial.user_attrs[START]} if START in trial.user_attrs else {}
     retries = int(trial.user_attrs.get(RETRIES, 0))
     if (retry or start) and retries < MOST_RETRIES:
+        drawn = trial.params if SETTINGS in trial.user_attrs else {}  # else they are all drawn again, the same
         study.enqueue_trial(
-            {**trial.system_attrs.get("fixed_params", {}), **trial.params},  # it may not have drawn them all
-            user_attrs={RETRIES: retries + retry, **start},
+            {**trial.system_attrs.get("fixed_params", {}), **drawn},
+            user_attrs={RETRIES: retries + retry, PROCESS: this_process(), **start},
         )
     return True

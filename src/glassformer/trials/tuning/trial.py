@@ -16,7 +16,7 @@ from glassformer.training.events import Event, Stepped, Validated
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import MODEL, Search
 from glassformer.trials.tuning.space import Dimension, sample, to_word
-from glassformer.trials.tuning.storage import START, State, heartbeat, optuna
+from glassformer.trials.tuning.storage import SETTINGS, START, State, heartbeat, optuna
 from glassformer.verbs.train import Trained, train
 
 OUTCOME = "outcome"
@@ -158,7 +158,7 @@ class TrialRecord:
 
 def record_of(trial: "optuna.trial.FrozenTrial", search: Search) -> TrialRecord:
     last = None if trial.last_step is None else trial.intermediate_values[trial.last_step]
-    settings, outcome = with_new_names(trial.user_attrs.get("settings", {})), trial.user_attrs.get(OUTCOME, {})
+    settings, outcome = with_new_names(trial.user_attrs.get(SETTINGS, {})), trial.user_attrs.get(OUTCOME, {})
     return TrialRecord(
         number=trial.number,
         state={State.COMPLETE: "complete", State.PRUNED: "pruned"}.get(trial.state, "failed"),

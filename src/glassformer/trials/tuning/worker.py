@@ -22,7 +22,10 @@ from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import (
     GAVE_UP,
     PROCESS,
+    SETTINGS,
     State,
+    ask,
+    begun,
     counted,
     give_up,
     open_study,
@@ -69,10 +72,10 @@ class Worker:
                 )
             self.study.sampler = sampler(
                 int(self.search.settings.get("training.seed", 0)),
-                len(self.study.get_trials(deepcopy=False)),
+                begun(self.study),
                 self.job,
             )
-            trial = self.study.ask()
+            trial = ask(self.study)
             if self._enough([other for other in counted(self.study) if other.number < trial.number]):
                 give_up(self.study, trial.number, retry=False)  # another process was faster
                 return
@@ -106,9 +109,9 @@ class Worker:
     def _try(self, trial: "optuna.Trial") -> Verdict:
         trial.set_user_attr(PROCESS, this_process())
         settings = settings_of(trial, self.search)
-        trial.set_user_attr("settings", settings)
+        trial.set_user_attr(SETTINGS, settings)
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
-            if with_new_names(other.user_attrs.get("settings", {})) == settings:
+            if with_new_names(other.user_attrs.get(SETTINGS, {})) == settings:
                 # trained with the same seed, it would come to the same
                 same = {**other.user_attrs[OUTCOME], "seconds": 0.0, "why": f"as trial {other.number}"}
                 return Verdict(State.COMPLETE, other.value, same)

@@ -1,0 +1,69 @@
+"""What is written aside, under a name that says whose it is; and what killed writers left of it."""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
+"""This machine, in the names of what its processes write aside."""
+PART = re.compile(r"\..+?\.(?:(?P<host>[0-9a-f]{6})-)?(?P<process>\d+)\.part")
+"""What is written aside; in earlier versions without the machine."""
+FORGOTTEN = 24 * 3600
+"""Seconds after which nobody still writes to a part that another machine has begun."""
+_writing: set[str] = set()
+"""The parts that this process writes to."""
+
+
+@contextlib.contextmanager
+def part_of(path: Path) -> Iterator[Path]:
+    """A name beside `path` to write to, a file or a folder; gone at the end, and so is what others left under it."""
+    temporary = path.with_name(f".{path.name.lstrip('.')}.{HOST}-{os.getpid()}.part")
+    sweep(path.parent, path.name.lstrip("."))
+    _writing.add(os.path.abspath(temporary))
+    try:
+        yield temporary
+    finally:
+        _writing.discard(os.path.abspath(temporary))
+        remove(temporary)
+
+
+def sweep(folder: Path, name: str | None = None) -> None:
+    """Throw away what processes that were killed left half written in a folder (default: of any name)."""
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            match = PART.fullmatch(entry.name) if entry.name.endswith(".part") else None
+            if match and (name is None or entry.name.startswith(f".{name}.")) and _is_left(entry, match):
+                remove(Path(entry.path))
+
+
+def _is_left(entry: "os.DirEntry[str]", match: "re.Match[str]") -> bool:
+    """Whether nobody writes to a part any more. Of another machine's processes only time tells."""
+    if match["host"] != HOST:
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > FORGOTTEN
+    process = int(match["process"])  # in a container, those before may have had our number
+    return os.path.abspath(entry.path) not in _writing if process == os.getpid() else not is_alive(process)
+
+
+def remove(path: Path) -> None:
+    """A file or a folder, if it is there and can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True

@@ -1,0 +1,120 @@
+"""Folders that are filled at once or not at all, whenever their writer is killed.
+
+What is new is written into a part of the folder, and that is renamed to `.new` once it is whole: from then
+on it is there. Its files are moved up one by one, by its writer or by whoever writes here next.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from glassformer.config.errors import RunError, first_line
+from glassformer.config.parts import PART, part_of, remove
+
+LOCK = ".lock"
+NEW, INSTEAD = ".new", ".instead"
+"""What is whole and waits to be moved up: beside what is there, or in its place."""
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, in one line: the system's words where there are some."""
+    return getattr(error, "strerror", None) or first_line(error)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what a disk can do to a writer into one line."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot write {path}: {reason(error)}; what was there before is kept") from None
+
+
+def check_writable(path: "str | os.PathLike[str]") -> None:
+    """Before any work: whether a file or a folder can be made here."""
+    above = next(parent for parent in Path(os.path.abspath(path)).parents if parent.exists())
+    place = Path(path) if os.path.isdir(path) else above
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {reason(error)}") from None
+
+
+def flush(path: Path) -> None:
+    """Down to the disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows flushes no folders
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# --- what is there ---
+
+
+def contents(folder: Path) -> list[Path]:
+    """What lies in a folder, but for locks and what is not done."""
+    return [path for path in sorted(folder.iterdir()) if not _is_unfinished(path.name)]
+
+
+def _is_unfinished(name: str) -> bool:
+    return name in (LOCK, NEW, INSTEAD) or PART.fullmatch(name) is not None
+
+
+# --- what is filled at once ---
+
+
+@contextlib.contextmanager
+def fill(folder: Path, last: str, *, instead: bool = False) -> Iterator[Path]:
+    """A place to write to. At the end, all that was written there is in `folder`, or `instead` of all that is there;
+    after an error, nothing. `last`: the file without which the others count for nothing.
+    """
+    target = folder / (INSTEAD if instead else NEW)
+    with writing(folder):
+        made = not folder.exists()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            complete(folder, last)
+            with part_of(target) as place:
+                place.mkdir()
+                yield place
+                for path in sorted(place.rglob("*"), reverse=True):
+                    flush(path)
+                flush(place)
+                os.rename(place, target)  # from here on it is there, whoever moves it up
+                flush(folder)
+        except BaseException:
+            if made:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            raise
+        complete(folder, last)
+
+
+def complete(folder: Path, last: str) -> None:
+    """Finish what a killed process has left whole."""
+    new, instead = folder / NEW, folder / INSTEAD
+    if instead.is_dir():
+        for path in sorted(contents(folder), key=lambda path: path.name != last):
+            remove(path)
+        os.rename(instead, new)
+    if new.is_dir():
+        for path in sorted(new.iterdir(), key=lambda path: path.name == last):
+            if (folder / path.name).is_dir():
+                shutil.rmtree(folder / path.name)
+            os.replace(path, folder / path.name)
+        new.rmdir()
+        flush(folder)
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether what is new here still has to be moved up."""
+    return (folder / NEW).is_dir() or (folder / INSTEAD).is_dir()
