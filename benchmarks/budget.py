@@ -42,7 +42,7 @@ def measure(words: list[str], minutes: float, out: Path, device: str) -> dict[st
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}: {done.stderr.splitlines()[-1]}")
     found = json.loads(done.stdout)
-    return {"seconds": seconds, **found}
+    return {**found, "wall": seconds}
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
         for minutes in options.minutes:
             with tempfile.TemporaryDirectory() as folder:
                 found = measure(kinds[name], minutes, Path(folder, "run"), options.device)
-            budget, seconds = 60 * minutes, float(found["seconds"])
+            budget, seconds = 60 * minutes, float(found["wall"])
             kept = "yes" if seconds <= budget + max(5, 0.1 * budget) else "no"
             judged = found["validation"].get("judged_share", 1.0)
             why = " (converged)" if found["reason"] == "patience" else ""

@@ -227,7 +227,7 @@ class TrainingSettings:
         None, "updates to make; unset, with no epochs and minutes: 2000, for labels 2 to 10 epochs", least=1
     )
     epochs: float | None = setting(None, "times to go through the data", least=1e-9)
-    minutes: float | None = setting(None, "minutes to train", least=1e-9)
+    minutes: float | None = setting(None, "minutes for the whole command, from reading to the report", least=1e-9)
     batch_size: int = setting(16, "sequences per update, over all processes", least=1)
     batch_tokens: int | None = setting(
         None, "translation: source and target tokens per update, padding too, over all processes", least=2
@@ -285,12 +285,18 @@ class TrainingSettings:
         "use the average of the weights over about so many of the last updates; unset: the weights as they are",
         least=2,
     )
-    validate_every: int | None = setting(None, "updates between validations; unset: ten in the run", least=1)
+    validate_every: int | None = setting(
+        None, "updates between validations; unset: ten in the run, with minutes more at first", least=1
+    )
     validation_tokens: int = setting(200_000, "tokens of each validation on the way (the last is whole)", least=1)
     keep: str = setting(
         "best", "which weights the run ends with: validation's best, or the last", choices=("best", "last")
     )
-    patience: int | None = setting(None, "stop after this many validations without a better one", least=1)
+    patience: int | None = setting(
+        None,
+        "stop after this many validations without a better one; unset: never, with minutes once a model has converged",
+        least=1,
+    )
     checkpoint_every: int | None = setting(None, "updates between checkpoints, beside those at validations", least=1)
     checkpoints: int = setting(2, "newest checkpoints kept to go on from", least=1)
     keep_checkpoints: bool = setting(

@@ -32,7 +32,7 @@ from glassformer.models.modules import Transform
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import count_products
 from glassformer.tasks.base import Task
-from glassformer.training.budget import EACH, PAPERS, Budget
+from glassformer.training.budget import EACH, PAPERS_SECONDS, Budget
 from glassformer.training.budget import VALIDATIONS as VALIDATION_SHARE
 from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.events import Event, Stepped
@@ -252,7 +252,7 @@ def time_plan(planned: PlannedTraining, work: TrainingCompute, speed: Speed | No
     count = work.updates // every if every else min(VALIDATIONS, work.updates)
     each = _validation(planned, speed)
     last = speed.validation * sum(_judged(planned, part) for part in planned.tokens if part != "train")
-    return TimePlan(planned.reading, updates, count * each, last, PAPERS, each, _share_in_tokens(planned))
+    return TimePlan(planned.reading, updates, count * each, last, PAPERS_SECONDS, each, _share_in_tokens(planned))
 
 
 def _budget(planned: PlannedTraining, speed: Speed) -> tuple[Budget, Progress]:
@@ -261,7 +261,7 @@ def _budget(planned: PlannedTraining, speed: Speed) -> tuple[Budget, Progress]:
     assert minutes is not None
     parts = [_judged(planned, part) for part in HELD_OUT if part in planned.tokens]
     validation = _judged(planned, "validation")
-    budget = Budget(60 * minutes, len(parts), sum(parts) / max(1, validation), PAPERS)
+    budget = Budget(60 * minutes, len(parts), sum(parts) / max(1, validation), PAPERS_SECONDS)
     progress = Progress(step=1, seconds=planned.per_update / speed.tokens, preparing=planned.reading)
     whole = validation * speed.validation
     progress.evaluating = progress.between = min(_validation(planned, speed), EACH * budget.left(progress))

@@ -117,7 +117,7 @@ class Budget:
 
     def allows_doctor(self, progress: "Progress", elapsed: float) -> bool:
         """Whether the doctor can look at the model without making the command much longer."""
-        return DOCTOR * progress.seconds / max(1, progress.step) <= max(PAPERS, self.seconds - elapsed)
+        return DOCTOR * progress.seconds / max(1, progress.step) <= max(PAPERS_SECONDS, self.seconds - elapsed)
 
 
 class Fit(NamedTuple):
