@@ -43,7 +43,7 @@ def tells_apart(comparison: Comparison) -> bool:
     return any(BEST not in row.marks and LEVEL not in row.marks for row in comparison.rows)
 
 
-@pytest.mark.parametrize(("rows", "times"), [(2, 800), (8, 400)])
+@pytest.mark.parametrize(("rows", "times"), [(2, 2000), (8, 400)])
 def test_models_alike_are_told_apart_in_one_table_of_twenty_at_most(rows: int, times: int, tried: Tried) -> None:
     random = np.random.default_rng(rows)
     wrong = sum(tells_apart(table(random, [ALIKE] * rows, 3)[0]) for _ in range(times))

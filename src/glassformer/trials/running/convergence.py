@@ -5,6 +5,7 @@ the model is.
 import math
 from collections.abc import Iterable, Mapping
 from functools import singledispatch
+from itertools import pairwise
 from typing import Any
 
 from glassformer.config.resolve import Config
@@ -15,8 +16,8 @@ from glassformer.runs.run import Run
 
 LAST = 0.2
 """The part of the updates, at the end, in which a loss should have stopped to fall."""
-MUCH, LEAST = 0.1, 0.01
-"""It is falling still if they brought more than such a part of all that it fell by, and of where it began."""
+PACE = 0.25
+"""It is falling still if it falls there at more than such a part of its average pace."""
 EARLY = "stopped early"
 """The status of a run whose validation got no better: that is an end."""
 
@@ -37,23 +38,26 @@ def undertraining(run: Run, epoch: int | None) -> str | None:
 
 def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
     """How far the best validation loss fell in the last fifth of the updates, if that is much of its whole way from the
-    loss of the first batch; else nothing. None: there is too little to tell by.
+    loss of the first batch, and it fell from one validation to the next for as long again; else nothing. None: there is
+    too little to tell by.
+
+    How much is much follows from the learning rate, which falls as well: a loss is soon still where the rate is low.
     """
-    start, before, best = None, math.inf, math.inf
+    start, rates, losses = None, [0.0, 0.0], []
     for line in log:
-        if "loss" not in line:
-            continue
-        if line.get("event") == "step" and start is None:
-            start = float(line["loss"])
-        elif line.get("event") == "validation":
-            best = min(best, float(line["loss"]))
-            if line["step"] <= (1 - LAST) * updates:
-                before = best
-    if start is None or math.isinf(before):
+        if line.get("event") == "step" and "loss" in line:
+            start = float(line["loss"]) if start is None else start
+            rates[line["step"] > (1 - LAST) * updates] += float(line.get("lr", 1.0))
+        elif line.get("event") == "validation" and "loss" in line:
+            losses.append((int(line["step"]), float(line["loss"])))
+    before = [loss for step, loss in losses if step <= (1 - LAST) * updates]
+    if start is None or not before or not sum(rates) > 0:
         return None
-    before = min(before, start)
-    fell, whole = before - best, start - best
-    if fell <= MUCH * whole or fell <= LEAST * abs(start):
+    best = min(loss for _, loss in losses)
+    fell, whole = min(start, *before) - best, start - best
+    recent = [loss for step, loss in losses if step >= (1 - 2 * LAST) * updates]
+    steadily = all(after < loss for loss, after in pairwise(recent))
+    if not steadily or fell <= PACE * whole * rates[1] / sum(rates):
         return ""
     return f"its validation loss still fell, by {fell:.2g} of {whole:.2g} in the last fifth of its updates"
 

@@ -50,7 +50,7 @@ def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | 
     status = _status(run)
     if status == "":
         shutil.rmtree(run.path, ignore_errors=True)
-        budget = {}
+        budget: dict[str, Any] = {}
         if cell.cpu_seconds is not None:
             updates = updates_within(cell.cpu_seconds, cell.settings, folder / PILOT)
             if updates is None:
