@@ -305,7 +305,7 @@ class Training:
         return Trained(
             run=str(self.run.path),
             task=self.config.task,
-            model=self.config.model.encoder,
+            model=self.family.model_name(self.config),
             parameters=parameter_count(self.model),
             learned=learned_count(self.model),
             steps=self.ended.step,

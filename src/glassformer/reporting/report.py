@@ -101,7 +101,7 @@ def report_of(
         panels += held_out_attention(run, config, prepared, model)
     panels += [_environment(card, machine or {}), *_again(card, config)]
     words = "; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
-    what = f"{config.model.encoder}, {size_in_words(card)}, on {card['data']['name']}"
+    what = f"{FAMILIES[config.task].model_name(config)}, {size_in_words(card)}, on {card['data']['name']}"
     before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
@@ -120,7 +120,7 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
     labels, names = label_names(card) or ("labels", [])
     rows: Rows = [
         ["task", config.task],
-        ["model", config.model.encoder],
+        ["model", FAMILIES[config.task].model_name(config)],
         ["parameters", f"{card['parameters']:,}"],
         ["learned", f"{learned:,} of these" if learned < card["parameters"] else None],
         [labels, cut(", ".join(names)) if names else None],

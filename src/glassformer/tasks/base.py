@@ -98,6 +98,8 @@ class Task(ABC):
     """It has a validation part; without one, a training keeps its last weights."""
     unit: str = "nats per token"
     """The unit of the loss."""
+    counted: str = "tokens"
+    """What `Batch.tokens` counts."""
     smoothing: float = 0.0
     """Label smoothing in the loss that is learned from; that of an evaluation never has it."""
 

@@ -74,6 +74,7 @@ class Labelling(Task):
         self.outputs = answers.outputs
         self.noun = next(iter(parts.values())).noun
         self.unit = self.loss_unit.format(noun=self.noun)
+        self.counted = next(iter(parts.values())).counted
         if "train" in parts:
             self._order = LengthOrder(parts["train"].lengths, batch_size, seed)
             self.steps_per_epoch = self._order.steps_per_epoch

@@ -20,6 +20,8 @@ class Started:
     minutes: float | None
     notes: tuple[str, ...]
     """Choices made for the person, in words."""
+    counted: str = "tokens"
+    """What steps count: tokens, or the pixels of images."""
 
 
 @dataclass(frozen=True)

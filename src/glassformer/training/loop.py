@@ -108,7 +108,7 @@ class Trainer:
     def _run(self, interrupt: Interrupt) -> str:
         """Steps, and what is due between them; gives the reason for stopping."""
         settings, progress = self.settings, self.progress
-        self.listen(Started(progress.step, self.total, settings.minutes, self._notes()))
+        self.listen(Started(progress.step, self.total, settings.minutes, self._notes(), self.task.counted))
         self._begun = time.perf_counter() - progress.elapsed
         self.done = part_done(settings, self.total, progress.step, progress.elapsed)
         if progress.step == 0:

@@ -162,6 +162,7 @@ class Watcher(_Display):
         self.task: TaskID
         self.smooth: float | None = None
         self.validation = ""
+        self.counted = "tokens"
         self.last_line = time.monotonic()
         self.first_step: tuple[int, float] | None = None
 
@@ -187,6 +188,7 @@ class Watcher(_Display):
             assert isinstance(event, Checkpointed | Diverged)
 
     def _start(self, event: Started) -> None:
+        self.counted = event.counted
         budget = f"{event.steps:,} updates" if event.steps is not None else f"{event.minutes:g} minutes"
         gone = f", going on after {event.step:,}" if event.step else ""
         say(f"training: {budget}{gone}; {'; '.join(event.notes)}")
@@ -207,7 +209,7 @@ class Watcher(_Display):
         if self.first_step is None:
             self.first_step = (event.tokens, event.seconds)
         tokens, seconds = event.tokens - self.first_step[0], event.seconds - self.first_step[1]
-        speed = f"{tokens / seconds:,.0f} tokens/s" if seconds > 0 else ""
+        speed = f"{tokens / seconds:,.0f} {self.counted}/s" if seconds > 0 else ""
         text = "  ".join(
             part for part in (f"step {event.step:,}", f"loss {self.smooth:.4f}", self.validation, speed) if part
         )

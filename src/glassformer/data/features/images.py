@@ -91,6 +91,8 @@ class ImageInputs(Inputs):
     features: ImageFeatures
     remarks: tuple[str, ...] = ()
 
+    counted = "pixels"
+
     @property
     def lengths(self) -> NDArray[np.int64]:
         """A pixel counts as a token."""

@@ -25,6 +25,8 @@ class Inputs(ABC):
     """What a person knows each by: its text, its values, its file."""
     noun: str = "example"
     """What one of them is called."""
+    counted: str = "values"
+    """What `lengths` counts."""
     remarks: tuple[str, ...] = ()
     """What was odd about them, in words for a person."""
 

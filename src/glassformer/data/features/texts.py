@@ -87,6 +87,7 @@ class Examples(Inputs):
     """How many ids are UNK."""
 
     noun = "text"
+    counted = "tokens"
 
     @property
     def ids(self) -> NDArray[np.int32]:
