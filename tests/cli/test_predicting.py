@@ -76,7 +76,7 @@ def test_predict_from_stdin(words: list[str], command: Command, runs: Path, monk
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{GOOD}\n\n{BAD}\n"))
     code, out, _ = command("predict", runs / "two", *words, "--json")
     assert [line["text"] for line in lines(out)] == [GOOD, "", BAD]
-    assert lines(out)[1] == {"text": ""}
+    assert lines(out)[1] == {"text": "", "error": "the text is empty"}
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8"))
     code, out, err = command("predict", runs / "two", *words)
     assert (code, out, err) == (2, "", "glassformer: what comes from stdin is not UTF-8\n")

@@ -13,7 +13,8 @@ STEERING = ["\x1b]0;title\x07", "\x1b[2J", "\x9b31m", "\x00", "\x7f", "\u202e", 
 def test_nothing_steers_a_terminal(text: str) -> None:
     shown = printable(f"a{text}b\n\tc")
     assert not set(shown) & {"\x1b", "\x07", "\x9b", "\x00", "\x7f", "\u202e", "\u2066", "\r"}
-    assert shown.startswith("a·") and shown.endswith("b\n\tc")
+    assert shown.startswith("a·")
+    assert shown.endswith("b\n\tc")
 
 
 def test_a_line_is_one_line() -> None:

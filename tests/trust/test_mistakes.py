@@ -1,4 +1,4 @@
-"""Mistakes of a person at work, and names that steer a terminal: each is one line, and none of them reaches a screen."""
+"""Mistakes of a person at work, each one line; and names that steer a terminal, none of which reaches a screen."""
 
 import json
 import os
@@ -157,7 +157,7 @@ MISTAKES: dict[str, str] = {
     "embed run text --out vectors.csv": "should end in",
     "embed run text more --tokens --out vectors.npy": "make no array",
     "look run text --view nothing": "unknown view",
-    "look run text --layer 99": "",
+    "look run text --view attention": "has no attention",
     "look run text --layer x": "",
     "look run": "no text to look at",
     "look run one two": "put quotes around it",
@@ -211,10 +211,11 @@ def test_a_mistake_is_one_line(line: str, capfd: pytest.CaptureFixture[str]) -> 
     out, err = capfd.readouterr()
     *_, last = err.rstrip("\n").split("\n")
     assert code in (1, 2), (code, out, err)
-    assert last.startswith("glassformer: ") and err.count("glassformer: ") == 1, err
+    assert last.startswith("glassformer: "), err
+    assert err.count("glassformer: ") == 1, err
     assert MISTAKES[line] in last, last
-    assert "Traceback" not in err and not STEERS.search(out + err)
-    assert "an error of its own" not in err
+    assert "Traceback" not in err
+    assert not STEERS.search(out + err)
 
 
 PYTHON = {
@@ -347,12 +348,16 @@ def test_nothing_steers_the_screen(
     assert not STEERS.search(err), ascii(err)
 
 
-def test_papers_hold_no_markup_of_others(hostile: Path) -> None:
-    for name in ("run/README.md", "compared/comparison.md"):
-        text = (hostile / name).read_text(encoding="utf-8")
-        assert not STEERS.search(text) and "<script>" not in text and "[x](" not in text, name
-    predicted = (hostile / "predicted.csv").read_text(encoding="utf-8")
-    assert ",=" not in predicted and "'=" in predicted
+def test_papers_hold_no_markup_of_others(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(hostile)
+    card = Path("run/README.md").read_text(encoding="utf-8")
+    assert not STEERS.search(card)
+    assert "<script>" not in card
+    assert "[x](" not in card
+    assert main(shlex.split("predict run --file evil.jsonl --out table.csv -q")) == 0
+    predicted = Path("table.csv").read_text(encoding="utf-8")
+    assert ",=" not in predicted
+    assert ",'=" in predicted
 
 
 def test_a_name_that_is_not_utf8(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PARSER = Parser(
     "generate",
     "RUN [PROMPT]",
-    "Let a run go on writing.",
+    "Let a run go on writing. Control characters that it writes are shown as ·; --json keeps them.",
     'glassformer generate last "To be, or" --tokens 100 --temperature 0.8',
     [
         RUN,

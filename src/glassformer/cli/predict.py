@@ -25,7 +25,8 @@ PARSER = Parser(
                "out with what was predicted added, or every line of a text file"),
         TEXT_COLUMN,
         ENCODING,
-        Option("--out", metavar="FILE", help="where to write the table: .csv, .tsv or .jsonl"),
+        Option("--out", metavar="FILE", help="where to write the table: .csv, .tsv (cells that a spreadsheet would "
+               "compute get an apostrophe) or .jsonl (all as it is)"),
         flag("--probabilities", "add a column for every class"),
         Option("--top", type=int, metavar="N", help="masked language models: how many tokens for each <mask> "
                f"(default {MOST_SHOWN})"),

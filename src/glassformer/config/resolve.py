@@ -10,7 +10,7 @@ from glassformer.config.data_section import EXACT, PLAIN
 from glassformer.config.defaults import BUDGETS as BUDGETS
 from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
-from glassformer.config.errors import SettingError, unknown
+from glassformer.config.errors import SettingError, refuse_unknown, unknown
 from glassformer.config.field_names import known_elsewhere
 from glassformer.config.presets import (
     FEWEST_EPOCHS,
@@ -264,6 +264,7 @@ def resolve(
     parts: dict[str, Any] = {key: facts[key] for key in ("model.encoder", "model.decoder") if key in facts}
     encoder = {**parts, **said}.get("model.encoder", ModelSettings.encoder)
     kind = said.get("data.kind") or facts.get("data.kind") or TEXT
+    refuse_unknown("data.kind", kind, KINDS_IN_WORDS)
     merged = {**defaults(settings_of, kind, encoder, {**parts, **said}, starts or {}), **facts, **said}
     sections = {
         name: section(**{key.split(".")[1]: value for key, value in merged.items() if key.startswith(f"{name}.")})

@@ -21,6 +21,8 @@ UNEVEN = 1.5
 """Times the smallest class that the largest must be, for weights of classes to change anything."""
 FEW_ROWS = 2000
 """Rows in all, below which folds make more of them than a larger validation part does."""
+LARGE_VOCABULARY = 100_000
+"""Tokens beyond which a vocabulary is not made larger: rare words are better cut, or counted from the first."""
 MOST_HELD = 0.3
 """The largest share of the rows for validation."""
 LEAST_WIDTH = 16
@@ -205,7 +207,8 @@ class Advice:
     def known_tokens(self, vocab: int) -> str:
         """Against unknown tokens, where so many were learned: fewer than there may be, and more room is of no use."""
         size = self.config.tokenizer.vocab_size
-        larger = None if size is None or vocab < size else self.put("tokenizer.vocab_size", 2 * size)
+        useless = size is None or vocab < size or size > LARGE_VOCABULARY
+        larger = None if size is None or useless else self.put("tokenizer.vocab_size", 2 * size)
         bpe = self.put("tokenizer.kind", "bpe")
         knows = f"{bpe} (which knows every text)" if bpe else None
         return joined(knows, larger, self.put("tokenizer.min_count", 1)) or "more text to learn tokens from"

@@ -151,7 +151,7 @@ class Loaded(Processor):
         return found[0] if reader.is_one(texts) else found
 
     def __repr__(self) -> str:
-        name = self.config.model.encoder
+        name = self.family.model_name(self.config)
         reads = repr(self.tokenizer) if self.features is None or self.config.data.kind == TEXT else self.features.words
         return f"{self.run.path}: {self.config.task}, {name}, {self.parameters:,} parameters, {reads}"
 
@@ -348,6 +348,11 @@ class Family(ABC):
         return [loaded.output_tokenizer.shown(id) for id in range(loaded.model.head.out_features)]
 
     # --- what is said of it ---
+
+    def model_name(self, config: Config) -> str:
+        """What its model is called: by its encoder; of a family of one's own that builds its own, by the task."""
+        ours = self.build_model.__module__.startswith("glassformer.")
+        return config.model.encoder if ours or config.model.encoder == OWN else config.task
 
     def describe(self, config: Config) -> str:
         """What a run's model is, for its card."""

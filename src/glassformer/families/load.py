@@ -11,7 +11,16 @@ from torch import nn
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
+from glassformer.config.errors import (
+    DataError,
+    GlassformerError,
+    Misuse,
+    RunError,
+    Say,
+    SettingError,
+    error_line,
+    silent,
+)
 from glassformer.config.plugins import load_plugins
 from glassformer.config.presets import TEXT, VERSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
@@ -119,8 +128,14 @@ def try_out(model: nn.Module, prepared: Prepared) -> None:
     if not any(weight.requires_grad for weight in model.parameters()):
         raise SettingError(f"{type(model).__name__} has no weights to learn")
     training = model.training
-    with torch.no_grad():
-        prepared.task.loss(model.eval(), *prepared.task.batch(0).rows(0, 1).tensors(device_of(model)))
+    tensors = prepared.task.batch(0).rows(0, 1).tensors(device_of(model))
+    try:
+        with torch.no_grad():
+            prepared.task.loss(model.eval(), *tensors)
+    except GlassformerError:
+        raise
+    except Exception as error:
+        raise SettingError(f"model=… fails on the first example: {error_line(error)}") from error
     model.train(training)
 
 
@@ -253,7 +268,7 @@ def nothing_held_out(card: dict[str, Any]) -> bool:
 
 def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:
     """What a run tells apart, and what these are called: classes, or labels of which several may hold."""
-    labels = card["labels"]
+    labels = card.get("labels")
     if isinstance(labels, list):
         return "classes", labels
     return ("labels", labels["labels"]) if isinstance(labels, dict) and "labels" in labels else None

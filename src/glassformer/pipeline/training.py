@@ -79,12 +79,12 @@ class Trained:
     none."""
 
     @classmethod
-    def from_card(cls, run: Path, card: Mapping[str, Any], evaluations: dict[str, Evaluation] | None = None) -> Self:
+    def from_card(cls, run: Run, card: Mapping[str, Any], evaluations: dict[str, Evaluation] | None = None) -> Self:
         """What a run's card says of its training."""
         return cls(
-            run=str(run),
+            run=str(run.path),
             task=card["task"],
-            model=card["config"]["model"]["encoder"],
+            model=FAMILIES[card["task"]].model_name(run.config()),
             parameters=card["parameters"],
             learned=learned_of(card),
             steps=card["steps"],
@@ -210,7 +210,7 @@ class Training:
             if self.resumes and self._has_ended():
                 card = self.run.card()
                 self.say(f"{self.run.path} is {card['status']}: {card['steps']:,} updates, nothing is left to do")
-                return Trained.from_card(self.run.path, card)
+                return Trained.from_card(self.run, card)
             if self.processes.join(self.device):
                 self.held.callback(self.processes.leave)
             self.prepare()
@@ -413,7 +413,7 @@ class Training:
                 self._leave_papers(card)
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
-        return Trained.from_card(self.run.path, card, self.evaluations)
+        return Trained.from_card(self.run, card, self.evaluations)
 
     def _evaluate(self) -> None:
         trainer, parts = self.trainer, self._last_parts

@@ -156,6 +156,9 @@ def _render(template: str, run: Path, config: Config, card: dict[str, Any], **mo
 
 def _parts(config: Config) -> str:
     """The encoder with those of its settings that say how large it is and what it is made of."""
+    name = FAMILIES[config.task].model_name(config)
+    if name != config.model.encoder:  # what it is made of is its family's own
+        return name
     shown = ("style", "layers", "heads", "width", "decoder", "attention", "weighting", "ngrams", "pool", "context")
     used = [name for name in shown if not config.idle(f"model.{name}")]
     named = [f"{name} {value}" for name in used if (value := getattr(config.model, name)) is not None]

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import Say, silent
+from glassformer.config.errors import RunError, Say, silent
 from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.setting import value_text
@@ -39,7 +39,7 @@ from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records, curves, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.view import View
-from glassformer.runs.run import Run
+from glassformer.runs.run import CARD, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
@@ -68,6 +68,8 @@ def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", 
     """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
     folder = opened_run(run)
     card, config, prepared = folder.card(), folder.config(), prepare_again(folder)
+    if lacking := [part for part in ("parameters", "status", "glassformer", "environment") if card.get(part) is None]:
+        raise RunError(f"{folder.path / CARD} is damaged: it lacks {lacking[0]}")
     parts: list[str] = [name for name in ("validation", "test") if name in card]
     if not parts:
         return report_of(folder, config, prepared, None, {})
@@ -117,7 +119,7 @@ def report_of(
         panels += held_out_attention(run, config, prepared, model)
     panels += [_environment(card, machine or {}), *_again(card, config)]
     words = "; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
-    what = f"{config.model.encoder}, {size_in_words(card)}, on {card['data']['name']}"
+    what = f"{FAMILIES[config.task].model_name(config)}, {size_in_words(card)}, on {card['data']['name']}"
     before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
@@ -136,7 +138,7 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
     labels, names = label_names(card) or ("labels", [])
     rows: Rows = [
         ["task", config.task],
-        ["model", config.model.encoder],
+        ["model", FAMILIES[config.task].model_name(config)],
         ["parameters", f"{card['parameters']:,}"],
         ["learned", f"{learned:,} of these" if learned < card["parameters"] else None],
         [labels, cut(", ".join(names)) if names else None],

@@ -41,8 +41,19 @@ FORMAT = 2
 CARD, CHAT_TEMPLATE = "glassformer.json", "chat_template.jinja"
 ORIGINAL = "original"
 """The folder of an imported run with the files about tokens as they came."""
-NEEDED = {"config": (), "tokenizer": ("hash", "kind", "vocab_size"), "data": ("name", "fingerprint", "report")}
-"""What every card has: its parts, and the keys in them."""
+NEEDED: dict[str, dict[str, type]] = {
+    "config": {},
+    "tokenizer": {"hash": str, "kind": str, "vocab_size": int},
+    "data": {"name": str, "fingerprint": str, "report": str},
+}
+"""What every card has: its parts, and the keys in them with their types."""
+OPTIONAL: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("status", "task", "glassformer", "command"), str),
+    **dict.fromkeys(("parameters", "learned", "steps", "total_steps"), int),
+    **dict.fromkeys(("environment", "words", "best", "from", "validation", "test", "before_refit", "imported"), dict),
+    "seconds": (int, float),
+}
+"""What a card may have, or have empty, with its types."""
 DONE = ("finished", "stopped early")
 """What the card says of a training that has ended."""
 RUNS = Path("runs")
@@ -123,6 +134,8 @@ class Run:
             if not isinstance(entry, dict) or (lacking := [key for key in keys if key not in entry]):
                 what = f"lacks {part}.{lacking[0]}" if isinstance(entry, dict) else f"has no {part}"
                 raise RunError(f"{path / CARD} is damaged: it {what}")
+            _check_types(path, entry, keys, f"{part}.")
+        _check_types(path, {key: value for key, value in card.items() if value is not None}, OPTIONAL)
         return run
 
     @staticmethod
@@ -201,7 +214,7 @@ class Run:
 
     def tokenizer(self) -> Tokenizer | None:
         """None where the run reads no words."""
-        entry = self.card()["tokenizer"]
+        entry = self.card().get("tokenizer")
         return None if entry is None else self._tokenizer("tokenizer.json", entry)
 
     def target_tokenizer(self) -> Tokenizer | None:
@@ -296,6 +309,15 @@ class Run:
         """Forget what was logged after this step: it will be logged again."""
         lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _check_types(
+    path: Path, values: Mapping[str, Any], kinds: Mapping[str, type | tuple[type, ...]], part: str = ""
+) -> None:
+    """Refuse a card in which something stands that nobody can have written there."""
+    for key, kind in kinds.items():
+        if key in values and not isinstance(values[key], kind):
+            raise RunError(f"{path / CARD} is damaged: its {part}{key} is a {type(values[key]).__name__}")
 
 
 def _meaning(card: Mapping[str, Any]) -> str:

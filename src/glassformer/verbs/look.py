@@ -40,7 +40,7 @@ def look(
         options["second_run"] = loaded_run(options["second_run"], device, say)
     request = LookRequest(loaded=loaded, texts=texts, say=say, **options)
     config = loaded.config
-    about = f"{loaded.run.path}: {config.task}, {config.model.encoder}, {loaded.parameters:,} parameters"
+    about = f"{loaded.run.path}: {config.task}, {loaded.family.model_name(config)}, {loaded.parameters:,} parameters"
     views = all_views()
     if chosen == ALL:
         quick = [views[name] for name in views_of(loaded) if views[name].quick]
@@ -99,8 +99,8 @@ def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequenc
         raise Misuse(f"{loaded.run.path} {views[name].otherwise}")
     if name not in (ALL, *own):
         raise Misuse(
-            f"{loaded.run.path} ({loaded.config.task}, {loaded.config.model.encoder}) has no {name} to look at; it has "
-            f"{', '.join(own)}"
+            f"{loaded.run.path} ({loaded.config.task}, {loaded.family.model_name(loaded.config)}) has no {name} to "
+            f"look at; it has {', '.join(own)}"
         )
     kinds = [kind for kind in views.values() if kind.quick] if name == ALL else [views[name]]
     for option in options:

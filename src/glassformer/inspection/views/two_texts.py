@@ -32,6 +32,7 @@ from glassformer.inspection.views.word_vectors import cosines
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
 from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
 from glassformer.rendering.view import View
+from glassformer.text.escaping import on_one_line, printable
 
 Vector = Float[Array, "d"]
 
@@ -235,22 +236,20 @@ def verdict(a: Side, b: Side, difference: Difference) -> str:
         return f"The cosine of their vectors is {a.output.cosine:.3f}."
     if not a.output.summary:
         return f"This model tells them apart ({by})."
-    says = (
-        f"{a.output.summary} of both"
-        if a.output.summary == b.output.summary
-        else f"{a.output.summary} of the first, {b.output.summary} of the second"
-    )
+    of_a, of_b = (on_one_line(side.output.summary) for side in (a, b))
+    says = f"{of_a} of both" if of_a == of_b else f"{of_a} of the first, {of_b} of the second"
     return f"This model tells them apart ({by}): it says {says}."
 
 
 def _texts(a: Side, b: Side) -> str:
     """The two texts, compared by their words where these are all that is read."""
+    first, second = (on_one_line(side.text) for side in (a, b))
     only_words = all(side.ids and len(side.ids) == len(side.tokens) for side in (a, b))
     if only_words and list(a.ids) == list(b.ids):
-        return f"'{a.text}' and '{b.text}' are the same to a model."
+        return f"'{first}' and '{second}' are the same to a model."
     if only_words and Counter(a.ids) == Counter(b.ids):
-        return f"'{a.text}' and '{b.text}' hold the same words, in another order."
-    return f"'{a.text}' beside '{b.text}'."
+        return f"'{first}' and '{second}' hold the same words, in another order."
+    return f"'{first}' beside '{second}'."
 
 
 def _answers(a: Side, b: Side) -> Table:
@@ -261,7 +260,7 @@ def _answers(a: Side, b: Side) -> Table:
         return Table(title="how alike the two vectors are", columns=("cosine",), rows=[(a.output.cosine,)])
     if not of_a and not of_b:
         return Table(title=title, columns=columns[1:], rows=[(a.output.summary, b.output.summary)])
-    pairs = [(name, of_a.get(name), of_b.get(name)) for name in dict.fromkeys([*of_a, *of_b])]
+    pairs = [(printable(on_one_line(name)), of_a.get(name), of_b.get(name)) for name in dict.fromkeys([*of_a, *of_b])]
     rows = sorted(pairs, key=lambda row: [-1.0 if share is None else share for share in row[1:]], reverse=True)
     return Table(title=title, columns=columns, rows=rows, bars=columns[1:])
 

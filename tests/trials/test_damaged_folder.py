@@ -1,0 +1,56 @@
+"""What a comparison left behind, damaged: one line, or the cell is done again."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.config.errors import RunError
+from glassformer.trials.outcome import Cell, Outcome
+from glassformer.trials.running.folder import Folder, id_of
+
+IDENTITY: dict[str, Any] = {"data": "x", "settings": {"data.same_text": "exact"}}
+CELL = Cell(name="bag", settings={"data.same_text": "exact"})
+OUTCOME = Outcome(cell=CELL, metrics={"accuracy": 0.5}, primary="accuracy", scores=[1.0, 0.0], curve=[(1, 0.1, 0.5)])
+
+
+@pytest.mark.parametrize(
+    "question", ["{}", '{"same": 5, "asked": []}', '{"same": {"settings": 5}, "asked": []}', '{"same": {}, "asked": 5}']
+)
+def test_a_damaged_question(question: str, tmp_path: Path) -> None:
+    (tmp_path / "question.json").write_text(question)
+    folder = Folder(tmp_path)
+    with pytest.raises(RunError, match="--overwrite"):
+        folder.open(IDENTITY, [], overwrite=False)
+    assert folder.same_text is None
+    folder.open(IDENTITY, ["a"], overwrite=True)
+    assert folder.same_text == "exact"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"cell": 5},
+        {"cell": {**asdict(CELL), "settings": 5}},
+        {"cell": {**asdict(CELL), "kind": "odd"}},
+        {"metrics": "x"},
+        {"metrics": {"accuracy": "x"}},
+        {"metrics": {}},
+        {"scores": [None]},
+        {"scores": 5},
+        {"weights": [1.0]},
+        {"curve": [[1, 2]]},
+        {"curve": 5},
+        {"seconds": "x"},
+        {"more": 1},
+    ],
+)
+def test_a_damaged_outcome_is_no_outcome(odd: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "cells" / id_of(CELL)
+    folder.mkdir(parents=True)
+    OUTCOME.write(folder / "outcome.json")
+    assert Folder(tmp_path).outcome(CELL) == OUTCOME
+    (folder / "outcome.json").write_text(json.dumps({**asdict(OUTCOME), **odd}))
+    assert Folder(tmp_path).outcome(CELL) is None
