@@ -103,7 +103,11 @@ ASKING = {
     "texts for mixed": (["evaluate", "both", "texts.csv"], 2, ["texts.csv: no column 'n', which this run reads"]),
     "no image": (["predict", "image", "nothing.png"], 2, ["no image at 'nothing.png'"]),
     "no picture": (["predict", "image", "rows.csv"], 2, ["rows.csv cannot be read"]),
-    "a new class": (["evaluate", "image", "new"], 2, ["new, tilted/", "the label 'tilted' does not occur in training"]),
+    "a new class": (
+        ["evaluate", "image", "new", "--strict"],
+        2,
+        ["new, tilted/", "the label 'tilted' does not occur in training"],
+    ),
     "no tokens": (["tokenizer", "show", "table", "a text"], 2, ["reads no words"]),
     "token vectors": (["embed", "table", "{}", "--tokens"], 2, ["a vector for each example, not for tokens"]),
     "writing": (["generate", "image", "x"], 2, ["image learned classification"]),

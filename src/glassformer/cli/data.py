@@ -1,7 +1,8 @@
 """glassformer data"""
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import ALL_SECTIONS, JSON, TASK, Option, Parser, run_action, settings_of
 from glassformer.cli.terminal.inputs import PAIR_FILES
@@ -109,7 +110,7 @@ def check(argv: list[str]) -> None:
     from glassformer.verbs.data import check as check_data
 
     checked = check_data(config, rows, say)
-    shows = {TextCheck: _show_texts, PairCheck: _show_pairs}
+    shows: dict[type, Callable[[Any], None]] = {TextCheck: _show_texts, PairCheck: _show_pairs}
 
     def show_all() -> None:
         shows.get(type(checked), _show_examples)(checked)

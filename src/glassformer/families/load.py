@@ -261,7 +261,7 @@ def size_in_words(card: Mapping[str, Any]) -> str:
     return sized(card["parameters"], learned_of(card))
 
 
-def nothing_held_out(card: dict[str, Any]) -> bool:
+def nothing_held_out(card: Mapping[str, Any]) -> bool:
     """Whether a run has learned from all its data."""
     return list(card["data"]["tokens"]) == ["train"]
 

@@ -159,13 +159,16 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     data = card["data"]
     held = "validation and test" if prepared.task.validates else "the test"
     validates = prepared.task.validates and config.training.keep == "best"
-    chooses = "validation chooses which weights are kept" if validates else "the last weights are kept"
-    learned = "All of it is learned from" if nothing_held_out(card) else f"No weights are learned from {held}"
+    learned = f"No weights are learned from {held}"
+    if nothing_held_out(card):
+        learned = "All of it is learned from; the last weights are kept"
+    elif validates:
+        learned += "; validation chooses which weights are kept"
     return Table(
         title=f"Data: {data['name']}",
         columns=["part", noun, "tokens"],
         rows=[[name, size, prepared.tokens[name]] for name, size in sizes.items()],
-        note=f"{data['report']}. {learned}; {chooses}.",
+        note=f"{data['report']}. {learned}.",
     )
 
 

@@ -159,8 +159,8 @@ class TableFeatures(Features):
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
         made = {name for date in self.dates for name in date.parts([])}
-        names = [column.name for column in (*self.numbers, *self.categories) if column.name not in made]
-        return (*names, *(date.name for date in self.dates))
+        names = [*(column.name for column in self.numbers), *(column.name for column in self.categories)]
+        return (*(name for name in names if name not in made), *(date.name for date in self.dates))
 
     @property
     def decimals(self) -> dict[str, str]:
@@ -169,12 +169,9 @@ class TableFeatures(Features):
 
     @property
     def words(self) -> str:
-        parts = {"number": self.numbers, "category": self.categories}
-        return "; ".join(
-            f"{kind} columns: {', '.join(column.name for column in columns)}"
-            for kind, columns in parts.items()
-            if columns
-        )
+        numbers, categories = [column.name for column in self.numbers], [column.name for column in self.categories]
+        parts = {"number": numbers, "category": categories}
+        return "; ".join(f"{kind} columns: {', '.join(names)}" for kind, names in parts.items() if names)
 
     def inputs(self, part: Labelled, answers: NDArray[Any]) -> TableInputs:
         for name in self.columns:

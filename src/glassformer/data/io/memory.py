@@ -6,6 +6,7 @@ None of these libraries is imported: an object is known by what it can do.
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from glassformer.config.data_section import POINT
@@ -52,7 +53,11 @@ class Frame:
         return [as_text(str(value)) for value in values]
 
     def table(
-        self, texts: Iterable[str], others: Iterable[str], spellings: Spellings, decimals: Mapping[str, str]
+        self,
+        texts: Iterable[str],
+        others: Iterable[str],
+        spellings: Spellings,
+        decimals: Mapping[str, str] = MappingProxyType({}),
     ) -> Table:
         """These columns. Where one is no text, a missing value is what an empty cell is in a file."""
         columns = {name: self.texts(name) for name in texts}
