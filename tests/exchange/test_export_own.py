@@ -1,5 +1,6 @@
 """Our own runs as transformers loads them: the same scores, the same text, the same label."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,8 @@ def test_the_usual_classifier_is_told_what_would_have_let_it_go_out(settings: di
 
 @pytest.mark.parametrize("source", ["masked-bert", "imported"])
 def test_a_classifier_from_a_masked_model_goes_out_with_the_head_of_its_style(source: str, tmp_path: Path) -> None:
-    masked = RUNS_OF_BEFORE / "masked-bert"
+    masked = tmp_path / "masked"
+    shutil.copytree(RUNS_OF_BEFORE / "masked-bert", masked)
     if source == "imported":  # of no style by name
         gf.export(masked, to="hf", folder=tmp_path / "theirs")
         gf.import_model(tmp_path / "theirs", out=tmp_path / "imported")

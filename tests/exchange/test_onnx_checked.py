@@ -7,6 +7,8 @@ import pytest
 
 import glassformer as gf
 from glassformer.checks.result import CheckResult
+from glassformer.config.errors import Misuse
+from glassformer.exchange.exporting import exports_of
 from glassformer.verbs.check import check
 from glassformer.verbs.export import export
 
@@ -42,6 +44,35 @@ def test_an_export_is_compared_with_its_run(run: str, tmp_path: Path) -> None:
     other = gf.train("copy", out=tmp_path / "other", model="average", seed=9, **SETTINGS).run
     Path(run, "export").rename(Path(other, "export"))
     assert checked(other).passed is False
+
+
+def test_a_run_knows_where_it_was_exported_to(tmp_path: Path) -> None:
+    """It is found from the run, also after both have moved; and by its name, if only one has."""
+    (tmp_path / "here").mkdir()
+    run = gf.train("copy", out=tmp_path / "here" / "run", model="average", **SETTINGS).run
+    export(run, to="onnx", folder=tmp_path / "here" / "elsewhere")
+    export(run, to="onnx", folder=tmp_path / "here" / "elsewhere", overwrite=True)
+    assert exports_of(Path(run)) == [tmp_path / "here" / "elsewhere"]
+    assert checked(run).passed
+    (tmp_path / "here").rename(tmp_path / "there")
+    moved = str(tmp_path / "there" / "run")
+    assert checked(moved).passed
+    (tmp_path / "there" / "elsewhere").rename(tmp_path / "lost")
+    gone = checked(moved)
+    assert gone.passed is None
+    assert gone.words.startswith("not exported any more: ")
+    (found,) = check(moved, only="exported", export=tmp_path / "lost").checked
+    assert found.passed
+    with pytest.raises(Misuse, match="there is no such folder"):
+        check(moved, export=tmp_path / "nowhere")
+
+
+def test_a_run_that_cannot_be_written_is_exported_all_the_same(tmp_path: Path) -> None:
+    run, heard = gf.train("copy", out=tmp_path / "run", model="average", **SETTINGS).run, list[str]()
+    Path(run, "exports.json").mkdir()
+    export(run, to="onnx", folder=tmp_path / "out", say=heard.append)
+    assert "--export" in heard[-1]
+    assert (tmp_path / "out" / "model.onnx").is_file()
 
 
 def test_a_hugging_face_folder_is_compared_with_its_run(tmp_path: Path) -> None:

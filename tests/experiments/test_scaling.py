@@ -104,7 +104,7 @@ def test_every_part_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert set(plain["recall"]["accuracy"]) == set(plain["gradient"]["gradient"]) == {"lstm", "transformer"}
     assert set(plain["beyond"]["loss"]) == set(variants.POSITIONS.values())
     assert set(plain["attention"]["letters"]) == set(variants.ATTENTION.values())
-    assert len(plain["findings"]) == 5
+    assert len(plain["findings"]) == len(PARTS)
     view = found.view()
     assert view.note == found.how
     assert len(view.panels) > 12

@@ -15,6 +15,7 @@ from glassformer.checks.result import Deviation, DoesNotApply
 from glassformer.checks.subject import Subject, relative_difference
 from glassformer.config.errors import silent
 from glassformer.config.sections import TrainingSettings
+from glassformer.exchange.exporting import exports_of
 from glassformer.exchange.huggingface.export import is_huggingface, read_back
 from glassformer.exchange.onnx.graph import OnnxModel, is_onnx
 from glassformer.families.load import load
@@ -30,8 +31,6 @@ KEPT, LOST, LAST = 2, 3, 4
 """The update that a checkpoint is made after, the one after which the training is stopped, and the last one."""
 LONG = 1000
 """Updates of a training that is laid out long enough for no validation to be due among the first few."""
-EXPORT = "export"
-"""Where in a run's folder an export would be."""
 
 READERS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Answers | None], nn.Module]]] = {
     "onnxruntime": (is_onnx, lambda folder, answers: OnnxModel(folder)),
@@ -91,22 +90,27 @@ def check_resumed(subject: Subject) -> Deviation:
 def check_exported(subject: Subject) -> Deviation:
     """The scores of examples, alone and padded together, of the run and of what it was exported to."""
     loaded, calls = subject.loaded, subject.calls
-    folder = loaded.run.path / EXPORT
-    if not folder.exists():
+    folders = exports_of(loaded.run.path) if subject.export is None else [subject.export]
+    if not folders:
         raise DoesNotApply("not exported")
+    if not any(folder.is_dir() for folder in folders):
+        raise DoesNotApply(f"not exported any more: {folders[-1]} is gone (--export: where it is now)")
     answers = loaded.family.read_processor(loaded.run, loaded.config).answers
-    models = {name: read(folder, answers) for name, (holds, read) in READERS.items() if holds(folder)}
+    models = [
+        (name, read(folder, answers)) for folder in folders for name, (holds, read) in READERS.items() if holds(folder)
+    ]
     if not models:
-        raise DoesNotApply(f"nothing is known of how to read {folder}")
+        raise DoesNotApply(f"nothing is known of how to read {folders[-1]}")
     batch = subject.batch(calls) if subject.token_places else None
 
     def scores(model: nn.Module | None = None) -> list[Tensor]:
         together = [] if batch is None else subject.batch_scores(batch, calls, model)
         return [*subject.scores(model=model), *together]
 
-    difference = max(relative_difference(scores(), scores(model)) for model in models.values())
+    difference = max(relative_difference(scores(), scores(model)) for _, model in models)
     together = ", alone and padded together" if batch is not None else ""
-    return Deviation(difference, f"the scores of {len(calls)} examples{together}, here and by {', '.join(models)}")
+    names = ", ".join(dict.fromkeys(name for name, _ in models))
+    return Deviation(difference, f"the scores of {len(calls)} examples{together}, here and by {names}")
 
 
 # --- a training that is stopped ---

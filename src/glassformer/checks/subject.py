@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,6 +37,8 @@ class Subject:
     """Why there is no data, where there is none."""
     held_out: Sequence[ModelInput]
     """Examples of the held-out part."""
+    export: Path | None = None
+    """What it was exported to, where that was named; else where the run says."""
 
     @property
     def model(self) -> nn.Module:

@@ -17,6 +17,7 @@ PARSER = Parser(
         RUN,
         Option("--only", metavar="NAMES", help=f"with commas between them, of {', '.join(NAMES)} (default all)"),
         Option("--data", metavar="DATA", help="where the run's data is now, if it has moved"),
+        Option("--export", metavar="DIR", help="where an export of it is (default: where it was exported to)"),
         DEVICE,
         Option("--out", metavar="FILE", help=f"the table as {', '.join(ENDINGS)}"),
         JSON,
@@ -31,7 +32,8 @@ def run(argv: list[str]) -> None:
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.check import check
 
-    checks = check(options.run, data=options.data, only=options.only, device=options.device, say=say)
+    checks = check(options.run, data=options.data, only=options.only, export=options.export, device=options.device,
+                   say=say)  # fmt: skip
     show_result(checks, as_json=options.json, out=options.out, show=lambda: show_view(checks.view()))
     if not checks.passed:
         say(f"{checks.words}: what this run says depends on how it is asked")

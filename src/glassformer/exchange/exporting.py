@@ -18,6 +18,7 @@ from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import Seq2Seq
+from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import contents, fill, is_unfinished
 from glassformer.runs.lock import locked
 from glassformer.runs.run import CARD
@@ -33,6 +34,8 @@ TOLERANCE = 1e-3
 """Allowed difference, as a share of the largest score. Other kernels add up in another order: in single precision that
 moves the scores of deep models by up to some 1e-4 of it. What is computed wrongly, a mask or a weight, is off by far
 more."""
+EXPORT, EXPORTS = "export", "exports.json"
+"""Where in a run's folder an export may be, and what says where the others are."""
 LEAST = 1e-2
 """Scores smaller than this are compared as if they were as large."""
 
@@ -180,6 +183,27 @@ def check_empty(folder: Path, *, overwrite: bool = False) -> None:
         )
     if folder.is_dir() and contents(folder) and not overwrite and not is_unfinished(folder):
         raise Misuse(f"{folder} is not empty: replace what is in it with --overwrite, or name another folder")
+
+
+def record_export(run: Path, folder: Path) -> None:
+    """Write down in a run's folder where it was exported to: from there, so that both can move together."""
+    place = os.path.abspath(folder)
+    with contextlib.suppress(ValueError):  # another drive
+        place = os.path.relpath(place, os.path.abspath(run))
+    write_json(run / EXPORTS, {"folders": [*(other for other in _recorded(run) if other != place), place]})
+
+
+def exports_of(run: Path) -> list[Path]:
+    """The folders that a run was exported to, whether they are still there or not."""
+    places = [*([EXPORT] if (run / EXPORT).exists() else []), *_recorded(run)]
+    return [Path(os.path.normpath(run / place)) for place in dict.fromkeys(places)]
+
+
+def _recorded(run: Path) -> list[str]:
+    places = read_json(run / EXPORTS).get("folders") if (run / EXPORTS).exists() else []
+    if not isinstance(places, list) or not all(isinstance(place, str) for place in places):
+        raise RunError(f"{run / EXPORTS} is damaged: it holds no list of folders")
+    return places
 
 
 @contextlib.contextmanager

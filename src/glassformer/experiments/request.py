@@ -14,6 +14,7 @@ PARTS = {
     "recall": "what is remembered over a distance, after a short training",
     "beyond": "positions beyond the length of training",
     "attention": "translating with and without attention, by length",
+    "start": "before training: softmax with and without 1/√d by width, gradient by depth without residual",
 }
 CHOSEN = ("rnn", "lstm", "cnn", "transformer")
 LENGTHS = (64, 128, 256, 512, 1024, 2048)

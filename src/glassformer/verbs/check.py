@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 
 from glassformer.checks.result import Checks
 from glassformer.checks.run import choose_checks, run_checks
@@ -22,6 +24,7 @@ def check(
     *,
     data: str | None = None,
     only: str | Iterable[str] | None = None,
+    export: str | os.PathLike[str] | None = None,
     model: OwnModel | None = None,
     device: str = "auto",
     say: Say = silent,
@@ -29,11 +32,16 @@ def check(
     """Cached = uncached, batched = single, padded = unpadded, looked at = not, saved = loaded, resumed =
     uninterrupted, exported = original, file = stdin: the largest difference of each.
 
-    `data`: where the run's data is now, if it has moved. `only`: some of the checks (`cached,padded`). `model`: a
-    person's own, which the run does not hold.
+    `data`: where the run's data is now, if it has moved. `only`: some of the checks (`cached,padded`). `export`: the
+    folder of an export; unset, all that the run says it was exported to. `model`: a person's own, which the run does
+    not hold.
     """
     names = choose_checks(only)
-    return run_checks(load_subject(run, data=data, device=device, model=model, say=say), names, say)
+    folder = None if export is None else Path(export)
+    if folder is not None and not folder.is_dir():
+        raise Misuse(f"--export {folder}: there is no such folder")
+    subject = load_subject(run, data=data, device=device, model=model, say=say)
+    return run_checks(replace(subject, export=folder), names, say)
 
 
 @check_arguments

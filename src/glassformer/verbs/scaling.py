@@ -10,6 +10,7 @@ import torch
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Say, silent
 from glassformer.experiments.associative_recall import recall_part
+from glassformer.experiments.at_start import start_part
 from glassformer.experiments.cost import REPEATS, gradient_part, time_part
 from glassformer.experiments.growth import Section, growth_view
 from glassformer.experiments.request import (
@@ -33,6 +34,7 @@ MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Section]] = {
     "recall": recall_part,
     "beyond": beyond_part,
     "attention": attention_part,
+    "start": start_part,
 }
 
 
