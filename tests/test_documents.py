@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+DOCUMENTS = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
@@ -67,3 +68,10 @@ def test_every_script_named_exists() -> None:
     for document in DOCUMENTS:
         for script in re.findall(r"`(benchmarks/\w+\.py)`", document.read_text()):
             assert (ROOT / script).is_file(), script
+
+
+def test_the_tests_that_hold_a_promise_are_there() -> None:
+    promised = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "SECURITY.md").read_text())
+    assert len(promised) > 10
+    for file, name in promised:
+        assert f"def {name}(" in (ROOT / file).read_text(), f"{file}::{name}"

@@ -193,3 +193,18 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_folder() == Path("/xdg/glassformer")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path("/home/someone/.cache/glassformer")
+
+
+def test_who_has_no_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a number that no file of users knows, in a container."""
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("GLASSFORMER_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    said: list[str] = []
+    assert cache_folder() is None
+    assert len(pack(part_of("abc"), Letters(), said.append)) == 5
+    assert said == ["there is no home folder for a cache: tokens go to a temporary folder, this time only"]

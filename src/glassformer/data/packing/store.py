@@ -141,16 +141,16 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
     # the size of chunks: where a shard ends is told by counting them
     key = digest(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {source.CHUNK}")[:32]
-    folder = cache_folder() / "tokens"
-    tokens = _load(folder, key)
+    cache = cache_folder()
+    folder = None if cache is None else cache / "tokens"
+    tokens = None if folder is None else _load(folder, key)
     if tokens is not None:
         return tokens
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        say(f"cannot write to the cache {folder} ({error.strerror}): tokens go to a temporary folder, this time only")
+    if folder is None or (why := _unwritable(folder)):
+        where = (
+            "there is no home folder for a cache" if folder is None else f"cannot write to the cache {folder} ({why})"
+        )
+        say(f"{where}: tokens go to a temporary folder, this time only")
         # The mapped files stay readable after their names are gone, so nothing is left behind.
         with tempfile.TemporaryDirectory(prefix="glassformer-") as temporary:
             return _build(part, tokenizer, Path(temporary), key, say)
@@ -158,11 +158,23 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     return _build(part, tokenizer, folder, key, say)
 
 
-def cache_folder() -> Path:
-    """$GLASSFORMER_CACHE, or where the system keeps caches."""
-    if own := os.environ.get("GLASSFORMER_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
+def cache_folder() -> Path | None:
+    """$GLASSFORMER_CACHE, or where the system keeps caches; None, where a user has no home."""
+    own, caches = os.environ.get("GLASSFORMER_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(own).expanduser() if own else Path(caches or Path.home() / ".cache") / "glassformer"
+    except RuntimeError:  # containers run as users whom no file knows
+        return None
+
+
+def _unwritable(folder: Path) -> str:
+    """Why a folder cannot be written to; empty, if it can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _sweep(folder: Path) -> None:
