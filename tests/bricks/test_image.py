@@ -93,6 +93,35 @@ def test_stack_formula(kernel: int) -> None:
     same(brick(x), torch.stack([torch.stack(cells) for cells in outputs]))
 
 
+@pytest.mark.parametrize("padding", [0, 1, 3])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (2, 3), (4, 2)])
+def test_stack_with_stride_and_padding(kernel: int, stride: int, padding: int) -> None:
+    size = (23, 29)
+    brick = ready(ConvolutionStack(channels=N, size=size, widths=[5, 7], kernel=kernel, stride=stride, padding=padding))
+    x = numbers(1, N, *size)
+    y = x[0].permute(1, 2, 0)
+    for layer, pooled in zip(brick.convolutions, brick.pooled, strict=True):
+        y = convolve_written_out(y, layer.weight.permute(2, 3, 1, 0), layer.bias, stride=stride, padding=padding)
+        y = torch.where(y > 0, y, 0)
+        y = max_pool_written_out(y) if pooled else y
+    assert brick.grid == tuple(y.shape[:2])
+    same(brick(x)[0], y.flatten(0, 1))
+
+
+def test_stride_alone_takes_every_second_row_and_column() -> None:
+    whole, every_second = (ConvolutionStack(channels=N, size=(7, 5), widths=[M], stride=stride) for stride in (1, 2))
+    every_second.load_state_dict(whole.state_dict())
+    x = numbers(2, N, 7, 5).float()
+    whole.pooled = every_second.pooled = [False]
+    all_cells = whole(x).unflatten(1, (7, 5))
+    same(every_second(x).unflatten(1, (4, 3)), all_cells[:, ::2, ::2], 1e-5)
+
+
+def test_an_image_that_a_convolution_does_not_fit_into() -> None:
+    with pytest.raises(ValueError, match="a kernel of 5 does not fit into the 2×2 that layer 1 reads"):
+        ConvolutionStack(channels=1, size=(8, 8), widths=[3, 3], kernel=5, padding=0)
+
+
 @pytest.mark.parametrize(
     ("size", "layers", "grid", "pooled"),
     [

@@ -255,7 +255,7 @@ def test_a_refit_of_which_nothing_is_held_out(model: str, table: Path, tmp_path:
     said: list[str] = []
     checks = gf.check(run, say=said.append)
     assert checks.passed, checks.words
-    assert said[0] == "this run has learned from all its rows (a refit): made-up examples are used instead"
+    assert said[0] == "this run has learned from all its data: made-up examples are used instead"
     for name in ("batched", "resumed", "stdin"):
         assert found(checks)[name].passed
 

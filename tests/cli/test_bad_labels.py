@@ -14,7 +14,11 @@ WRONG_WITH_A_RUN = {
     "writing numbers": (["generate", "rated"], 2, ["rated learned regression"]),
     "stride": (["evaluate", "two", "--stride", "3"], 2, ["--stride", "language models"]),
     "a text": (["evaluate", "two", "good.txt"], 2, ["good.txt", ".csv"]),
-    "a new label": (["evaluate", "two", "unseen.csv"], 2, ["unseen.csv, line 6", "column 'label'", "'other'"]),
+    "a new label": (
+        ["evaluate", "two", "unseen.csv", "--strict"],
+        2,
+        ["unseen.csv, line 6", "column 'label'", "'other'"],
+    ),
     "no such column": (["evaluate", "rated", "two.csv"], 2, ["no column 'rating'", "columns: text, label", "--label"]),
     "text for a number": (["evaluate", "rated", "words.csv"], 2, ["words.csv, line 32", "column 'rating'", "'many'"]),
     "empty": (["evaluate", "two", "empty.csv"], 2, ["empty.csv"]),

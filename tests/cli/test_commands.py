@@ -148,6 +148,11 @@ def test_data_and_tokenizer_verbs(command: Command, files: Path) -> None:
     code, out, _ = command("tokenizer", "show", "tokens.json", "the lazy fox", "--merges")
     assert "merge 1" in out
     assert "tokens for 12 characters" in out
+    assert out.count("<start>|") == out.count("|<end>") == 1
+    code, out, _ = command("tokenizer", "show", "tokens.json", "the lazy fox", "a fox", "--json")
+    shown = [json.loads(line) for line in out.splitlines()]
+    assert [text["text"] for text in shown] == ["the lazy fox", "a fox"]
+    assert [(text["tokens"][0]["text"], text["tokens"][-1]["text"]) for text in shown] == [("<start>", "<end>")] * 2
     code, out, _ = command("tokenizer", "show", "tokens.json", "--merges")
     assert len(out.splitlines()) == json.loads((files / "tokens.json").read_text())["model"]["merges"].__len__()
     code, out, _ = command("tokenizer", "compare", "good.txt", "--kinds", "char,word,bpe:280", "--json")

@@ -238,6 +238,11 @@ def test_a_key_that_the_encoder_does_not_use_is_refused(encoder: str, key: str) 
     assert user_of(key) in str(caught.value)
 
 
+def test_layers_of_an_mlp_are_named() -> None:
+    with pytest.raises(SettingError, match=r"the hidden layers of mlp are model\.head_layers$"):
+        resolve({}, {"task": "classification", "data.kind": "table", "model": "mlp", "model.layers": 2})
+
+
 # What cannot be together
 
 
@@ -463,6 +468,7 @@ def test_a_saved_configuration_is_read_back_as_it_was(flags: dict[str, Any]) -> 
             {"model": "cnn", "task": "classification", "data.kind": "image", "model.dilation": 2},
             "model.dilation is not used by cnn on images",
         ),
+        ({"model": "cnn", "model.stride": 2}, "model.stride is not used by cnn on texts"),
         ({"keep_": 1}, "unknown setting"),
         ({"training.keep": "last", "training.patience": 3}, "training.patience waits for a better validation"),
         ({"batch_tokens": 300}, "training.batch_tokens does nothing while task is language-model"),

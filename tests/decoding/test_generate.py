@@ -1,5 +1,6 @@
 """The one decoding loop, against one that computes everything again for each token."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 
 from glassformer.config.presets import STYLES
 from glassformer.config.resolve import resolve
+from glassformer.decoding.beam import beam_continuation
 from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.sampling import GREEDY, Sampling, choose
 from glassformer.models.build import build_language_model
@@ -36,6 +38,34 @@ def model_of(encoder: str = "transformer", **flags: Any) -> LanguageModel:
         for name, weight in model.named_parameters():
             weight.mul_(2 if weight.dim() > 1 else 0.5 if name.endswith("bias") else 1)
     return model
+
+
+@pytest.mark.parametrize("encoder", CAUSAL)
+def test_a_beam_that_is_wide_enough_finds_the_best_of_all_texts(encoder: str) -> None:
+    """Every text of three tokens of four, and those that END ends before, each scored from the whole of it."""
+    model, prompt, ends = model_of(encoder), prompt_of(5), (3, 4)
+    letters, most = (3, 4, 5, 6), 3
+    never = [id for id in range(VOCAB) if id not in letters]
+    texts = [
+        text
+        for length in range(1, most + 1)
+        for text in itertools.product(letters, repeat=length)
+        if not any(id in ends for id in text[:-1]) and (length == most or text[-1] in ends)
+    ]
+
+    def score(text: tuple[int, ...]) -> float:
+        with torch.no_grad():
+            chances = model(torch.tensor([[*prompt, *text]]))[0].log_softmax(-1)
+        return sum(float(chances[len(prompt) - 1 + at, id]) for at, id in enumerate(text))
+
+    best = max(texts, key=lambda text: score(text) / len(text))
+    found = beam_continuation(model, prompt, beam=64, most=most, ends=ends, never=never)
+    assert found.ids == [id for id in best if id not in ends]
+    assert found.ended == (best[-1] in ends)
+    assert found.score == pytest.approx(score(best), rel=1e-6)
+    greedy = [row[0] for row in generate(model, [prompt], GREEDY, most=most, end=ends, never=never)]
+    one = beam_continuation(model, prompt, beam=1, most=most, ends=ends, never=never)
+    assert one.ids == [id for id in greedy if id is not None]
 
 
 def prompt_of(length: int, seed: int = 0) -> list[int]:

@@ -210,3 +210,41 @@ def test_the_context_is_spoken_of_before_the_text() -> None:
     "".join(writing)
     writer.stream("q", tokens=2, say=said.append)
     assert len(said) == 1
+
+
+# --- beams ---
+
+
+def test_a_beam_writes_what_no_greedy_way_finds_less_of() -> None:
+    writer = writer_of()
+    greedy = writer.generate("the quick", tokens=6, greedy=True)
+    assert writer.generate("the quick", tokens=6, beam=1) == greedy
+    assert writer.generate("the quick", tokens=6, beam=5) == writer.generate("the quick", tokens=6, beam=5, seed=3)
+
+
+def test_a_beam_stays_within_the_context() -> None:
+    writer, heard = writer_of(), list[str]()
+    context = writer.model.context
+    writing = writer.stream("the lazy dog", tokens=100, beam=3, say=heard.append)
+    "".join(writing)
+    assert len(writing.ids) <= context + 1
+    assert heard == [f"a beam writes within the model's context of {context} tokens: {context + 1 - 13} at most"]
+    writing = writer.stream("x" * 40, tokens=100, beam=3, say=heard.append)
+    "".join(writing)
+    assert len(writing.ids) - 41 <= context + 1 - context // 2
+    assert heard[-1].endswith(f"after the last {context // 2} of the prompt's")
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"beam": 2, "temperature": 0.5}, "--beam looks for the most probable text"),
+        ({"beam": 2, "greedy": True}, "do not go with it"),
+        ({"beam": 2, "top_k": 3}, "do not go with it"),
+        ({"beam": 0}, "--beam is 0, but must lie between 1 and 1000"),
+        ({"beam": 10**9}, "must lie between 1 and 1000"),
+    ],
+)
+def test_beams_that_cannot_be(how: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        writer_of().generate("the", tokens=3, **how)

@@ -23,6 +23,7 @@ from glassformer.diagnosis.evaluation import (
     ignored_source,
     no_better_than_chance,
     output_collapse,
+    poor_outputs,
     small_validation,
 )
 from glassformer.diagnosis.layers import (
@@ -104,6 +105,7 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
         yield small_validation([{"label": "a", "predicted": "ab"[n % 2]} for n in range(100)], "text", advise, 9, count)
     yield no_better_than_chance({"loss": 9.0}, [], 1.0, advise, 9)
     yield output_collapse([{"source": str(n), "target": str(n), "output": "x"} for n in range(20)], advise, 9)
+    yield poor_outputs([{"target": f"right {n}", "output": "x"} for n in range(20)], advise, 9)
     yield ignored_source([{"target": f"right {n}", "output": "x"} for n in range(20)], advise, 9)
     yield learning_rate_too_high([1.0] * 20 + [9.0] * 30, advise, 50)
     yield learning_rate_too_low([layers] * 8, advise, 9)

@@ -21,6 +21,7 @@ from glassformer.diagnosis.evaluation import (
     ignored_source,
     no_better_than_chance,
     output_collapse,
+    poor_outputs,
     small_validation,
 )
 from glassformer.diagnosis.layers import (
@@ -288,6 +289,28 @@ def test_numbers_that_the_mean_tells_as_well() -> None:
     assert judged(0.7 * true + 0.2 * draw.normal(0, 1, 60)) is None
     named(judged(0.1 * true + 0.35 * draw.normal(0, 1, 60)), "no-better", WARNING, "cannot be told from 0")
     named(judged(true[::-1] * 3), "no-better", WARNING, "is below 0")
+
+
+def test_advice_speaks_of_what_the_data_has() -> None:
+    def advice(**settings: Any) -> str:
+        finding = no_better_than_chance({"loss": 9.0}, [{}] * 100, 1.0, advice_for(**settings), 9)
+        assert finding is not None
+        return finding.advice
+
+    assert "whether the text is the one you mean" in advice()
+    assert "whether targets belong to their sources" in advice(task="translation")
+    labels = {"task": "classification", "model": "transformer"}
+    assert "whether labels belong to their examples" in advice(**labels)
+    assert "positions" not in advice(**labels)
+    without = advice(**labels, **{"model.positions": "none"})
+    assert without.startswith("positions, since the order of tokens is not seen (--model.positions rotary), ")
+
+
+def test_outputs_of_no_use() -> None:
+    records = [{"source": f"s{n}", "target": f"target {n}", "output": f"zzz{n}"} for n in range(20)]
+    named(poor_outputs(records, PLAIN, 9), "poor-outputs", NOTE, "On 20 validation pairs", "0.0% exactly right")
+    assert poor_outputs([{**record, "output": "target 9"} for record in records], PLAIN, 9) is None
+    assert poor_outputs(records[:9], PLAIN, 9) is None  # too few to tell
 
 
 def test_one_output_for_all() -> None:

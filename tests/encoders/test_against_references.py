@@ -179,7 +179,7 @@ def test_recurrent_is_torchs_from_the_learned_first_state(name: str) -> None:
 
 
 def test_with_every_part_switched_off_an_encoder_still_goes_on() -> None:
-    off = {"norm": "none", "scores": "plain", "output_projection": False, "feed_forward": False, "qk_norm": False}
+    off = {"norm": "none", "scores": "plain", "output_projection": False, "feed_forward": False}
     encoder = build({"encoder": "transformer", "width": 12, "heads": 3, "layers": 2, **off}, causal=True)
     assert list(encoder.parameters()) == []
     x = numbers(B, T, 12, dtype=torch.float32)

@@ -15,6 +15,7 @@ from glassformer.encoders import registry
 from glassformer.encoders.base import Encoder, State
 from glassformer.encoders.recurrent import RecurrentEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder, register_encoder
+from glassformer.inspection.capture import capture
 from helpers.cases import CAUSAL, CONTEXT, PAIRS, WHOLE, WITH_MEMORY, Flags, build, label, small
 from helpers.support import differs, numbers, same
 
@@ -330,6 +331,19 @@ def test_scores_that_compare_vectors_need_a_memory_of_the_same_width(scores: str
     with pytest.raises(SettingError, match=r"model\.scores"):
         build(flags, causal=True, memory_width=7)
     build(flags, causal=True, memory_width=10)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "learned", "none"])
+def test_plain_scores_are_those_of_the_tokens_themselves(positions: str) -> None:
+    """x_n·x_m: no parameters, and two tokens think alike of each other."""
+    flags = {"width": 12, "heads": 3, "scores": "plain", "encoder": "transformer", "positions": positions}
+    encoder = build(flags, causal=False)
+    attend = encoder.own_blocks()[0].attend  # type: ignore[operator]
+    assert [name for name, _ in attend.named_parameters()] == ["output.weight"]
+    with capture(encoder, only=["blocks.0.attend.scores"]) as seen:
+        encoder(numbers(B, T, 12))
+    scores = seen["blocks.0.attend.scores"]
+    same(scores, scores.transpose(-1, -2))
 
 
 @pytest.mark.parametrize("name", [name for name, info in ENCODERS.items() if "bidirectional" in info.keys])

@@ -50,6 +50,12 @@ def test_the_temperature_that_was_hidden_is_found_and_mends_it() -> None:
     assert "fitted on the validation part (3,000 texts), never on what is shown" in table(found).note
 
 
+def test_a_temperature_that_makes_it_worse_is_not_called_fitting() -> None:
+    found = found_in(drawn(3000, 1, sharper=2.5), drawn(3000, 2, sharper=0.3))
+    assert "does not mend it here" in found.sentence
+    assert "Here it makes the loss larger: do not use it." in table(found).note
+
+
 def test_the_temperature_never_sees_what_is_shown() -> None:
     """It is that of the examples it was fitted on, whatever is shown."""
     fitted = drawn(500, 3, sharper=0.5)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
+import glassformer as gf
 from glassformer.config.errors import Misuse, RunError
 from glassformer.config.resolve import Config, resolve
 from glassformer.exchange.exporting import ExportedRun
@@ -19,6 +20,7 @@ from glassformer.tasks.answers import Answers, Classes, Labels, Scale
 from glassformer.text.tokenizer import Tokenizer
 from helpers.twins import TEXT, close
 
+RUNS_OF_BEFORE = Path(__file__).parent.parent / "fixtures" / "written_before" / "runs"
 SIZES = {"model.layers": 2, "model.heads": 3, "model.width": 24, "model.hidden": 37, "model.context": 31}
 READER = {"model.causal": True, "model.pool": "last", "model.head_layers": 0, "model.head_bias": False}
 TEXTS = ["the cat sat", "on the mat and the dog sat on", "naïve"]
@@ -176,3 +178,35 @@ def test_what_comes_back_different_is_not_kept(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(RunError, match="differs from its run by"):
         export_huggingface(ExportedRun(model=model, config=config, tokenizer=tokenizer), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("settings", [{}, {"model__positions": "rotary", "model__pool": "last"}])
+def test_the_usual_classifier_is_told_what_would_have_let_it_go_out(settings: dict[str, Any], tmp_path: Path) -> None:
+    said = {key.replace("__", "."): value for key, value in settings.items()}
+    config = resolve({"task": "classification", **SIZES, **said}, {})
+    tokenizer, answers = tokenizer_of("word"), Classes.of(["bad", "good"], None)
+    model = build_predictor(config.model, vocab=tokenizer.vocab_size, outputs=answers.outputs)
+    run = ExportedRun(model=model, config=config, tokenizer=tokenizer, answers=answers)
+    with pytest.raises(
+        Unsupported, match=r"^BERT differs in model\.norm_order, .*; train it with --style bert; --to onnx"
+    ):
+        export_huggingface(run, tmp_path / "out")
+
+
+@pytest.mark.parametrize("source", ["masked-bert", "imported"])
+def test_a_classifier_from_a_masked_model_goes_out_with_the_head_of_its_style(source: str, tmp_path: Path) -> None:
+    masked = RUNS_OF_BEFORE / "masked-bert"
+    if source == "imported":  # of no style by name
+        gf.export(masked, to="hf", folder=tmp_path / "theirs")
+        gf.import_model(tmp_path / "theirs", out=tmp_path / "imported")
+        masked = tmp_path / "imported"
+    run = gf.train("opinions:rows=40", from_run=masked, style="bert", steps=2, lr=0.02, out=tmp_path / "run")
+    gf.export(run, to="hf", folder=tmp_path / "out")
+    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    fast = AutoTokenizer.from_pretrained(tmp_path / "out")
+    texts = ["the food was not bad", "bad"]
+    with torch.no_grad():
+        found = theirs(**fast(texts, return_tensors="pt", padding=True)).logits.softmax(-1)
+    for prediction, row in zip(gf.load(run).predict(texts), found, strict=True):
+        wanted = [prediction.probabilities[theirs.config.id2label[label]] for label in range(2)]
+        assert row.tolist() == pytest.approx(wanted, abs=1e-4)

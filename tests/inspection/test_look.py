@@ -251,6 +251,14 @@ def test_moments_of_a_training(trained: dict[str, tuple[Loaded, str]]) -> None:
     assert not np.allclose(first.weights, last.weights)
 
 
+def test_the_last_pair_says_that_a_text_ends(trained: dict[str, tuple[Loaded, str]]) -> None:
+    loaded, example = trained["writer"]
+    (table,) = panels(look(loaded, example, view="pairs"), Table)
+    assert (table.rows[0][1], table.rows[-1][2]) == ("<start>", "<end>")
+    (cut,) = panels(look(loaded, example * 200, view="pairs"), Table)
+    assert cut.rows[-1][2] != "<end>"  # it goes on
+
+
 def test_pictures_of_words(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["classifier"]
     (tokens,) = panels(look(loaded, example, view="pooling"), Tokens)

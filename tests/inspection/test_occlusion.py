@@ -1,5 +1,6 @@
 """Examples without one of their parts, against examples that really lack it; bags, which give shares."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.presets import IMAGE, MIXED, TEXT
-from glassformer.inspection.attribution import gradient_times_input, leave_one_out, score_of
+from glassformer.inspection.attribution import blocks, gradient_times_input, leave_one_out, score_of
 from glassformer.models.modules import BagPredictor
 from helpers.small_readers import INPUTS, PIXELS, WORDS, T, reader_of, writer_of
 
@@ -114,6 +115,16 @@ def test_cells_of_convolutions_stand_above_their_pixels() -> None:
     with torch.no_grad():
         whole, without = (score_of(model(given), 0).item() for given in (PIXELS[0], painted))
     assert found[-1] == pytest.approx(whole - without, abs=1e-4)
+
+
+@pytest.mark.parametrize(("padding", "ends"), [(0, [4, 6, 8, 11]), (3, [3, 7, 11])])
+def test_cells_of_other_strides_and_paddings(padding: int, ends: list[int]) -> None:
+    """Output i of a kernel of 5 stands above pixel 2i + 2 − padding, with 3 zeros around the image two are pooled."""
+    model = reader_of("cnn", IMAGE, layers=1, kernel=5, stride=2, padding=padding)
+    cut = model.embed.cut
+    rows = [row for row, _ in blocks(model.embed, PIXELS[0])[:: cut.grid[1]]]
+    assert [(row.start, row.stop) for row in rows] == list(pairwise([0, *ends]))
+    assert len(leave_one_out(model, PIXELS, 0)) == cut.cells
 
 
 # --- bags ---

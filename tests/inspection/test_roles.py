@@ -8,7 +8,16 @@ import pytest
 from numpy.typing import NDArray
 
 from glassformer.config.errors import Misuse
-from glassformer.inspection.views.head_roles import PLAIN, ROLES, HeadRole, HeadStats, head_roles, names_of, roles_view
+from glassformer.inspection.views.head_roles import (
+    LONG_RANGE,
+    PLAIN,
+    ROLES,
+    HeadRole,
+    HeadStats,
+    head_roles,
+    names_of,
+    roles_view,
+)
 from glassformer.rendering.panels import Grid, Table
 
 Weights = NDArray[np.float64]
@@ -68,6 +77,33 @@ def test_a_head_that_does_one_thing_is_called_so(role: str) -> None:
     assert even.name == "spread evenly"
     assert even.own.shares == pytest.approx(even.even.shares)
     assert all(even.plainness(name) == pytest.approx(0) for name in even.own.shares)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both ways"])
+def test_a_head_that_looks_far_away_alone_is_long_range(causal: bool) -> None:
+    """One place at the far end of what may be seen, its farther half, and its nearer one."""
+    ids = list(range(24))
+
+    def among(start: float, end: float) -> Weights:
+        """A head that spreads its weights over such a part of what may be seen but the first token, far away first."""
+        weights = np.zeros((24, 24))
+        for t in range(24):
+            places = sorted(range(min(t, 1), t + 1 if causal else 24), key=lambda s: -abs(t - s))
+            some = places[int(start * len(places)) : max(1, int(end * len(places)))] or places[-1:]
+            weights[t, some] = 1 / len(some)
+        return weights
+
+    heads = np.stack([among(0, 0.1), among(0, 0.5), among(0.5, 1)])[None]
+    [[farthest, farther, nearer]] = head_roles([(heads, ids)])
+    ratio = [head.own.distance / head.even.distance for head in (farthest, farther, nearer)]
+    assert ratio[0] > LONG_RANGE > ratio[2]
+    assert ratio[1] == pytest.approx(LONG_RANGE, rel=0.07)  # but for the first token, which is a role
+    assert farthest.is_long_range
+    assert farthest.name == f"long range ({farthest.own.distance:.1f} tokens away)"
+    assert not nearer.is_long_range
+    assert "Of the others, 1 is long range." in roles_view([[farthest, nearer]]).note
+    rests = looking(ids, lambda t: 0, causal=causal)[None, None]
+    assert not head_roles([(rests, ids)])[0][0].is_long_range  # that is an attention sink
 
 
 def test_the_future_is_no_role_where_it_is_hidden() -> None:

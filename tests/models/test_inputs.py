@@ -219,6 +219,14 @@ def test_convolutions_grow_wider_and_are_flattened() -> None:
     assert reader_of("cnn", IMAGE, pool="mean").features(*PIXELS).shape == (B, 12)
 
 
+def test_stride_and_padding_of_convolutions() -> None:
+    model = reader_of("cnn", IMAGE, layers=1, kernel=3, stride=2, padding=0)
+    assert model.embed.cut.grid == (5, 3)
+    assert model.features(*PIXELS).shape == (B, 15 * 12)
+    with pytest.raises(SettingError, match=r"3 does not fit into the 3×2 that layer 1 reads; more model\.padding"):
+        reader_of("cnn", IMAGE, layers=2, kernel=3, stride=4, padding=0)
+
+
 @pytest.mark.parametrize(("patch", "cells"), [(4, 6), (3, 12), (11, 1)])
 def test_patches(patch: int, cells: int) -> None:
     model = reader_of("transformer", IMAGE, patch=patch)

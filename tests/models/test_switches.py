@@ -75,7 +75,8 @@ OTHER: dict[str, tuple[Any, ...]] = {
 """What a setting can be instead."""
 
 ELSEWHERE = {
-    "encoder", "size", "embed", "context", "dropout", "word_dropout", "vectors", "vectors_frozen", "patch", "words",
+    "encoder", "size", "embed", "context", "dropout", "word_dropout", "vectors", "vectors_frozen", "patch", "stride",
+    "padding", "words",
     "causal", *PAIR_KEYS, *BEGUN_KEYS,
 }  # fmt: skip
 """Shared settings that are not about what one fixed model computes in use; other tests hold them."""

@@ -104,6 +104,14 @@ def test_data_is_described_and_checked(tmp_path: Path) -> None:
     assert found["source_tokens"]["max"] == 8
 
 
+def test_no_training_pair_asks_for_a_start() -> None:
+    config, read = said_of("reverse", **{"tokenizer.kind": "char", "model.context": 32})
+    shown = show_batch(config, 0, lambda line: None, read)
+    assert "<start>" in shown.rows[0][1:12]
+    assert "<start>" not in [answer for _, answer in shown.pairs]
+    assert len(shown.pairs) == 12 - shown.rows[0][1:13].count("<start>")
+
+
 def test_a_batch_is_shown(pairs: Path) -> None:
     config, read = said_of(pairs, **translating(tokenizer__shared=False))
     shown = show_batch(config, 1, lambda line: None, read)

@@ -41,7 +41,7 @@ WRITING = "reverse:rows=300"
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute, "SECONDS", 0.0)
-    move_clock(monkeypatch, "training.loop", "planning.compute")
+    move_clock(monkeypatch, "training.budget", "planning.compute")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,22 @@ def test_parts_of_a_transformer() -> None:
         "norms": (2 * layers + 1) * 2 * d,
     }
     assert found.tied
+
+
+@pytest.mark.parametrize(
+    ("scores", "matrices"),
+    [("plain", {}), ("shared", {"shared U": 24 * 24}), ("bilinear", {"bilinear W": 3 * 24 * 24})],
+)
+def test_scores_without_queries_and_keys_have_no_more_weights_than_their_formula(
+    scores: str, matrices: dict[str, int]
+) -> None:
+    model = build_language_model(
+        resolve({}, {"model.width": 24, "model.heads": 3, "model.layers": 1, "model.scores": scores}).model, vocab=99
+    )
+    found = parameters_by_part(model)
+    attention = {part: count for part, count in found.items() if "attention" in part and "W^O" not in part}
+    assert attention == {f"attention: {name}": count for name, count in matrices.items()}
+    assert found["norms"] == 3 * 24  # before attention, before feed-forward and at the end
 
 
 def test_weights_that_are_not_learned_and_weights_of_nothing_known() -> None:
@@ -250,8 +266,14 @@ def test_minutes_are_turned_into_updates(data: str, model: str) -> None:
     found = plan(data, model=model, minutes=2, **{"model.width": 16})
     assert found.speed is not None
     assert found.work.updates is not None
-    least, most = (share * 120 * found.speed.tokens / found.work.per_update for share in (0.89, 1.0))
+    least, most = (share * 120 * found.speed.tokens / found.work.per_update for share in (0.65, 1.0))
     assert least <= found.work.updates <= most + 1
+    assert found.times is not None
+    assert 0.9 * 120 < found.times.total == found.seconds < 1.1 * 120
+    assert found.times.validations <= 0.1 * 120
+    assert 0 < found.times.last <= 0.22 * 120
+    assert found.to_dict()["times"]["reading"] == found.times.reading > 0
+    assert "the last evaluation" in " ".join(found.words)
     without = plan(data, model=model, minutes=2, probe=False, **{"model.width": 16})
     assert without.work.updates is None
     assert "only trying them out can say" in " ".join(without.words)
@@ -263,7 +285,9 @@ def test_a_refit_is_judged_on_nothing_on_the_way(data: str) -> None:
     model = {"model": "linear"} if data == "iris" else {"model.width": 16}
     found = plan(data, steps=10, **model, **{"data.refit": True})
     assert found.speed is not None
-    assert found.seconds == pytest.approx(10 * found.work.per_update / found.speed.tokens)
+    assert found.times is not None
+    assert found.times.updates == pytest.approx(10 * found.work.per_update / found.speed.tokens)
+    assert (found.times.validations, found.times.last) == (0, 0)
 
 
 def test_a_model_of_ones_own_is_refused() -> None:

@@ -77,6 +77,24 @@ def test_values_that_are_no_numbers_are_refused_in_runs_without_a_digest_too(run
         gf.load(run)
 
 
+def test_a_training_that_writes_while_weights_are_read_is_no_damage(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are renamed into place after ours were read, and before what is said of them is: they are read again."""
+    change_card(run, lambda card: card.update(status="training"))
+    others = {name: value + 1 for name, value in load_file(run / "model.safetensors").items()}
+    reads = []
+
+    def read(path: Path) -> dict[str, torch.Tensor]:
+        weights = load_file(path)
+        if not reads:
+            Run(run).write_weights(others)
+        reads.append(path)
+        return weights
+
+    monkeypatch.setattr("glassformer.runs.run.read_tensors", read)
+    assert tensors_digest(Run(run).read_weights()) == tensors_digest(others)
+    assert len(reads) == 2
+
+
 def test_weights_of_another_run_are_refused(run: Path, trained: Path) -> None:
     shutil.copy(trained / "other" / "model.safetensors", run)
     with pytest.raises(RunError, match="its weights are not those that were trained"):

@@ -1,11 +1,11 @@
-"""The incomplete beta function and Student's t, against scipy."""
+"""The incomplete beta function, Student's t and the studentized range, against scipy."""
 
 import math
 
 import pytest
 from scipy import special, stats
 
-from glassformer.statistics.intervals import incomplete_beta, t_quantile, t_tail
+from glassformer.statistics.intervals import incomplete_beta, range_t_quantile, range_t_tail, t_quantile, t_tail
 
 FREEDOM = [1, 2, 2.7, 5, 30.5, 1000, 1e6]
 
@@ -41,3 +41,19 @@ def test_a_share_that_is_none() -> None:
     for p in (0.0, 1.0, 1.2):
         with pytest.raises(ValueError, match="between 0 and 1"):
             t_quantile(p, 3)
+
+
+@pytest.mark.parametrize("rows", [3, 8, 30])
+@pytest.mark.parametrize("df", [1.0, 2.7, 16.0, 1000.0, math.inf])
+def test_the_studentized_range(rows: int, df: float) -> None:
+    t = range_t_quantile(0.95, rows, df)
+    assert stats.studentized_range.sf(math.sqrt(2) * t, rows, df) == pytest.approx(0.05, abs=1e-4)
+    for other in (0.0, 0.5 * t, -1.5 * t):
+        known = stats.studentized_range.sf(math.sqrt(2) * abs(other), rows, df)
+        assert range_t_tail(other, rows, df) == pytest.approx(known, abs=1e-4)
+
+
+def test_of_two_rows_it_is_students_t() -> None:
+    assert range_t_quantile(0.95, 2, 4.0) == t_quantile(0.975, 4.0)
+    assert range_t_tail(2.5, 2, 4.0) == t_tail(2.5, 4.0)
+    assert range_t_tail(math.inf, 8, 4.0) == 0

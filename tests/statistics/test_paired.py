@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glassformer.statistics.paired import Difference, McNemar, difference, difference_p, mcnemar
+from glassformer.statistics.paired import Difference, McNemar, difference, difference_p, mcnemar, seed_spread
 
 RANDOM = np.random.default_rng(5)
 
@@ -95,6 +95,34 @@ def test_seeds_that_both_models_share_leave_an_interval_of_use() -> None:
         found.append(difference(a, b))
     assert max(one.high - one.low for one in found) < 20
     assert np.mean([one.low <= 0 <= one.high for one in found]) >= 0.95
+
+
+def test_more_rows_tell_less() -> None:
+    """Tukey and Kramer's test of all pairs, where only seeds differ, and in all rows alike."""
+    means = np.array([0.0, 0.3, 0.1, 2.1])[:, None] + np.array([-1.0, 0.25, 0.75])
+    rows = [np.repeat(row[:, None], 19, 1) for row in means]
+    known = stats.tukey_hsd(*means)
+    ends = known.confidence_interval(0.95)
+    for one, other in ((3, 0), (1, 2)):
+        found = difference(rows[one], rows[other], rows=4, spread=seed_spread(rows))
+        assert found.p == pytest.approx(known.pvalue[one, other], abs=1e-4)
+        assert (found.low, found.high) == pytest.approx((ends.low[one, other], ends.high[one, other]), abs=1e-3)
+        assert difference(rows[one], rows[other]).p < found.p
+
+
+def test_all_rows_together_say_how_much_seeds_differ() -> None:
+    """Two whose seeds happen to agree are not known for sure; what never varies has no part in it."""
+    still, lively = np.zeros((2, 12)), [RANDOM.normal(0, 1, (2, 1)) + RANDOM.normal(0, 0.1, (2, 12)) for _ in range(4)]
+    agreeing = [np.repeat([[0.5], [0.5 + 1e-9]], 12, 1), np.repeat([[0.1], [0.1 + 1e-9]], 12, 1)]
+    spread = seed_spread([still, *lively, *agreeing])
+    assert spread is not None
+    assert spread.df == 6
+    assert seed_spread([still]) is seed_spread([still[:1]]) is None
+    alone = difference(*agreeing, rows=7)
+    together = difference(*agreeing, rows=7, spread=spread)
+    assert alone.p < 0.01 < together.p
+    floors = difference(still + 0.2, still, rows=7, spread=spread)
+    assert floors.low == floors.high == pytest.approx(0.2)
 
 
 def test_scores_on_other_examples() -> None:

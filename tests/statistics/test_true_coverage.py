@@ -18,7 +18,7 @@ from glassformer.statistics.intervals import (
     share_interval,
     weighted_mean_interval,
 )
-from glassformer.statistics.paired import Difference, difference, mcnemar
+from glassformer.statistics.paired import Difference, difference, mcnemar, seed_spread
 
 TIMES = 1000
 DEVIATION = math.sqrt(0.95 * 0.05 / TIMES)
@@ -120,6 +120,91 @@ def test_no_difference_is_rarely_taken_for_one(chance: str) -> None:
         for _ in range(TIMES)
     ]
     assert np.mean(np.array(found) <= 0.05) <= 0.06 + 3 * DEVIATION
+
+
+# --- models that are alike: right or wrong on each example, seeds that differ by 0.03 ---
+
+SEEDS_DIFFER = 0.03
+
+
+def alike(random: Generator, rows: int, seeds: int, count: int = 200) -> list[np.ndarray]:
+    """Classifiers that are right on 80 % of the examples, hard ones less often; each training is a little better or
+    worse than its kind.
+    """
+    hard = random.normal(0, 0.15, count)
+    right = []
+    for _ in range(rows):
+        shares = 0.8 + hard + random.normal(0, SEEDS_DIFFER, (seeds, 1))
+        right.append((random.random((seeds, count)) < np.clip(shares, 0, 1)).astype(float))
+    return right
+
+
+def tell_apart(scores: list[np.ndarray]) -> bool:
+    """Whether any two of a table's rows seem apart."""
+    rows, spread = len(scores), seed_spread(scores) if len(scores) > 2 else None
+    pairs = [(a, b) for place, a in enumerate(scores) for b in scores[place + 1 :]]
+    return any(difference(a, b, rows=rows, spread=spread).p < 0.05 for a, b in pairs)
+
+
+@pytest.mark.parametrize(("rows", "times"), [(2, 800), (8, 100)])
+def test_of_several_rows_alike_none_is_taken_for_better(rows: int, times: int) -> None:
+    """5 in 100 tables, however many rows they have. Each pair for itself, it was 20 and more of eight rows."""
+    random = np.random.default_rng(17)
+    wrong = np.mean([tell_apart(alike(random, rows, 3)) for _ in range(times)])
+    assert wrong <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / times)
+
+
+def test_intervals_of_all_pairs_hold_at_once() -> None:
+    """In 95 of 100 tables every one of the ten does, also where rows differ."""
+    random, held, times = np.random.default_rng(23), 0, 100
+    better = np.arange(5) * 0.2
+    for _ in range(times):
+        scores = [results(random, 3, 60, of_seeds=0.1, of_both=0.3, better=lead) for lead in better]
+        spread = seed_spread(scores)
+        pairs = [(one, other) for one in range(5) for other in range(one)]
+        leads = [difference(scores[one], scores[other], rows=5, spread=spread) for one, other in pairs]
+        held += all(
+            lead.low <= better[one] - better[other] <= lead.high
+            for lead, (one, other) in zip(leads, pairs, strict=True)
+        )
+    assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / times) <= held / times
+
+
+# --- one seed: the interval is of this training, on other examples like these ---
+
+
+def trained_once(random: Generator, count: int = 150) -> tuple[float, np.ndarray]:
+    """How good a training of a kind that is right on 80 % truly came out, and where it was right."""
+    share = float(np.clip(0.8 + random.normal(0, SEEDS_DIFFER), 0, 1))
+    return share, (random.random((1, count)) < share).astype(float)
+
+
+def test_one_seed_holds_the_truth_of_this_training() -> None:
+    random = np.random.default_rng(29)
+    of_this, of_its_kind, of_a_difference = [], [], []
+    for _ in range(TIMES):
+        (first, right), (second, also) = trained_once(random), trained_once(random)
+        score, lead = share_interval(int(right.sum()), right.size), difference(right, also)
+        of_this.append(score.low <= first <= score.high)
+        of_a_difference.append(lead.low <= first - second <= lead.high)
+        of_its_kind.append(lead.low <= 0 <= lead.high)
+        assert not lead.seeds
+    assert abs(np.mean(of_this) - 0.95) <= 3 * DEVIATION + 0.01
+    assert abs(np.mean(of_a_difference) - 0.95) <= 3 * DEVIATION + 0.01
+    assert np.mean(of_its_kind) < 0.92  # which is why no sentence of one seed speaks of kinds of models
+
+
+def test_one_seed_of_a_mean_that_is_weighted() -> None:
+    """Losses of windows, of a training whose own loss strays from that of its kind."""
+
+    def held(random: Generator) -> bool:
+        truth = 2 + random.normal(0, 0.1)
+        tokens = random.integers(2, 20, 150).astype(float)
+        found = weighted_mean_interval(truth + random.normal(0, 0.5, 150), tokens)
+        return found.low <= truth <= found.high
+
+    random = np.random.default_rng(31)
+    assert abs(np.mean([held(random) for _ in range(TIMES)]) - 0.95) <= 3 * DEVIATION + 0.01
 
 
 def test_mcnemar_is_rarely_taken_in() -> None:

@@ -17,7 +17,7 @@ from glassformer.models.modules import LanguageModel
 from glassformer.tasks import language_model
 from glassformer.tasks.language_model import LanguageModelling
 from helpers.running import CAUSAL, tiny
-from helpers.support import randomise, same
+from helpers.support import numbers, randomise, same
 
 VOCAB, START, END = 11, 1, 2
 CPU = torch.device("cpu")
@@ -152,6 +152,53 @@ def test_evaluation_predicts_each_token_once(encoder: str, stride: int) -> None:
     assert sum(record["covered"] for record in evaluation.records) == len(tokens.ids) - 1
     starts = sorted(record["start"] for record in evaluation.records)
     assert starts == sorted({1, *range(8, len(tokens.ids), stride)})
+
+
+class LectureModel(torch.nn.Module):
+    """A character model as lectures write it: one-hot characters in, h from step to step, scores of the last h."""
+
+    def __init__(self, vocab: int, hidden: int) -> None:
+        super().__init__()
+        self.w_ih, self.w_hh = (torch.nn.Parameter(numbers(hidden, size)) for size in (vocab, hidden))
+        self.bias = torch.nn.Parameter(numbers(hidden))
+        self.fc = torch.nn.Linear(hidden, vocab).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.zeros(len(x), len(self.bias), dtype=x.dtype)
+        for t in range(x.shape[1]):
+            h = torch.tanh(x[:, t] @ self.w_ih.T + h @ self.w_hh.T + self.bias)
+        return self.fc(h)
+
+
+def test_from_the_last_state_alone_as_the_lecture_has_it() -> None:
+    flags = {"width": 11, "layers": 1, "embed": "onehot", "initial": False, "head_bias": True}
+    settings = resolve({}, {"model": "rnn", **{f"model.{key}": value for key, value in flags.items()}}).model
+    model, lecture = build_language_model(settings, vocab=VOCAB), LectureModel(VOCAB, 11).float()
+    cell = model.encoder.layers.cell
+    pairs = {cell.weight_ih_l0: lecture.w_ih, cell.weight_hh_l0: lecture.w_hh, cell.bias_ih_l0: lecture.bias,
+             model.head.weight: lecture.fc.weight, model.head.bias: lecture.fc.bias}  # fmt: skip
+    with torch.no_grad():
+        cell.bias_hh_l0.zero_()
+        for ours, theirs in pairs.items():
+            ours.copy_(theirs)
+    task = task_of(documents(4, 6, 5, 9, 3, 8), last_only=True, batch_size=5)
+    batch = task.batch(2)
+    asked = batch.ids[:, -1] != START
+    assert 0 < int(asked.sum()) == batch.count < 5
+    x = F.one_hot(batch.ids[asked, :-1], VOCAB).float()
+    theirs = F.cross_entropy(lecture(x), batch.ids[asked, -1], reduction="sum")
+    loss = task.loss(model, *batch.tensors(CPU))
+    same(loss, theirs, 1e-5)
+    loss.backward()
+    theirs.backward()
+    for ours, other in pairs.items():
+        same(ours.grad, other.grad, 1e-5)
+
+
+def test_what_learns_of_the_last_state_is_judged_after_every_token() -> None:
+    model, tokens = model_of(), documents(4, 6, 5, 9)
+    every, last = (task_of(tokens, last_only=only).evaluate(model, "validation") for only in (False, True))
+    assert every.metrics == last.metrics
 
 
 def test_learned_positions_are_never_exceeded() -> None:

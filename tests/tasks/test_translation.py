@@ -14,7 +14,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import Search
 from glassformer.models.modules import Seq2Seq
-from glassformer.tasks.translation import PairBatch, Translating, text_scores
+from glassformer.tasks.translation import PairBatch, Translating, judge, text_scores
 from glassformer.training.loop import Trainer
 from helpers.support import ready, same
 from helpers.translating import letters_of, mirrored, pair_examples
@@ -157,8 +157,7 @@ def test_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert evaluation.primary == "chrf"
     assert evaluation.score < 0  # lower is better, whatever the metric
     assert "exact match 0.4000 (beam 3)" in evaluation.summary
-    for name in ("bleu", "chrf"):
-        assert f"{evaluation.metrics[name]:.2f}" in evaluation.summary
+    assert f"chrF {evaluation.metrics['chrf']:.2f}, no BLEU: " in evaluation.summary  # of single words
     for place, (record, (source, target)) in enumerate(zip(evaluation.records, ROWS, strict=True)):
         kept = {key: record[key] for key in ("source", "target", "output", "score", "exact")}
         assert kept == {
@@ -188,6 +187,16 @@ def test_scores_are_sacrebleus() -> None:
     }
     plain, details = text_scores(outputs, targets)
     assert plain.keys() == details["signature"].keys() == {"bleu", "chrf"}
+
+
+def test_where_no_target_has_four_words_bleu_says_nothing() -> None:
+    """It is 0 even for a perfect translator."""
+    assert text_scores(["dcba", "cba"], ["dcba", "cba"])[0]["bleu"] == 0
+    right = {"source": "abcd", "target": "dcba", "output": "dcba", "exact": True, "tokens": 5}
+    summary = judge([right], "greedy").summary
+    assert summary.startswith("exact match 1.0000 (greedy), chrF 100.00, no BLEU: no target has the 4 words in a row")
+    longer = {**right, "target": "a b c d", "output": "a b c d"}
+    assert judge([right, longer], "greedy").summary.startswith("BLEU 100.00, ")
 
 
 def test_the_search_is_the_one_asked_for() -> None:

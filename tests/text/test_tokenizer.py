@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -53,6 +54,33 @@ def streamed(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
 @given(any_text)
 def test_bpe_gives_any_text_back(text: str) -> None:
     assert BPE.decode(BPE.encode(text)) == text
+
+
+@every_kind
+def test_a_tokenizer_is_called_with_a_text_or_with_several(tokenizer: Tokenizer) -> None:
+    """START and END stand around each, as where a model reads them; decoding gives the texts back."""
+    texts = ["The fox saw the hens", "", "the rest"]
+    alone = [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode(texts) == tokenizer.encode(tuple(texts)) == alone
+    framed = [[tokenizer.start, *ids, tokenizer.end] for ids in alone]
+    assert tokenizer(texts) == [tokenizer(text) for text in texts] == framed
+    assert [tokenizer.decode(ids) for ids in framed] == [tokenizer.decode(ids) for ids in alone]
+    pieces = tokenizer.encode_with_offsets(texts[0], framed=True)
+    assert [piece.id for piece in pieces] == framed[0]
+    assert [(piece.text, piece.start, piece.end) for piece in (pieces[0], pieces[-1])] == [
+        ("<start>", 0, 0),
+        ("<end>", 20, 20),
+    ]
+
+
+@pytest.mark.parametrize("call", [BPE, BPE.encode], ids=["call", "encode"])
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [(None, "not NoneType"), (7, "not int"), ({"a": "b"}, "not dict"), (["a", 7], "number 1 is int")],
+)
+def test_what_is_no_text_is_refused(call: Any, wrong: object, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        call(wrong)
 
 
 @given(seen_text)

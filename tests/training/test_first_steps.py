@@ -63,12 +63,12 @@ def test_epochs_are_passes_over_the_windows(tmp_path: Path) -> None:
 
 
 def test_minutes_are_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    move_clock(monkeypatch, "training.loop")
+    move_clock(monkeypatch, "training.budget")
     events: list[Event] = []
     trained = train_here(tmp_path / "run", tiny(training__minutes=0.02), listen=events.append)
     checkpoint = Run(tmp_path / "run").newest_checkpoint(print)
     assert checkpoint is not None
-    assert 1.2 <= checkpoint[2]["elapsed"] < 1.3
+    assert 0.8 < checkpoint[2]["elapsed"] < 1.2  # what follows the last update has its time too
     assert trained.reason == "finished"
     assert trained.steps == len([event for event in events if isinstance(event, Stepped)]) > 10
     started = next(event for event in events if isinstance(event, Started))

@@ -137,7 +137,7 @@ def test_the_last_of_a_run_that_had_enough(tmp_path: Path) -> None:
 
 
 def test_where_the_time_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    move_clock(monkeypatch, "training.loop")
+    move_clock(monkeypatch, "training.budget")
     run = train_here(tmp_path / "run", {**tiny(training__minutes=0.04), **KEEPING})
     steps = steps_of(Run(tmp_path / "run"))
     assert steps[-1] == run.steps
@@ -153,7 +153,7 @@ def kept_by(rank: int, **more: Any) -> Moments:
 
 
 def test_the_last_where_the_time_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.training.loop.part_done", lambda settings, total, step, elapsed: step / 37)
+    monkeypatch.setattr("glassformer.training.budget.Budget.part_done", lambda budget, progress: progress.step / 37)
     kept, settings = Moments(), TrainingSettings(batch_size=12, minutes=1, keep_checkpoints=True)
     Trainer(linear(), Fit(), settings, device=CPU, checkpointer=kept, listen=lambda _: None).run()
     assert not due(37, None)

@@ -78,7 +78,15 @@ def test_what_a_model_does_not_have_is_not_taken_out(kind: str) -> None:
     taken_from_less = ablations(one_head)
     assert {"model.heads": 1} not in taken_from_less
     assert {"model.qk_norm": False} not in taken_from_less
-    assert {"model.scale": False, "model.qk_norm": False} in taken_from_less
+    assert {"model.scale": False} in taken_from_less  # together with a norm, where there is one
+    unscaled = ablations(resolve({}, {"task": CLASSIFICATION, "data.kind": kind, "model.scale": False}))
+    assert unscaled.count({"model.qk_norm": False}) == 1
+
+
+def test_a_norm_that_is_not_there_is_not_named() -> None:
+    rows = ablations(resolve({}, {"task": LANGUAGE_MODEL, "model.style": "classic"}))
+    assert {"model.scale": False} in rows
+    assert not any("model.qk_norm" in row for row in rows)
 
 
 @pytest.mark.parametrize("part", PARTS)

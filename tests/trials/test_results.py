@@ -30,10 +30,10 @@ def test_a_clear_winner() -> None:
     assert [row.name for row in found.rows] == ["transformer", "lstm", "majority class"]
     assert found.words[0] == "Best of the trained models: transformer (accuracy 0.880 ± 0.005, 3 seeds)."
     assert found.words[1].startswith("It beats the next, lstm, beyond chance: by 0.080 (0.0")
-    assert "It beats the best floor, majority class (0.500), by 0.380 (" in said(found)
+    assert "It beats the best floor, majority class (0.500), by 0.38 (0.3" in said(found)
     assert "Use transformer: nothing that trains faster is within chance of it." in found.words
-    assert "Is the Transformer worth it? Yes: 0.080 (" in said(found)
-    assert "and the Transformer takes 4.0 times as long to train." in said(found)
+    assert "Is the Transformer worth it? Yes: better than lstm by 0.080 (" in said(found)
+    assert "; the Transformer takes 4.0 times as long to train." in said(found)
     assert marks(found) == {"transformer": [BEST, USE], "lstm": [], "majority class": ["floor"]}
     assert found.best is found.rows[0] is found.recommended
     behind = found.behind[1]
@@ -68,7 +68,12 @@ def test_a_transformer_that_costs_nothing() -> None:
 def test_one_seed() -> None:
     found = of(outcomes_of("lstm", 0.80, seeds=1), outcomes_of("cnn", 0.70, seeds=1))
     assert "One seed each: that another seed would have given other scores is not counted here" in said(found)
-    assert any("interval over the examples; one seed" in note for note in found.notes)
+    assert any("interval over the examples, of this training; one seed" in note for note in found.notes)
+    assert found.words[0].startswith("Best of the trained models: lstm (accuracy 0.800 (0.7")
+    assert found.words[0].endswith(" to 0.824), on these examples, of this training).")
+    assert found.words[1].startswith("It is ahead of the next, cnn, by 0.100 (0.0")
+    assert found.words[1].endswith("), on these examples, of this training; another seed may turn that round.")
+    assert "beyond chance" not in said(found)
     expected = share_interval(800, 1000)
     interval = found.rows[0].interval
     assert interval is not None

@@ -1,7 +1,10 @@
 """What a comparison advises: against floors and references, and where the cheaper one will do."""
 
+import math
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from glassformer.trials.outcome import REFERENCE, Outcome
@@ -33,16 +36,48 @@ def test_how_small_a_difference_could_be_seen() -> None:
     found = of(outcomes_of("lstm", 0.8, count=75), outcomes_of("cnn", 0.76, count=75))
     behind = found.behind[1]
     assert behind is not None
-    (note,) = [note for note in found.notes if "hardly be seen" in note]
-    assert note.startswith("With 75 examples and 3 seeds, a difference below about 0.0")
-    assert f"about {(behind.high - behind.low) / 2:.2f} accuracy" in note
+    (note,) = [note for note in found.notes if "told apart by less" in note]
+    half = math.floor(1000 * (behind.high - behind.low) / 2) / 1000
+    assert note == f"With 75 examples and 3 seeds, no two rows could be told apart by less than {half:.3f} accuracy."
     assert "± is over seeds alone, how far behind is paired on the same examples too: the two need not agree." in (
         found.notes
     )
 
 
+def test_what_is_told_is_never_below_what_could_be_told() -> None:
+    """The leader beats the next by little, since they are nearly the same model; others differ more, and tell less."""
+    random = np.random.default_rng(3)
+    hard = random.random(1000)
+
+    def model(name: str, share: float, noise: float) -> list[Outcome]:
+        made = outcomes_of(name, 0.5, seeds=1)[0]
+        right = (hard + random.normal(0, noise, 1000) < share).astype(float)
+        return [replace(made, scores=right.tolist(), metrics={"accuracy": float(right.mean())})]
+
+    found = of(*(model(name, *of) for name, of in MODELS.items()))
+    (note,) = [note for note in found.notes if "told apart by less" in note]
+    least, usual = (float(number) for number in re.findall(r"less than (0\.\d+)", note))
+    halves = [(behind.high - behind.low) / 2 for behind in found.behind if behind is not None]
+    assert least <= min(halves) < usual
+    told = [float(number) for number in re.findall(r"by (0\.\d+) \(0", said(found))]
+    assert told
+    assert min(told) >= least
+    assert min(told) < usual  # which was said to be hardly seen
+
+
+MODELS = {"lstm": (0.80, 0.0), "bilstm": (0.77, 0.0), "cnn": (0.7, 0.4), "rnn": (0.7, 0.4), "average": (0.7, 0.4)}
+
+
+def test_what_is_recommended_is_what_comes_next() -> None:
+    """One source: where scikit-learn or nothing is recommended, no run of ours is what to go on with."""
+    fast = of(floor(), outcomes_of("lstm", 0.85, seconds=90.0), reference(0.849))
+    assert fast.recommended is not None
+    assert fast.recommended.kind == REFERENCE
+    assert of(floor(0.8), outcomes_of("lstm", 0.8)).recommended is None
+
+
 @pytest.mark.parametrize(("accuracy", "words"), [
-    (0.90, f"{TFIDF} (0.900; it trains in 2.0 s, lstm in 90 s) is better than all that was trained here, by 0.050 ("),
+    (0.90, "(0.900; it trains in 2.0 s, lstm in 90 s) is better than every model that was judged here, by 0.050 ("),
     (0.851, f"{TFIDF} (0.851) cannot be told from lstm by these examples (ahead by 0.001, −0.0"),
     (0.848, f"{TFIDF} (0.848) cannot be told from lstm by these examples (behind by 0.002, −0.0"),
     (0.70, f"It beats {TFIDF} (0.700), by 0.150 ("),

@@ -82,7 +82,7 @@ def test_markdown(comparison: Comparison) -> None:
     assert "| majority class | 0.500 |" in text
     assert "3.0 min" in first
     assert "- Best of the trained models: transformer" in text
-    assert "- cnn failed: kernel 3 | a bad one." in text
+    assert r"- cnn failed: kernel 3 \| a bad one." in text
 
 
 def test_text(comparison: Comparison) -> None:

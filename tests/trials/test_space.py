@@ -10,6 +10,7 @@ from glassformer.config.encoders import DECODERS, ENCODERS
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT, TRANSLATION
 from glassformer.config.resolve import Config, keys, resolve, with_epochs
+from glassformer.trials.tune import default_spaces
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.space import Dimension, plain, read_space, sample
 from glassformer.trials.tuning.space_defaults import default_space
@@ -178,3 +179,18 @@ def test_what_cannot_be_searched_is_said(said: str, told: str) -> None:
     assert told in str(error.value)
     assert str(error.value).startswith("space.yaml")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("characters", "buckets"), [
+    (None, (2**18, 2**20)), (10**7, (2**18, 2**20)), (12_000, (2**15, 2**17)), (0, (2, 8)),
+])  # fmt: skip
+def test_no_more_places_for_runs_of_characters_than_there_can_be_runs(
+    characters: int | None, buckets: tuple[int, ...]
+) -> None:
+    space = default_space(start("classification", TEXT, "bag"), set(), characters)
+    assert next(one for one in space if one.key == "model.buckets").values == buckets
+
+
+def test_the_space_of_tiny_data_is_bounded_by_it() -> None:
+    space = default_spaces("opinions:rows=40", model="bag")
+    assert max(space["model.buckets"]["choices"]) <= 2**16

@@ -73,29 +73,48 @@ class Patches(Brick, nn.Module):
 class ConvolutionStack(Brick, nn.Module):
     """Layers of convolution, ReLU and 2×2 max pooling; each cell of the last grid is a token, row by row.
 
-    A convolution keeps the grid's size: beyond the borders stand zeros. Pooling halves it, and is left out where fewer
-    than 2 rows or columns would remain.
+    A convolution moves by `stride`, over the grid with `padding` zeros on every side: n rows become
+    (n + 2·padding − kernel) // stride + 1. Without `padding` there are as many zeros as keep the grid's size at
+    stride 1. Pooling halves it, and is left out where fewer than 2 rows or columns would remain.
     """
 
     record = record_output
 
     def __init__(
-        self, *, channels: int, size: tuple[int, int], widths: Sequence[int], kernel: int = 3, bias: bool = True
+        self,
+        *,
+        channels: int,
+        size: tuple[int, int],
+        widths: Sequence[int],
+        kernel: int = 3,
+        stride: int = 1,
+        padding: int | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
+        around = (kernel - 1) // 2 if padding is None else padding
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(before, after, kernel, padding=(kernel - 1) // 2, bias=bias)
+            nn.Conv2d(before, after, kernel, stride=stride, padding=around, bias=bias)
             for before, after in itertools.pairwise([channels, *widths])
         )
-        self.more = (kernel - 1) % 2
-        """Zeros that an even kernel needs at the bottom and right, beyond those on all sides."""
+        self.more = (kernel - 1) % 2 if padding is None else 0
+        """Zeros that an even kernel needs at the bottom and right to keep the size, beyond those on all sides."""
         self.pooled: list[bool] = []
         """For each layer, whether it ends with pooling."""
+        self.side, self.corner = 1, 0
+        """How many pixels lie from one cell of the last grid to the next, and the pixel where the first one stands."""
         rows, columns = size
-        for _ in widths:
-            self.pooled.append(min(rows, columns) >= 4)
-            if self.pooled[-1]:
-                rows, columns = rows // 2, columns // 2
+        for layer in range(len(widths)):
+            high, wide = ((n + 2 * around + self.more - kernel) // stride + 1 for n in (rows, columns))
+            if min(high, wide) < 1:
+                raise ValueError(
+                    f"a kernel of {kernel} does not fit into the {rows}×{columns} that layer {layer} reads"
+                )
+            self.corner += ((kernel - 1) // 2 - around) * self.side
+            self.pooled.append(min(high, wide) >= 4)
+            halves = 2 if self.pooled[-1] else 1
+            self.side *= stride * halves
+            rows, columns = high // halves, wide // halves
         self.grid = (rows, columns)
         self.cells = rows * columns
         """Tokens that an image becomes."""

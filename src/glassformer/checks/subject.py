@@ -160,14 +160,14 @@ def load_subject(
 
 
 def _held_out(loaded: Loaded, prepared: Prepared | None, say: Say) -> list[ModelInput]:
-    """Some examples; none of a refit, which has learned from everything."""
+    """Some examples; none of a run that has learned from everything."""
     if prepared is None:
         return []
     try:
         most = min(MAX_TOKENS, loaded.config.model.context)
         return list(held_out_examples(loaded, prepared, count=COUNT, max_tokens=most))
     except DataError:
-        say("this run has learned from all its rows (a refit): made-up examples are used instead")
+        say("this run has learned from all its data: made-up examples are used instead")
         return []
 
 

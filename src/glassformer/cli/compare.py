@@ -25,6 +25,8 @@ PARSER = Parser(
         Option("--fractions", metavar="A,B", help="learn from these parts of the training data: 0.1,0.3,1"),
         Option("--sizes", metavar="NAMES", help="models of these sizes: nano,tiny,small"),
         Option("--parameters", metavar="N", help="make each model so wide that it has about so many"),
+        Option("--cpu-seconds", type=float, metavar="X", help="train each for as many updates as one core makes in "
+               "that time, however busy the machine is (other budgets: --steps, --epochs, --minutes)"),
         Option("--jobs", type=int, default=1, metavar="N", help="trainings at once, which share the cores"),
         Option("--runs", metavar="RUNS", help="trained before, with commas between them: judged on the same examples"),
         flag("--no-floors", "leave out what learns nothing, or only counts"),
@@ -59,6 +61,7 @@ def run(argv: list[str]) -> None:
                 fractions=options.fractions,
                 sizes=options.sizes,
                 parameters=options.parameters,
+                cpu_seconds=options.cpu_seconds,
                 jobs=options.jobs,
                 runs=options.runs or (),
                 floors=not options.no_floors,

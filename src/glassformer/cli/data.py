@@ -3,16 +3,17 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from glassformer.cli.options import ALL_SECTIONS, JSON, Option, Parser, run_action, settings_of
+from glassformer.cli.options import ALL_SECTIONS, JSON, TASK, Option, Parser, run_action, settings_of
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.cli.terminal.show import print_json, say, show_result, show_table, show_text, visible
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import TASKS
+from glassformer.data.wording import counted
 
 if TYPE_CHECKING:
     from glassformer.config.resolve import Config
     from glassformer.data.check.pairs import PairCheck
     from glassformer.data.check.tables import Spread, TableCheck
+    from glassformer.data.check.texts import TextCheck
     from glassformer.data.io.table import Pictures, Table
 
 HELP = """usage: glassformer data                     the data sets that come along
@@ -28,7 +29,7 @@ MOST_ROWS = 40
 OPTIONS = [
     Option("data", nargs="?", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), an "
            "embedded data set, or hf:NAME, one of the hub"),
-    Option("--task", metavar="NAME", help=f"{', '.join(TASKS)} (default: from the data)"),
+    TASK,
     JSON,
 ]  # fmt: skip
 
@@ -96,21 +97,22 @@ def check(argv: list[str]) -> None:
     options = Parser(
         "data check",
         "DATA",
-        "What is odd about labelled examples, and what a model would cut off.",
+        "What is odd about texts, labelled examples or pairs, and what a model would cut off.",
         "glassformer data check opinions --model.context 64",
         OPTIONS,
         settings=["data", "tokenizer", "model"],
     ).read(argv)
     config, rows = _infer(options)
 
-    from glassformer.families.base import FAMILIES
+    from glassformer.data.check.pairs import PairCheck
+    from glassformer.data.check.texts import TextCheck
     from glassformer.verbs.data import check as check_data
 
     checked = check_data(config, rows, say)
-    show_checked = _show_pairs if FAMILIES[config.task].has_decoder else _show_examples
+    shows = {TextCheck: _show_texts, PairCheck: _show_pairs}
 
     def show_all() -> None:
-        show_checked(checked)
+        shows.get(type(checked), _show_examples)(checked)
         for finding in checked.findings:
             show_text(f"! {finding}")
         if not checked.findings:
@@ -135,6 +137,13 @@ def _show_examples(checked: "TableCheck") -> None:
         show_text("numbers: " + ", ".join(f"{name} {value:.6g}" for name, value in vars(checked.amounts).items()))
     if checked.words is not None:
         _show_lengths("length of a text in", {"words": checked.words, "tokens": checked.tokens})
+
+
+def _show_texts(checked: "TextCheck") -> None:
+    documents = counted(checked.documents, "document")
+    show_text(f"{documents}, {checked.characters:,} characters, {checked.empty_documents:,} empty, "
+              f"{checked.repeated_documents:,} repeat an earlier document")  # fmt: skip
+    _show_lengths("length of a document in", {"characters": checked.lengths})
 
 
 def _show_pairs(checked: "PairCheck") -> None:

@@ -4,7 +4,7 @@ import shlex
 
 from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_out
-from glassformer.cli.terminal.show import printable, say, say_next, show_result, show_text
+from glassformer.cli.terminal.show import say, say_next, show_result, show_text
 from glassformer.config.views import ENDINGS
 
 PARSER = Parser(
@@ -36,7 +36,7 @@ def run(argv: list[str]) -> None:
     def show() -> None:
         for finding in diagnosis.findings:
             at = f"step {finding.step:,}" if finding.step else "data"
-            show_text(f"{finding.severity} ({at}): {printable(finding.words)}\n  try: {finding.advice}")
+            show_text(f"{finding.severity} ({at}): {finding.words}\n  try: {finding.advice}")
         show_text(diagnosis.note)
 
     show_result(diagnosis, as_json=options.json, out=options.out, show=show)

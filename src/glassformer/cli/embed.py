@@ -1,14 +1,16 @@
 """glassformer embed"""
 
-import json
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import check_out, texts_of
+from glassformer.cli.terminal.inputs import check_out, refuse_files, texts_of
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
+from glassformer.config.presets import TEXT
+from glassformer.data.wording import counted
+from glassformer.text.escaping import json_line
 
 if TYPE_CHECKING:
     from glassformer.families.requests import Embedded
@@ -45,6 +47,8 @@ def run(argv: list[str]) -> None:
     from glassformer.verbs.predict_file import read_texts
 
     loaded = load(options.run, options.device, say=say)
+    if loaded.config.data.kind == TEXT:
+        refuse_files(options.texts)
     if options.file is None:
         texts = list(texts_of(options.texts))
     else:
@@ -63,9 +67,9 @@ def run(argv: list[str]) -> None:
         say(f"{options.out}: {' × '.join(map(str, vectors.shape))} numbers")
         return
     with nullcontext(sys.stdout) if options.out is None else open(options.out, "w", encoding="utf-8") as to:
-        to.writelines(json.dumps(_row(text), ensure_ascii=False) + "\n" for text in embedded)
+        to.writelines(json_line(_row(text), to.encoding) + "\n" for text in embedded)
     if options.out is not None:
-        say(f"{options.out}: {len(embedded):,} texts")
+        say(f"{options.out}: {counted(len(embedded), 'text')}")
 
 
 def _row(embedded: "Embedded") -> dict[str, Any]:

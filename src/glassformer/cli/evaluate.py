@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, JSON, RUN, Option, Parser, flag, settings_of
+from glassformer.cli.options import DEVICE, JSON, RUN, TRUE, Option, Parser, flag, settings_of
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
 from glassformer.config.errors import Misuse
@@ -27,6 +27,7 @@ PARSER = Parser(
     [
         RUN,
         Option("data", nargs="?", metavar="DATA", help="what to evaluate on (default: the run's held-out part)"),
+        Option("--file", metavar="FILE", help="the same as DATA, by its name in predict"),
         Option("--part", choices=("train", "validation", "test"), help="which of the run's own parts"),
         Option("--stride", type=int, metavar="N", help="language models: tokens between windows (default: the "
                "context)"),
@@ -44,7 +45,10 @@ PARSER = Parser(
         JSON,
     ],
     groups={"how DATA is read (default: as the run's data was)": [
-        Option(*names, dest=names[-1].removeprefix("--"), metavar="NAME", default=argparse.SUPPRESS)
+        Option("--strict", "--data.strict", dest="data.strict", metavar="true|false", nargs="?", const=TRUE,
+               default=argparse.SUPPRESS, help="refuse DATA with an empty label, or one that training had not, instead "
+               "of skipping it"),
+        *(Option(*names, dest=names[-1].removeprefix("--"), metavar="NAME", default=argparse.SUPPRESS)
         for names in (
             ("--text", "--data.text"),
             ("--label", "--data.label"),
@@ -54,7 +58,7 @@ PARSER = Parser(
             ("--target-file", "--data.target_file"),
             ("--data.too_long",),
             ("--data.encoding",),
-        )
+        )),
     ]},
 )  # fmt: skip
 
@@ -64,13 +68,17 @@ def run(argv: list[str]) -> None:
     with_errors = options.errors or options.versus is not None
     if options.accuracy is not None and not with_errors:
         raise Misuse("--accuracy goes with --errors: it says how often a classifier's answers should be right")
+    if options.data is not None and options.file is not None:
+        raise Misuse("DATA and --file are the same: give one of them")
+    if options.out is not None and options.out.endswith((".html", ".json")) and not with_errors:
+        raise Misuse(f"--out {options.out} holds where the run is wrong, which --errors finds: add --errors")
     check_out(options.out, ENDINGS if with_errors else (".png", ".svg", ".pdf"))
 
     from glassformer.families.evaluate import evaluate_run
     from glassformer.families.requests import EvaluateOptions
 
     request = EvaluateOptions(
-        data=options.data,
+        data=options.file if options.data is None else options.data,
         part=options.part,
         stride=options.stride,
         beam=options.beam,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import lines_of
-from glassformer.cli.terminal.show import print_json, printable, say, show_table
+from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ PARSER = Parser(
         Option("--system", metavar="TEXT", help="with --chat: what the model is told before the message"),
         Option("--tokens", type=int, default=200, metavar="N", help="tokens at most (default 200)"),
         flag("--greedy", "always the likeliest token"),
+        Option("--beam", type=int, metavar="N", help="the most probable of N texts that are followed at once; 1 is "
+               "greedy"),
         Option("--temperature", type=float, metavar="X", help="below 1 tamer, above 1 wilder"),
         Option("--top-k", type=int, metavar="K", help="only among the K likeliest tokens"),
         Option("--top-p", type=float, metavar="P", help="only among the likeliest that together reach P"),
@@ -66,6 +68,7 @@ def run(argv: list[str]) -> None:
     sampling = {
         "tokens": options.tokens,
         "greedy": options.greedy,
+        "beam": options.beam,
         "temperature": 1.0 if options.temperature is None else options.temperature,
         "top_k": options.top_k,
         "top_p": options.top_p,
@@ -85,7 +88,7 @@ def run(argv: list[str]) -> None:
             print_json(result)
             continue
         for piece in itertools.chain([prompt] if chat is None else [], writing):
-            print(printable(piece) if sys.stdout.isatty() else piece, end="", flush=True)
+            print(piece, end="", flush=True)
         print(flush=True)
         if options.probabilities:
             columns = ("token", "its probability", "the five likeliest at this place")

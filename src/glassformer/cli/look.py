@@ -7,14 +7,14 @@ from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result
 from glassformer.config.errors import Misuse
-from glassformer.config.views import ALL, ENDINGS, OLD_OPTIONS, OPTIONS, VIEWS, flag_of
+from glassformer.config.views import ALL, ENDINGS, OLD_OPTIONS, OPTIONS, OWN_VIEWS, VIEWS, flag_of
 
 SUMMARY = "\n".join([
     "Inside a run, for every architecture: what it looks at, expects, and decides by. Looking changes no logit.",
     "",
     "views (--view NAME; a run that does not have one says which it has):",
     f"  {ALL:13} on a page: every one that a single text is enough for, made in a moment",
-    *(f"  {name:13} {shows}" for name, shows in VIEWS.items()),
+    *(f"  {name:13} {shows}" for name, shows in {**VIEWS, **OWN_VIEWS}.items()),
 ])  # fmt: skip
 
 PARSER = Parser(

@@ -3,12 +3,18 @@
 import importlib
 import os
 import sys
+import tempfile
+import time
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from glassformer.cli.terminal.screen import screens
 from glassformer.config.encoders import ENCODERS
-from glassformer.config.errors import GlassformerError, Misuse, out_of_memory, unknown
+from glassformer.config.errors import STRICT, GlassformerError, Misuse, error_line, out_of_memory, unknown
 from glassformer.config.plugins import load_plugins
 from glassformer.config.presets import VERSION
+from glassformer.text.escaping import on_one_line
 
 VERBS: dict[str, str] = {
     "train": "train a model on texts, labels, pairs, images or tables, and leave a run",
@@ -59,32 +65,53 @@ INSTANT = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
-    try:
-        _load_plugins(argv)
-        return _run(argv)
-    except GlassformerError as error:
-        if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
-            print(f"glassformer: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("glassformer: stopped", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
-            raise
-        print(
-            "glassformer: out of memory: lower --batch-size (for translation --batch-tokens), --model.context or "
-            "--size, or raise --training.accumulation_steps",
-            file=sys.stderr,
+    with screens():
+        try:
+            _load_plugins(argv)
+            return _run(argv)
+        except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except GlassformerError as error:
+            if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
+                _say_error(str(error))
+            return error.exit_code
+        except BaseException as error:  # also a panic of Rust's, which is no Exception
+            _say_error(_unexpected(error, argv))
+            return 1
+
+
+def _say_error(line: str) -> None:
+    print(f"glassformer: {on_one_line(line)}", file=sys.stderr)
+
+
+def _unexpected(error: BaseException, argv: list[str]) -> str:
+    """What to say of an error that nobody foresaw; one of our own leaves its traceback in a file."""
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped"
+    if out_of_memory(error):
+        return (
+            "out of memory: lower --batch-size (for translation --batch-tokens), --model.context or --size, or raise "
+            "--training.accumulation_steps"
         )
-        return 1
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"glassformer: {where}{error.strerror or error}", file=sys.stderr)
-        return 1
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+    if os.environ.get(STRICT):
+        raise error
+    return f"stopped on an error of its own: {error_line(error)}; {_leave_traceback(error, argv)}"
+
+
+def _leave_traceback(error: BaseException, argv: list[str]) -> str:
+    """The traceback in a file, for a report of the error; gives where it is."""
+    lines = [f"glassformer {VERSION}, Python {sys.version}", f"{argv!r}", *traceback.format_exception(error)]
+    try:
+        folder = Path(os.environ.get("GLASSFORMER_CACHE") or tempfile.gettempdir()).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"glassformer-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        file.write_text("\n".join(lines), encoding="utf-8", errors="backslashreplace")
+    except (OSError, RuntimeError):  # a full disk, no home
+        return "its traceback could not be written"
+    return f"the traceback is in {file}: please report it"
 
 
 def _load_plugins(argv: list[str]) -> None:
@@ -94,7 +121,7 @@ def _load_plugins(argv: list[str]) -> None:
     except Misuse as error:
         if argv and argv[0] not in INSTANT and not {"-h", "--help"}.intersection(argv):
             raise
-        print(f"glassformer: {error}", file=sys.stderr)
+        _say_error(str(error))
 
 
 def _run(argv: list[str]) -> int:
@@ -102,6 +129,8 @@ def _run(argv: list[str]) -> int:
     if verb in INSTANT:
         print(INSTANT[verb], end="")
         return 0
+    if verb.startswith("-") and (after := next((word for word in argv if word in VERBS), None)):
+        raise Misuse(f"{verb} goes after the verb: glassformer {after} … {verb}")
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
     module = "import_" if verb == "import" else verb  # which is a word of Python's own

@@ -11,10 +11,12 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
+from glassformer.cli.terminal.screen import be_quiet, is_quiet
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
+from glassformer.config.field_names import known_elsewhere
 from glassformer.config.limits import FIELDS, limits, limits_help
-from glassformer.config.presets import STARTS, TASKS, TEXT, TRANSLATION
+from glassformer.config.presets import OWN_TASKS, STARTS, TEXT, TRAINABLE, TRANSLATION
 from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key, names_in
 from glassformer.config.setting import Rule, kind_of, parse, value_text
 
@@ -47,9 +49,13 @@ NO_VERIFY = flag("--no-verify", "take weights and labels as they are, though dam
 LIMIT = Option("--limit", action="append", metavar="NAME=N",
                help=f"raise a limit on what a file may be, such as pixels=400M ({limits_help()})")  # fmt: skip
 """An option of every verb."""
+QUIET = Option("-q", "--quiet", action="store_true", help="say nothing on the way: the result, and errors")
+"""An option of every verb."""
 JSON = flag("--json", "print the result as one JSON object")
 CONFIG = Option("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
-TASK = Option("--task", metavar="NAME", help=f"what is learned: {', '.join(TASKS)} (default: from the data)")
+TASK = Option(
+    "--task", metavar="NAME", help=f"what is learned: {', '.join((*TRAINABLE, *OWN_TASKS))} (default: from the data)"
+)
 ALL_SECTIONS = tuple(SECTIONS)
 
 
@@ -82,7 +88,7 @@ class Parser(argparse.ArgumentParser):
         )
         verify = [NO_VERIFY] if RUN in options else []
         containers: list[tuple[argparse._ActionsContainer, Sequence[Option]]] = [
-            (self, [Option("-h", "--help", action="help", help="show this and stop"), *options, *verify, LIMIT]),
+            (self, [Option("-h", "--help", action="help", help="show this and stop"), *options, *verify, LIMIT, QUIET]),
             *((self.add_argument_group(title), titled) for title, titled in groups.items()),
         ]
         for section in settings:
@@ -103,11 +109,20 @@ class Parser(argparse.ArgumentParser):
             return f"'{word}' is one argument too many (see {self.prog} --help)"
         word = word.split("=")[0]
         known = [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
+        elsewhere = known_elsewhere(word)
+        if elsewhere is not None and f"--{elsewhere}" in known:
+            return f"unknown option {word}; it is called {self._shortest(elsewhere)} here"
         meant = nearest(word, known, {_flag(old): _flag(new) for old, new in RENAMED_SETTINGS.items()})
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
+    def _shortest(self, key: str) -> str:
+        """The flag of a setting that people type."""
+        return next(action.option_strings[0] for action in self._actions if f"--{key}" in action.option_strings)
+
     def read(self, argv: list[str]) -> argparse.Namespace:
         options = self.parse_intermixed_args(self._with_truths(argv))
+        if options.quiet:
+            be_quiet()
         flags = {name for action in self._actions for name in action.option_strings}
         say_renamed(name for word in argv if (name := word.split("=")[0]) in flags)
         if getattr(options, "no_verify", False):
@@ -162,7 +177,7 @@ def new_name(name: str) -> str:
 def say_renamed(names: Iterable[str]) -> None:
     """Once for each old name of a setting, what it is called now; of several processes, one speaks."""
     for name in dict.fromkeys(names):
-        if new_name(name) != name and os.environ.get("RANK", "0") == "0":
+        if new_name(name) != name and os.environ.get("RANK", "0") == "0" and not is_quiet():
             print(f"{name} is now called {new_name(name)}; the old name still works", file=sys.stderr)
 
 
@@ -205,10 +220,23 @@ def _help(key: str, field: dataclasses.Field[Any]) -> str:
     text = rule.help + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
         text += f" (default {value_text(field.default)})"
-    for task, starts in (("labels", STARTS[TEXT]), ("translation", STARTS[TRANSLATION])):
-        if key in starts:
-            text += f"; for {task} {value_text(starts[key])}"
+    for task, kind in (("labels", TEXT), ("translation", TRANSLATION)):
+        text += _starts(task, kind, key, field.default)
     return text.replace("%", "%%")
+
+
+def _starts(task: str, kind: str, key: str, default: Any) -> str:
+    """`; for labels 0.3 (average 0.5, transformer 0.1)`: a task's start, and the models that start elsewhere."""
+    usual = STARTS[kind].get(key, default)
+    models: dict[Any, list[str]] = {}
+    for name, info in ENCODERS.items():
+        start = info.starts.get(kind, {}).get(key, usual)
+        if start != usual:
+            models.setdefault(start, []).append(name)
+    others = ", ".join(f"{', '.join(names)} {value_text(start)}" for start, names in models.items())
+    if key not in STARTS[kind]:
+        return f"; for {task}: {others}" if others else ""
+    return f"; for {task} {value_text(usual)}" + (f" ({others})" if others else "")
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:

@@ -4,10 +4,10 @@ import sys
 from typing import Any
 
 from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import check_out, lines_of, texts_of
-from glassformer.cli.terminal.show import print_json, printable, say, visible
+from glassformer.cli.terminal.inputs import check_out, lines_of, refuse_files, texts_of
+from glassformer.cli.terminal.show import print_json, say, visible
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import predicts_hidden_tokens
+from glassformer.config.presets import TEXT, predicts_hidden_tokens
 
 MOST_SHOWN = 5
 
@@ -74,9 +74,13 @@ def run(argv: list[str]) -> None:
         )
     if options.text or options.out or options.probabilities:
         raise Misuse("--text, --out and --probabilities are for runs that learned labels or numbers")
+    if loaded.config.data.kind == TEXT:
+        refuse_files(options.texts)
+    if any(not text.strip() for text in options.texts):
+        raise Misuse("TEXT is empty: there is nothing to judge")
     for text in texts_of(options.texts) if options.file is None else lines_of(options.file):
         if not text.strip():  # a blank line has no answer, and stays one
-            print('{"text": ""}' if options.json else "", flush=True)
+            print('{"text": "", "error": "the text is empty"}' if options.json else "", flush=True)
         elif options.json:
             print_json(answer(text))
         else:
@@ -88,15 +92,15 @@ def _line(answer: dict[str, Any]) -> str:
     text = answer["text"] if "text" in answer else answer["example"]
     if "places" in answer:
         places = [{guess["token"]: guess["probability"] for guess in place} for place in answer["places"]]
-        cells = [printable(answer["filled"]), *(_likeliest(place, len(place)) for place in places)]
+        cells = [answer["filled"], *(_likeliest(place, len(place)) for place in places)]
     elif "translation" in answer:
-        cells = [printable(answer["translation"])]
+        cells = [answer["translation"]]
     elif "value" in answer:
         cells = [f"{answer['value']:.6g}"]
     else:
         labels = answer["labels"] if "labels" in answer else [answer["label"]]
         cells = ["; ".join(labels) or "(none)", _likeliest(answer["probabilities"])]
-    return "\t".join(map(visible, [*cells, printable(text)]))
+    return "\t".join(map(visible, [*cells, text]))
 
 
 def _likeliest(probabilities: dict[str, float], most: int = MOST_SHOWN) -> str:

@@ -12,13 +12,14 @@ from glassformer.config.resolve import resolve
 from glassformer.config.sections import DataSettings, TokenizerSettings
 
 if TYPE_CHECKING:
-    from glassformer.text.tokenizer import Tokenizer
+    from glassformer.text.merging import Merge
+    from glassformer.text.tokenizer import Piece, Tokenizer
 
 DATA = Option("data", metavar="DATA", help="a text file, a folder, a .jsonl file, or an embedded data set")
 KINDS = "char,word,bpe:1000,bpe:4000,bpe:16000"
 
 HELP = """usage: glassformer tokenizer train DATA --out FILE      learn the tokens of a text
-       glassformer tokenizer show WHERE TEXT           how a text is cut (WHERE: a run, a tokenizer.json, or data)
+       glassformer tokenizer show WHERE TEXT …         how texts are cut (WHERE: a run, a tokenizer.json, or data)
        glassformer tokenizer compare DATA              kinds and sizes side by side, on text held out
 
 example:
@@ -75,35 +76,41 @@ def train(argv: list[str]) -> None:
 def show(argv: list[str]) -> None:
     options = Parser(
         "tokenizer show",
-        "WHERE [TEXT]",
-        "How a text is cut into tokens.",
+        "WHERE [TEXT …]",
+        "How texts are cut into tokens, with what stands before and after each.",
         'glassformer tokenizer show last "unbelievable transformers" --merges',
         [
             Option("where", metavar="WHERE", help="a run, a tokenizer.json, or data to train a tokenizer on"),
-            Option("text", nargs="?", metavar="TEXT", help="the text to cut"),
+            Option("texts", nargs="*", metavar="TEXT", help="the text to cut, or several"),
             flag("--merges", "BPE's merges one by one; without a text, those learned"),
             JSON,
         ],
         settings=("tokenizer", "data"),
     ).read(argv)
-    if options.text is None and not options.merges:
+    if not options.texts and not options.merges:
         raise Misuse("TEXT is missing (or --merges, for the merges learned)")
 
     from glassformer.text.merging import learned_merges, merges_of
 
-    tokenizer = _find(options.where, settings_of(options))
-    if options.text is None:
+    tokenizer, framed = _find(options.where, settings_of(options))
+    if not options.texts:
         if tokenizer.kind != "bpe":
             raise Misuse(f"merges are what bpe does; this tokenizer is of kind {tokenizer.kind}")
         for rank, (left, right) in enumerate(learned_merges(tokenizer), 1):
             show_text(f"{rank:6}  {left!r} + {right!r} → {left + right!r}")
-        return
-    pieces = tokenizer.encode_with_offsets(options.text)
-    steps = merges_of(tokenizer, options.text) if options.merges else []
-    if options.json:
-        merges = {"merges": [step._asdict() for step in steps]} if options.merges else {}
-        print_json({"tokens": [piece._asdict() for piece in pieces], **merges})
-        return
+    for number, text in enumerate(options.texts):
+        steps = merges_of(tokenizer, text) if options.merges else []
+        pieces = tokenizer.encode_with_offsets(text, framed=framed)
+        if options.json:
+            merges = {"merges": [step._asdict() for step in steps]} if options.merges else {}
+            print_json({"text": text, "tokens": [piece._asdict() for piece in pieces], **merges})
+            continue
+        if number:
+            show_text()
+        _show_pieces(text, pieces, steps)
+
+
+def _show_pieces(text: str, pieces: "list[Piece]", steps: "list[Merge]") -> None:
     for step in steps:
         merge = "bytes" if step.pair is None or step.rank is None else f"merge {step.rank + 1}"
         pair = "" if step.pair is None else f"{step.pair[0]!r} + {step.pair[1]!r}"
@@ -113,11 +120,11 @@ def show(argv: list[str]) -> None:
     show_text("|".join(visible(piece.text) for piece in pieces))
     rows = [[repr(piece.text), str(piece.id), f"{piece.start}–{piece.end}"] for piece in pieces]
     show_table(["token", "id", "characters"], rows)
-    show_text(f"{len(pieces)} tokens for {len(options.text)} characters")
+    show_text(f"{len(pieces)} tokens for {len(text)} characters")
 
 
-def _find(where: str, settings: dict[str, object]) -> "Tokenizer":
-    """A run's tokenizer, a file's, or one trained now."""
+def _find(where: str, settings: dict[str, object]) -> "tuple[Tokenizer, bool]":
+    """A run's tokenizer, a file's, or one trained now; and whether START and END stand around a text."""
     from glassformer.text.tokenizer import Tokenizer
 
     path = Path(where)
@@ -126,17 +133,18 @@ def _find(where: str, settings: dict[str, object]) -> "Tokenizer":
     if (is_run or is_file) and settings:
         raise Misuse(f"{where} has its tokenizer already: {next(iter(settings))} would do nothing")
     if is_file:
-        return Tokenizer.load(path)
+        return Tokenizer.load(path), True
     if is_run:
         from glassformer.runs.run import Run
 
-        tokenizer = Run.open(where).tokenizer()
+        run = Run.open(where)
+        tokenizer = run.tokenizer()
         if tokenizer is None:
             raise Misuse(f"{where} reads no words: it has no tokenizer")
-        return tokenizer
+        return tokenizer, run.config().framed
     config = resolve({}, settings)
     say(f"training a {config.tokenizer.kind} tokenizer on {where} (--tokenizer.kind changes that)")
-    return Tokenizer.train(_texts(where, config.data), config.tokenizer, say)
+    return Tokenizer.train(_texts(where, config.data), config.tokenizer, say), True
 
 
 def compare(argv: list[str]) -> None:

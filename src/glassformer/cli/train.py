@@ -9,6 +9,8 @@ from typing import Any
 from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, training_settings
 from glassformer.cli.terminal.show import say, say_next, show_result, show_table, show_text
 from glassformer.config.errors import Misuse
+from glassformer.data.wording import counted
+from glassformer.training.budget import Stopwatch
 
 PARSER = Parser(
     "train",
@@ -35,6 +37,7 @@ PARSER = Parser(
 
 
 def run(argv: list[str]) -> None:
+    clock = Stopwatch()  # before torch is there
     options = PARSER.read(argv)
     if options.resume and options.overwrite:
         raise Misuse("--resume goes on with a run, --overwrite replaces it: give one of them")
@@ -51,10 +54,14 @@ def run(argv: list[str]) -> None:
         "command": shlex.join(["glassformer", "train", *argv]),
         **settings,
     }
+    if "training.minutes" in settings and (folds or options.refit):
+        each = "for each fold" if folds else "for the training before the refit"
+        then = "; the refit, of as many updates as the best weights took, is on top" * options.refit
+        say(f"--minutes is {each}{then}")
     if folds:
         _cross_validate(options, request)
     else:
-        _train(options, request)
+        _train(options, {**request, "clock": clock})
 
 
 def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
@@ -72,12 +79,13 @@ def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
             f"glassformer train --resume{refit} --out {shlex.quote(trained.run)}")  # fmt: skip
         raise SystemExit(1)
     if trained.before_refit is None:
-        how_good = f"validation {trained.summary}"
+        how_good = f"validation {trained.summary}" if trained.validation else "nothing of the data was held out"
     else:
         how_good = f"before the refit, on rows held out: {trained.before_refit['words']}"
     size = sized(trained.parameters, trained.learned)
     summary = (
-        f"{trained.run}: {trained.model}, {size}, {trained.steps:,} updates in {trained.seconds:.0f} s; {how_good}"
+        f"{trained.run}: {trained.model}, {size}, {counted(trained.steps, 'update')} in {trained.seconds:.0f} s; "
+        f"{how_good}"
     )
     show_result(trained, as_json=options.json, show=lambda: show_text(summary))
     say_next(trained.run)
@@ -97,7 +105,7 @@ def _cross_validate(options: argparse.Namespace, request: dict[str, Any]) -> Non
 
     def show() -> None:
         rows = [
-            [str(fold.fold), f"{fold.metrics[validated.primary]:.4f}", f"{fold.steps:,} updates"]
+            [str(fold.fold), f"{fold.metrics[validated.primary]:.4f}", counted(fold.steps, "update")]
             for fold in validated.folds
         ]
         show_table(["fold", titled(validated.primary), "best after"], rows)

@@ -1,6 +1,5 @@
 """glassformer translate"""
 
-import json
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -8,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import blocks_of, check_out
-from glassformer.cli.terminal.show import printable, say, visible
+from glassformer.cli.terminal.inputs import blocks_of, check_out, refuse_files
+from glassformer.cli.terminal.show import say, visible
 from glassformer.config.errors import Misuse
+from glassformer.text.escaping import json_line
 
 if TYPE_CHECKING:
     from glassformer.families.translation import Translation
@@ -49,6 +49,7 @@ def run(argv: list[str]) -> None:
     from glassformer.families.load import load_for
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
+    refuse_files(options.texts)
     blocks = blocks_of(options.texts, options.file)
     loaded = load_for("translate", options.run, options.device, say)
     line = 0
@@ -68,8 +69,8 @@ def run(argv: list[str]) -> None:
 def _lines(translations: "Iterable[Translation]", nbest: int, before: int, *, as_json: bool) -> Iterable[str]:
     for number, translation in enumerate(translations, before + 1):
         if as_json:
-            yield json.dumps(translation.to_dict(), ensure_ascii=False)
+            yield json_line(translation.to_dict(), sys.stdout.encoding)
         elif nbest == 1:
-            yield visible(printable(translation.text))
+            yield visible(translation.text)
         else:
-            yield from (f"{number}\t{best.score:.4f}\t{visible(printable(best.text))}" for best in translation.best)
+            yield from (f"{number}\t{best.score:.4f}\t{visible(best.text)}" for best in translation.best)

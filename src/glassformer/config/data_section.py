@@ -10,6 +10,10 @@ NORMAL, EXACT = "normal", "exact"
 """Texts are the same that have one normal form (`data/same_text.py`), or that are equal letter by letter, as all runs
 took it whose cards do not say."""
 
+POINT, COMMA, PLAIN = ".", ",", "plain"
+"""Signs between a whole number and its fraction; with PLAIN columns are read as all runs read them whose cards do not
+say: numbers as a program writes them, and no dates."""
+
 IGNORE, APART = "ignore", "apart"
 
 LARGEST_SIDE = 4096
@@ -60,6 +64,15 @@ class DataSettings:
     )
     label_separator: str | None = setting(
         None, "what parts several labels in one cell; unset: ; or |, whichever there is"
+    )
+    strict: bool = setting(
+        False, "refuse data with an empty label, or one that training has not, instead of skipping it"
+    )
+    decimal: str | None = setting(
+        None,
+        "decimal sign where 1,234 and 1.234 could be either; unset: as the columns show; plain: numbers as a program "
+        "writes them, and no dates, as older runs have it",
+        choices=(COMMA, POINT, PLAIN),
     )
     kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
     extra_columns: str | None = setting(

@@ -81,6 +81,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "training.loss": {"task": LABELLING},
     "training.class_weights": {"task": (CLASSIFICATION,)},
     "training.label_smoothing": {"task": (LANGUAGE_MODEL, MASKED, CLASSIFICATION, TRANSLATION)},
+    "training.targets": {"task": (LANGUAGE_MODEL,)},
     "training.mask_rate": {"task": (MASKED,)},
     "training.whole_words": {"task": (MASKED,)},
     "training.samples": {"task": (LANGUAGE_MODEL, TRANSLATION)},

@@ -130,12 +130,12 @@ ENCODERS: dict[str, EncoderInfo] = {
     ),
     "cnn": EncoderInfo(
         "stacked one-dimensional convolutions: the reach grows with depth",
-        ("layers", "kernel", "dilation", "activation", "norm", "bias", "residual"),
+        ("layers", "kernel", "stride", "padding", "dilation", "activation", "norm", "bias", "residual"),
         matrices=4.0,
         layers=6,
         defaults={"activation": "gelu", "bias": True},
         reads=(TEXT, IMAGE),
-        unread={IMAGE: ("dilation", "activation", "norm", "residual")},
+        unread={TEXT: ("stride", "padding"), IMAGE: ("dilation", "activation", "norm", "residual")},
         starts={
             TEXT: {
                 "model.layers": 3,

@@ -43,6 +43,8 @@ class TrainingFailed(GlassformerError):
     """Training that cannot go on."""
 
 
+STRICT = "GLASSFORMER_STRICT"
+"""Set in the environment, as tests do: an error of our own is raised, and what cannot be made is one."""
 TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
 """What torch says of a machine on a GPU and on a CPU, in plain RuntimeErrors."""
 
@@ -86,7 +88,7 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def error_line(error: Exception) -> str:
+def error_line(error: BaseException) -> str:
     """What went wrong in code that may be a person's own, in one line."""
     kind, line = type(error).__name__, first_line(error)
     return kind if line == kind else f"{kind}: {line}"

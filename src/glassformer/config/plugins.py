@@ -38,5 +38,5 @@ def load_plugins() -> None:
         sys.modules.setdefault(path.stem, module)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Misuse(f"{entry} ({VARIABLE}) cannot be imported: {type(error).__name__}: {error}") from error

@@ -11,6 +11,7 @@ LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification",
 MULTILABEL, TRANSLATION, MASKED, VECTORS = "multilabel", "translation", "masked-language-model", "vectors"
 TASKS = (LANGUAGE_MODEL, MASKED, CLASSIFICATION, MULTILABEL, REGRESSION, TRANSLATION, VECTORS)
 """`vectors` is not learned here: it is what a model does that was made elsewhere to give a vector for each text."""
+TRAINABLE = tuple(task for task in TASKS if task != VECTORS)
 DEFAULT_TASK = LANGUAGE_MODEL
 """The task where neither a person nor the data names one."""
 DECODER_TASK = TRANSLATION

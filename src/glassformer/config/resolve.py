@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glassformer.config.data_section import EXACT
+from glassformer.config.data_section import EXACT, PLAIN
 from glassformer.config.defaults import BUDGETS as BUDGETS
 from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
 from glassformer.config.errors import SettingError, unknown
+from glassformer.config.field_names import known_elsewhere
 from glassformer.config.presets import (
     FEWEST_EPOCHS,
     IMAGE,
@@ -66,6 +67,7 @@ ALIASES: dict[str, str] = {
     "target_file": "data.target_file",
     "validation": "data.validation",
     "test": "data.test",
+    "strict": "data.strict",
 }
 """Short names that people type; each stands for one key."""
 
@@ -106,7 +108,9 @@ class Config:
         writes = self.get("task") == TRANSLATION and decoder is not None and name not in ENCODER_KEYS
         if section == "model" and not any(name in used_keys(user) for user in (encoder, *([decoder] * writes)) if user):
             users = ", ".join(other for other in ENCODERS if name in used_keys(other))
-            return f"{key} is not used by {encoder}; it belongs to {users}"
+            head = key == "model.layers" and "head_layers" in used_keys(encoder)
+            instead = f"; the hidden layers of {encoder} are model.head_layers" if head else ""
+            return f"{key} is not used by {encoder}; it belongs to {users}{instead}"
         if section == "model" and name in encoder_info(encoder).unread.get(self.data.kind, ()):
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
         if key == "data.fold" and self.data.folds is None:
@@ -172,9 +176,9 @@ SAME_TEXT = "data.same_text"
 
 def with_rule(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a run's card, or by dotted key those of many runs, which may have been written before there was a
-    choice which texts are the same: then equal ones were."""
+    choice which texts are the same: then equal ones were. Nor had a run a choice of how its columns are read."""
     if isinstance(section := settings.get("data"), Mapping):
-        return {**settings, "data": {"same_text": EXACT, **section}}
+        return {**settings, "data": {"same_text": EXACT, "decimal": PLAIN, **section}}
     return {SAME_TEXT: EXACT, **settings}
 
 
@@ -210,6 +214,8 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
             continue
         key = full_key(name)
         if key not in FIELDS:
+            if (elsewhere := known_elsewhere(name)) is not None:
+                raise SettingError(f"unknown setting '{name}'; it is called {elsewhere} here")
             raise SettingError(unknown("setting", key, [*FIELDS, *ALIASES], RENAMED_SETTINGS))
         other = names.setdefault(key, name)
         if other != name and not RENAMED_SETTINGS.keys().isdisjoint((other, name)):
@@ -233,6 +239,8 @@ def check_ranges(flat: Mapping[str, Any]) -> None:
     for key, value in flat.items():
         if key != "task":
             check_value(key, FIELDS[key], value)
+    if flat.get("training.lr") == 0:  # not a rule of the setting: a run that was made so is still read
+        raise SettingError("training.lr is 0, but must be above 0: nothing would be learned")
 
 
 def resolve(

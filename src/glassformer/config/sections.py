@@ -126,7 +126,7 @@ class ModelSettings:
         True, "hide the future in a language model (causal attention); false lets it read the answer"
     )
     output_projection: bool = setting(True, "attention ends with W^O")
-    qk_norm: bool = setting(True, "normalise queries and keys of each head")
+    qk_norm: bool = setting(None, "normalise queries and keys of each head; unset: with scores query-key alone")
     embed_scale: bool = setting(False, "multiply word vectors by √width, as in 2017")
     initialisation: str = setting("zero", "how weights start", choices=("zero", "gpt2", "xavier"))
     bidirectional: bool = setting(False, "read in both directions (never in a language model)")
@@ -134,7 +134,11 @@ class ModelSettings:
     nonlinearity: str = setting("tanh", "of the Elman network", choices=("tanh", "relu"))
     cells: int | None = setting(None, "LSTM: width of the cell when larger than that of its output", least=1)
     window: int = setting(16, "tokens the window model reads", least=1)
-    kernel: int = setting(4, "tokens a convolution reads", least=1)
+    kernel: int = setting(4, "tokens a convolution reads; of an image the side of its square", least=1)
+    stride: int = setting(1, "images: pixels that a convolution moves at once", least=1)
+    padding: int | None = setting(
+        None, "images: zeros around what a convolution reads; unset: as many as keep the size at stride 1", least=0
+    )
     dilation: int = setting(2, "how much further each convolution layer reaches than the last", least=1)
     weighting: str = setting("tfidf", "what a word counts in the bag", choices=("tfidf", "counts"))
     ngrams: int = setting(1, "the bag also counts runs of up to so many tokens", least=1, most=8)
@@ -177,6 +181,7 @@ class ModelSettings:
             "head_hidden": self.width if self.head_activation == "tanh" else 128,
             "head_width": self.width if self.scores == "bilinear" else self.width // self.heads,
             "kv_heads": self.heads,
+            "qk_norm": self.scores == "query-key",
             "attention_bias": self.bias,
             "feed_bias": self.bias,
             "hidden": math.ceil(self.width * 8 / 3 / 8) * 8 if gated else 4 * self.width,
@@ -226,6 +231,11 @@ class TrainingSettings:
     batch_size: int = setting(16, "sequences per update, over all processes", least=1)
     batch_tokens: int | None = setting(
         None, "translation: source and target tokens per update, padding too, over all processes", least=2
+    )
+    targets: str = setting(
+        "every",
+        "language models: learn what follows every token of a window, or its last state alone",
+        choices=("every", "last"),
     )
     mask_rate: float = setting(
         0.15, "masked models: part of the tokens to guess (of these 80 % masked, 10 % swapped)", least=0.01, most=0.9

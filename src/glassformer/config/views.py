@@ -38,6 +38,8 @@ VIEWS = {
     "report": "the run's report, made anew",
 }
 """What each shows, in the order in which they are offered."""
+OWN_VIEWS: dict[str, str] = {}
+"""What those show that a person has registered."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,6 @@ class OptionInfo:
     help: str
     metavar: str
     kind: type = str
-    flag: str | None = None
-    """The flag's name, where it is not the keyword's."""
     chooses: str | None = None
     """The view that is meant where none is named."""
     old_name: str | None = None
@@ -69,8 +69,8 @@ class LookOptions:
     position: int | None = _option(
         None, "numbers, step: the token that is worked out, from 0 (default: the last)", "N", int
     )
-    target: str | None = _option(
-        None, "a translator: look at this instead of what it would write", "TEXT", flag="translation"
+    translation: str | None = _option(
+        None, "a translator: look at this instead of what it would write", "TEXT", old_name="target"
     )
     answer: str | None = _option(None, "step, head-ablation: what the example should be", "LABEL", chooses="step")
     word: str | None = _option(None, "its vector in each of the texts", "WORD", chooses="word")
@@ -97,11 +97,8 @@ class LookOptions:
 OPTIONS: dict[str, OptionInfo] = {field.name: field.metadata["info"] for field in fields(LookOptions)}
 OLD_OPTIONS = {info.old_name: name for name, info in OPTIONS.items() if info.old_name is not None}
 """The names that options had before, and those they have now."""
-FLAGS = {info.flag: name for name, info in OPTIONS.items() if info.flag is not None}
-"""The names of flags that are not those of their keywords."""
 
 
 def flag_of(name: str) -> str:
     """An option as the command line spells it, be it by its old name."""
-    info = OPTIONS.get(name)
-    return f"--{((info and info.flag) or name).replace('_', '-')}"
+    return f"--{name.replace('_', '-')}"

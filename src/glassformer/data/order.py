@@ -18,8 +18,18 @@ Rows = NDArray[np.int64]
 TOKENS_AT_ONCE = 2**14
 """Tokens in a batch of which nothing is learned, padding among them."""
 
+_DRAWN = 5
+"""The key of the permutation by which a sample is drawn."""
+
 SORTED_TOGETHER = 64
 """Batches whose texts are sorted by length together: enough for little padding, few enough that chance still rules."""
+
+
+def drawn_rows(size: int, count: int) -> Rows:
+    """So many of 0 … size − 1, drawn at random, in their order; always the same, and fewer are among more."""
+    if count >= size:
+        return np.arange(size)
+    return np.sort(permute(np.arange(count, dtype=np.uint64), size, number(_DRAWN)).astype(np.int64))
 
 
 class EpochOrder(ABC):

@@ -1,6 +1,6 @@
-"""Beam search: the most probable texts that a sequence-to-sequence model can be found to write."""
+"""Beam search: the most probable texts that a translator, or a language model after a prompt, can be found to write."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.encoders.base import State
-from glassformer.models.modules import Seq2Seq
+from glassformer.models.modules import LanguageModel, Seq2Seq
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,50 @@ def beam_search(
     allowed = [count if limit is None else min(count, limit) for count in most]
     device = source.device
     dtype = torch.promote_types(model.head.weight.dtype, torch.float32)
-    search = _Search(allowed, beam=beam, end=end, penalty=length_penalty, best=best, dtype=dtype, device=device)
-    forbidden = torch.tensor(list(never), dtype=torch.long, device=device)
+    search = _Search(allowed, beam=beam, ends=[end], penalty=length_penalty, best=best, dtype=dtype, device=device)
     state = model.init_state(model.encode(source, mask), before + max(allowed))
     tokens = torch.tensor(list(opening), device=device).expand(len(source), -1)
-    for step in range(max(allowed)):
+    return _run(search, model, state, tokens, never)
+
+
+@torch.inference_mode()
+def beam_continuation(
+    model: LanguageModel,
+    prompt: Sequence[int],
+    *,
+    beam: int,
+    most: int,
+    ends: Collection[int] = (),
+    never: Sequence[int] = (),
+) -> Hypothesis:
+    """The best text that goes on from a prompt, by score / length; a beam of 1 is greedy.
+
+    `most`: tokens at most, END included; prompt and text but for its last token must fit the model's context. `ends`:
+    ids that end a text.
+    """
+    device = model.head.weight.device
+    dtype = torch.promote_types(model.head.weight.dtype, torch.float32)
+    search = _Search([most], beam=beam, ends=ends, penalty=1.0, best=1, dtype=dtype, device=device)
+    state = model.init_state(1, len(prompt) + most - 1)
+    ((best,),) = _run(search, model, state, torch.tensor([list(prompt)], device=device), never)
+    return best
+
+
+def _run(
+    search: "_Search", model: Seq2Seq | LanguageModel, state: State, tokens: Int[Tensor, "N T"], never: Sequence[int]
+) -> list[list[Hypothesis]]:
+    """The search over a model that has read nothing of `tokens` yet, a row for each source."""
+    forbidden = torch.tensor(list(never), dtype=torch.long, device=tokens.device)
+    for step in range(len(search.tokens)):
         scores = model.head(model.extend(tokens, state)[:, -1])
-        chances = scores.to(dtype).log_softmax(-1).index_fill_(-1, forbidden, -torch.inf)
-        parents, tokens = search.step(chances.view(len(search.living), -1, chances.shape[-1]))
+        chances = scores.to(search.living.dtype).log_softmax(-1).index_fill_(-1, forbidden, -torch.inf)
+        parents, chosen = search.step(chances.view(len(search.living), -1, chances.shape[-1]))
         open_sources = int(search.open.sum())
         if not open_sources:
             break
         if step == 0:
-            state = state.expand_beams(beam)
-        state, last = _follow(search, state, parents, tokens, open_sources)
+            state = state.expand_beams(search.beam)
+        state, last = _follow(search, state, parents, chosen, open_sources)
         tokens = last.unsqueeze(1)
     return search.found()
 
@@ -100,13 +130,14 @@ class _Search:
         most: list[int],
         *,
         beam: int,
-        end: int,
+        ends: Collection[int],
         penalty: float,
         best: int,
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        self.beam, self.end, self.best = beam, end, best
+        self.beam, self.best = beam, best
+        self.ends = torch.tensor(sorted(ends), dtype=torch.long, device=device)
         count = len(most)
         powers = [float(length) ** penalty for length in range(max(most) + 1)]
         self.divisors = torch.tensor(powers, dtype=dtype, device=device)
@@ -139,7 +170,7 @@ class _Search:
         self.tokens[self.steps, self.who], self.parents[self.steps, self.who] = tokens, parents
         self.steps += 1
         taken = totals > -torch.inf
-        done = taken & ((tokens == self.end) | (self.most[self.who] == self.steps).unsqueeze(1))
+        done = taken & (torch.isin(tokens, self.ends) | (self.most[self.who] == self.steps).unsqueeze(1))
         self._finish(totals, done)
         self.living = totals.masked_fill(done, -torch.inf)
         self.greedy_lives &= ~done.gather(1, self.greedy.unsqueeze(1)).squeeze(1)
@@ -197,6 +228,7 @@ class _Search:
         table = torch.stack([self.last_step.gather(1, best), self.last_place.gather(1, best)], -1).tolist()
         scores = self.totals.gather(1, best).tolist()
         tokens, parents = self.tokens[: self.steps].tolist(), self.parents[: self.steps].tolist()
+        ends = set(self.ends.tolist())
         out: list[list[Hypothesis]] = []
         for source, count in enumerate(counts):
             texts = []
@@ -205,7 +237,7 @@ class _Search:
                 for at in range(step, -1, -1):
                     ids.append(tokens[at][source][place])
                     place = parents[at][source][place]
-                ended = ids[0] == self.end
+                ended = ids[0] in ends
                 texts.append(Hypothesis(ids[ended:][::-1], score, ended))
             # a model whose scores are not numbers writes nothing
             out.append(texts or [Hypothesis([], -torch.inf, False)])

@@ -99,11 +99,16 @@ class Advice:
         """A norm, where there is none."""
         return self.put("model.norm", "rms") if self.config.model.norm == "none" else None
 
+    def positions(self) -> str | None:
+        """Positions, where the order of tokens cannot be seen: no training makes up for it."""
+        rotary = self.put("model.positions", "rotary") if self.config.model.positions == "none" else None
+        return rotary and f"positions, since the order of tokens is not seen ({rotary})"
+
     def read_source(self) -> str:
         """Against a translator that does not read its source."""
         blind = self.config.model.attention == "none"  # a decoder that sees only a summary of its source
         attention = self.put("model.attention", "additive") if blind else None
-        return joined(f"a longer training ({self.longer()})", self.lower_rate(), attention)
+        return joined(self.positions(), f"a longer training ({self.longer()})", self.lower_rate(), attention)
 
     # --- less by heart ---
 
@@ -166,6 +171,15 @@ class Advice:
         return next((f"--{name}", budget) for name, budget in budgets if budget is not None)
 
     # --- data ---
+
+    def right_data(self) -> str:
+        """What to look at, where nothing is learned."""
+        family = FAMILIES[self.config.task]
+        if family.labels_examples:
+            what = "labels belong to their examples"
+        else:
+            what = "targets belong to their sources" if family.has_decoder else "the text is the one you mean"
+        return f"whether {what} (glassformer data show)"
 
     def balanced(self, counts: list[int]) -> str | None:
         """Weights for classes of these sizes."""

@@ -43,6 +43,9 @@ MOST = 0.5
 LEAST, JUDGED = 20, 300
 """Pairs that can tell whether the source is read, and as many as are looked at."""
 
+POOR = 15.0
+"""Mean chrF, of 100: outputs that share fewer pieces with their targets are of no use, whatever they are."""
+
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -71,7 +74,11 @@ def _(
 ) -> Iterator[Finding | None]:
     yield from evaluation_findings.dispatch(Family)(family, prepared, evaluation, facts, step)
     records, advise = evaluation.records, facts.advise
-    yield output_collapse(records, advise, step) or ignored_source(records, advise, step)
+    yield (
+        output_collapse(records, advise, step)
+        or ignored_source(records, advise, step)
+        or poor_outputs(records, advise, step)
+    )
 
 
 @evaluation_findings.register
@@ -175,12 +182,13 @@ def no_better_than_chance(
     if claim is None:
         return None
     tries = joined(
+        advise.positions(),
         f"a longer training ({advise.longer()})",
         advise.more_blocks(),
         "another model (glassformer compare)",
         advise.another_rate(),
     )
-    advice = f"{tries}; whether labels belong to their examples (glassformer data show)"
+    advice = f"{tries}; {advise.right_data()}"
     return Finding("no-better", step, WARNING, claim.words, advice, claim.numbers)
 
 
@@ -336,4 +344,24 @@ def ignored_source(records: Records, advise: Advice, step: int) -> Finding | Non
         "not yet read its source.",
         advice=advise.read_source(),
         numbers={"own": float(own.mean()), "other": float(other.mean()), "p": gain.p},
+    )
+
+
+def poor_outputs(records: Records, advise: Advice, step: int) -> Finding | None:
+    """Whether outputs hardly resemble their targets, though they depend on their sources."""
+    judged = [dict(record) for record in records[:JUDGED]]
+    if len(judged) < SOURCES_ENOUGH:
+        return None
+    score = float(sentence_scores(judged).mean())
+    if score >= POOR:
+        return None
+    exact = sum(record["output"] == record["target"] for record in judged) / len(judged)
+    return Finding(
+        "poor-outputs",
+        step,
+        NOTE,
+        words=f"On {len(judged):,} validation pairs the outputs hardly resemble their targets (mean chrF {score:.1f} "
+        f"of 100, {exact:.1%} exactly right): too little is learned to be of use yet.",
+        advice=advise.read_source(),
+        numbers={"chrf": score, "exact": exact},
     )

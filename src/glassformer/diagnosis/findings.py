@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.config.errors import STRICT
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
-from glassformer.training.finding import SEVERITIES, Finding
+from glassformer.runs.log import SEVERITIES
+from glassformer.training.finding import Finding
 
-STRICT = "GLASSFORMER_STRICT"
-"""Set in the environment: a model that cannot be looked at is an error."""
 UNSEEN = "not looked at"
 """How the log names what could not be looked at."""
 

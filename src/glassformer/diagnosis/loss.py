@@ -137,8 +137,8 @@ def flat_loss(losses: Sequence[float], done: float, advise: Advice) -> Finding |
         WARNING,
         words=f"The loss does not fall: {first.mean():.4g} over the first {len(first)} updates, {last.mean():.4g} over "
         f"the last {len(last)} of {count:,}, which are {done:.0%} of the budget.",
-        advice=f"{advise.another_rate()}; a smaller or another model; whether labels belong to their texts "
-        "(glassformer data show)",
+        advice=f"{joined(advise.positions(), advise.another_rate())}; a smaller or another model; "
+        f"{advise.right_data()}",
         numbers={"first": float(first.mean()), "last": float(last.mean()), "chance": chance, "done": done},
     )
 

@@ -124,20 +124,24 @@ def _gap_in_words(examples: ScoredExamples, temperature: float | None) -> str:
     if temperature is None:
         return f"{sentence}."
     before, after = (expected_error(examples.reliability(value)) for value in (1.0, temperature))
-    return (
-        f"{sentence}; a temperature of {temperature:.2f} takes the calibration error from {before:.3f} to {after:.3f}."
-    )
+    if after < before:
+        effect = f"takes the calibration error from {before:.3f} to {after:.3f}"
+    else:
+        effect = f"does not mend it here: the calibration error goes from {before:.3f} to {after:.3f}"
+    return f"{sentence}; a temperature of {temperature:.2f} {effect}."
 
 
 def _sure(examples: ScoredExamples, temperature: float | None, where: str) -> Table:
     temperatures = {"as it is": 1.0}
     how = f"No temperature was fitted: {where}."
     if temperature is not None:
-        temperatures["with the temperature that fits"] = temperature
+        temperatures["with the temperature fitted there"] = temperature
         how = (
             f"The scores are divided by a temperature before they become probabilities; fitted on {where}, never on "
             "what is shown here. It changes no answer."
         )
+        if examples.loss(temperature) > examples.loss():
+            how += " Here it makes the loss larger: do not use it."
     return Table(
         title="As sure as it is right?",
         columns=["probabilities", "temperature", "loss", "calibration error", "sure", "right"],

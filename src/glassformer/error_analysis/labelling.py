@@ -92,7 +92,7 @@ def error_traits(request: ErrorRequest) -> list[ErrorFinding]:
         unknown = unknown_tokens(texts.tokens, request.loaded.tokenizer)
         train = None if request.train is None else request.train.texts
         findings.append(rare_and_unknown(texts.texts, wrong, inputs.noun, unknown=unknown, train=train))
-    columns = column_groups(request.evaluated.part)
+    columns = column_groups(request.loaded.features, request.evaluated.part)
     return [*findings, error_rates("Errors by column", columns, wrong, inputs.noun)]
 
 
@@ -179,7 +179,7 @@ def example_name(record: Mapping[str, Any]) -> str:
 
 def regression_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
     records, inputs = request.records, request.evaluated.inputs
-    groups = column_groups(request.evaluated.part)
+    groups = column_groups(request.loaded.features, request.evaluated.part)
     if (texts := texts_in(inputs)) is not None:
         lengths, unit = lengths_of(texts.texts)
         groups = [*quartiles(unit, lengths), *groups]

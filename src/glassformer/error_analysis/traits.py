@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.data.columns.heuristics import hold_numbers, number_in
+from glassformer.data.features.inputs import Features
 from glassformer.data.features.texts import Sequences
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ends, percent, span
+from glassformer.families.predict import table_in
 from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
@@ -78,10 +80,10 @@ def value_groups(of: str, values: Sequence[str]) -> list[Group]:
     return [Group(of, cut(value, MOST_LETTERS) or "(empty)", column == value) for value, _ in common]
 
 
-def column_groups(part: Labelled) -> list[Group]:
-    """Quarters of every number column, and the values of every category column."""
-    groups: list[Group] = []
-    for name, values in part.columns.items():
+def column_groups(features: Features | None, part: Labelled) -> list[Group]:
+    """Quarters of every number column, and the values of every category column, as the run reads them."""
+    table, groups = table_in(features), list[Group]()
+    for name, values in (part.columns if table is None else table.cells(part.columns)).items():
         if hold_numbers(values):
             groups += quartiles(name, np.array([number_in(value) for value in values], float))
         else:

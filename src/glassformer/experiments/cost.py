@@ -1,5 +1,6 @@
 """What one model costs at one length, in time and memory, and how much of a gradient reaches a token far back."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -32,6 +33,8 @@ REPEATS, MOST = 5, 15
 """So often at least, and more often, up to so many times, what takes no time at all."""
 ENOUGH = 0.05
 """Seconds of repeating after which the fewest are enough."""
+ENDLESS = 2**40
+"""Tokens of a text at which only the highest power of T counts."""
 TEXTS = 16
 """Random texts over which a gradient is averaged."""
 
@@ -69,7 +72,11 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         for what in MEASURED:
             curves[what][name] = Curve([float(length) for length in costs], [value[what] for value in values])
         counted[name] = Counted(
-            weights, serial_steps(settings, longest), path_length(settings, longest), reach(settings)
+            weights,
+            serial_steps(settings, longest),
+            path_length(settings, longest),
+            reach(settings),
+            _orders(settings),
         )
     numbers = {"models": sizes_of(models), **{what: plain(by_model) for what, by_model in curves.items()}}
     return replace(time_section(curves, counted, stopped), numbers=numbers)
@@ -105,6 +112,23 @@ def _in_units(settings: ModelSettings, length: int, cost: Cost) -> dict[str, flo
         "state": state_numbers(settings, length) * BYTES / 1e3,
         "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
     }
+
+
+def _orders(settings: ModelSettings) -> dict[str, int]:
+    """The power of T with which each number grows in the end, by the formulas."""
+
+    def products(tokens: int) -> int:
+        return multiplications(settings, vocab=VOCAB, tokens=tokens)
+
+    whole = _order(products)
+    token = _order(lambda tokens: products(tokens + 1) - products(tokens))
+    state = _order(lambda tokens: state_numbers(settings, tokens))
+    return {"forward": whole, "step": whole, "token": token, "kept": 1, "state": state, "multiplications": whole}
+
+
+def _order(number: Callable[[int], int]) -> int:
+    """p of T^p, for texts that are long beyond measure."""
+    return round(math.log2(number(2 * ENDLESS) / number(ENDLESS)))
 
 
 def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost:

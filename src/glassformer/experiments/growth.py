@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ MEASURED = {
     "multiplications": ("Counted: multiplications of a forward pass", "millions"),
 }
 """What is measured or counted by length: its name, and the unit of its axis."""
+COUNTED = ("state", "multiplications")
 NOTES = {
     "step": "Of one text; the update that follows does not depend on T.",
     "token": "With what is kept of the T tokens before it.",
@@ -28,8 +30,11 @@ NOTES = {
     "multiplications": "Attention over all T×T pairs; a kernel that skips the hidden ones makes half of these.",
 }
 
-LEAST, SPAN = 3, 8
-"""So many lengths at least, the longest so many times the shortest, can tell a power from noise."""
+GROWN, LEAST = 4, 3
+"""Growth has set in where a number is so many times the smallest: below it, what every call costs would be fitted. So
+many such lengths can tell a power from noise.
+"""
+ORDERS = ("the same", "T", "T²")
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Counted:
     """Steps from the first token to the last output; None: there is no way."""
     reach: int | None
     """Tokens back that an output can depend on; None: all."""
+    orders: Mapping[str, int]
+    """The power of T with which each number grows in the end, by the names in MEASURED."""
 
 
 @dataclass(frozen=True)
@@ -80,26 +87,30 @@ def growth_view(sections: Sequence[Section], how: str) -> View:
 
 
 def power(curve: Curve) -> float:
-    """p of y ~ x^p: the slope of log y over log x, fitted to the larger half of the lengths; too few of them: NaN.
-
-    Where that half is too short for a fit, as many more as it takes.
-    """
-    half = max(LEAST, math.ceil(len(curve.x) / 2))
-    enough = (several for several in range(half, len(curve.x) + 1) if curve.x[-1] >= SPAN * curve.x[-several])
-    several = next(enough, None)
-    if several is None:
+    """p of y ~ x^p: the slope of log y over log x, fitted where growth has set in; NaN: too short to tell."""
+    pairs, least = list(zip(curve.x, curve.y, strict=True)), GROWN * min(curve.y)
+    grown = list(takewhile(lambda pair: pair[1] >= least, reversed(pairs)))
+    if len(grown) < LEAST:
         return math.nan
-    return float(np.polyfit(np.log(curve.x[-several:]), np.log(curve.y[-several:]), 1)[0])
+    x, y = np.log(grown).T
+    return float(np.polyfit(x, y, 1)[0])
 
 
-def doubling(curve: Curve, *, law: bool = True) -> str:
-    """`×2.10 (~ T^1.07)`; where nothing can be fitted, what was measured last: `×2.10 (64 → 128)`."""
-    p = round(power(curve), 2) + 0.0  # no -0.00
-    if not math.isnan(p):
-        return f"×{2**p:.2f}{f' (~ T^{p:.2f})' if law else ''}"
+def doubling(curve: Curve, order: int, *, counted: bool = False) -> str:
+    """`×1.93 (~ T^0.95), counted T`; where growth has not set in, what was measured last: `×1.20 (1,024 → 2,048),
+    too short to tell, counted T²`. What is `counted` itself has its last factor alone.
+    """
+    by_formula = f"counted {ORDERS[order]}"
     if len(curve.x) < 2:
-        return "–"
-    return f"×{curve.y[-1] / curve.y[-2]:.2f} ({curve.x[-2]:,.0f} → {curve.x[-1]:,.0f})"
+        return by_formula
+    last = f"×{curve.y[-1] / curve.y[-2]:.2f}"
+    if counted:
+        return f"{last}, in the end {ORDERS[order]}"
+    p = power(curve)
+    if not math.isnan(p):
+        return f"×{2**p:.2f} (~ T^{p:.2f}), {by_formula}"
+    measured = f"{last} ({curve.x[-2]:,.0f} → {curve.x[-1]:,.0f})"
+    return f"{measured}, {'too short to tell, ' if order else ''}{by_formula}"
 
 
 def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], stopped: Mapping[str, str]) -> Section:
@@ -117,13 +128,20 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
         )
         for what, (title, unit) in MEASURED.items()
     ]
+    told = {
+        what: {
+            model: doubling(curves[what][model], counted[model].orders[what], counted=what in COUNTED)
+            for model in models
+        }
+        for what in MEASURED
+    }
     fitted = Table(
         title="When the text doubles",
         columns=["model", *(title for title, _ in MEASURED.values())],
-        rows=[[NAMES[model], *(doubling(curves[what][model]) for what in MEASURED)] for model in models],
-        note="Fitted to the larger half of the lengths: a factor, and the power of T that it stands for. "
-        f"A fit takes {LEAST} lengths at least, the longest {SPAN} times the shortest; where there are fewer, what was "
-        "measured between the last two stands here.",
+        rows=[[NAMES[model], *(told[what][model] for what in MEASURED)] for model in models],
+        note="A factor, the power of T that it stands for, and the power that the formulas have for long texts. Fitted "
+        f"where growth has set in: to {LEAST} lengths at least that take {GROWN} times the least. Below that, what "
+        "every call costs hides how it grows, and what was measured between the last two lengths stands here.",
     )
     longest = max(curve.x[-1] for curve in curves["forward"].values())
     table = Table(
@@ -141,13 +159,10 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
         ],
         note="A CNN's way from first to last is counted in layers, as many as it would need.",
     )
-    steps = _listed({model: doubling(curves["step"][model]) for model in models})
-    tokens = _listed({model: doubling(curves["token"][model], law=False) for model in models})
-    short = any(math.isnan(power(curve)) for curve in curves["step"].values())
-    unfitted = " a → b: measured between these two lengths; there are too few to fit a power of T." if short else ""
     early = "".join(f" {NAMES[model]}: {why}." for model, why in stopped.items())
     finding = (
-        f"When the text doubles, loss and gradients take: {steps}. One more token takes: {tokens}.{unfitted}{early}"
+        f"When the text doubles, loss and gradients take: {_listed(told['step'])}. "
+        f"One more token takes: {_listed(told['token'])}.{early}"
     )
     return Section([*charts, fitted, table], finding)
 

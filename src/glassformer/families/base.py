@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor, nn
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, refuse_unknown
 from glassformer.config.plugins import note_plugin
@@ -140,6 +141,7 @@ class Loaded(Processor):
             raise Misuse(f"{self.run.path} reads no texts")
         return self.tokenizer
 
+    @check_arguments
     def embed(self, texts: Example | Iterable[Any], *, tokens: bool = False) -> Any:
         """The vector of an example, or of each of several (a list, an array, a DataFrame); and of a text's tokens, if
         asked for.

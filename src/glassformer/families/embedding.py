@@ -14,12 +14,11 @@ from torch import Generator, Tensor, nn
 from glassformer.config.errors import Misuse, Say, SettingError
 from glassformer.config.presets import TEXT, VECTORS
 from glassformer.config.resolve import Config
-from glassformer.data.features.build import MixedFeatures, text_features
+from glassformer.data.features.build import text_features
 from glassformer.data.features.inputs import Features, Inputs
-from glassformer.data.features.tables import TableFeatures
 from glassformer.data.split.labelled import Labelled
 from glassformer.families.base import Family, Loaded, ModelCall, Processor
-from glassformer.families.predict import embed, embed_examples, images_in, inputs_of, part_of, texts_in
+from glassformer.families.predict import embed, embed_examples, images_in, inputs_of, part_of, table_in, texts_in
 from glassformer.families.requests import (
     ConfigRequest,
     Embedded,
@@ -105,8 +104,8 @@ def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> Mode
 
 def _column_names(features: Features) -> tuple[str, ...]:
     """The names of what is read of a table's columns."""
-    table = features.table if isinstance(features, MixedFeatures) else features
-    if not isinstance(table, TableFeatures):
+    table = table_in(features)
+    if table is None:
         return ()
     numbers = [column.name for column in table.numbers]
     flags = [f"{column.name} is empty" for column in table.numbers if column.flag]

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.data.wording import counted
 from glassformer.families.base import AnyRun, DataParts, EvaluatedPart, Loaded, Prepared
 from glassformer.families.load import loaded_run, prepare_again, split_data
 from glassformer.families.requests import EvaluateOptions, Example, ModelInput
@@ -34,10 +35,11 @@ def evaluate_run(run: AnyRun, options: EvaluateOptions, device: str = "auto", sa
         return evaluate_part(loaded, loaded.family.whole_part(loaded, options), options, say)
     corpus, part = own_corpus(loaded), options.part
     name = part or ("test" if "test" in corpus.parts else "validation")
-    if part is None and name not in corpus.parts and loaded.config.data.refit:
+    if part is None and name not in corpus.parts:
+        refitted = "; its README has the scores from before the refit" if loaded.config.data.refit else ""
         raise Misuse(
-            f"{loaded.run.path} has learned from all its rows (a refit) and has no held-out part of its own: name "
-            "the DATA to evaluate on; its README has the scores from before the refit"
+            f"{loaded.run.path} has learned from all its data and has no held-out part of its own: name the DATA to "
+            f"evaluate on{refitted}"
         )
     if name not in corpus.parts:
         raise Misuse(f"this run has no {name} part; it has {', '.join(corpus.parts)}")
@@ -89,10 +91,10 @@ def encode_example(
 
 
 def held_out_part(task: Task) -> str:
-    """The validation part; of a refit, which has learned from that too, the test part."""
+    """The validation part; where there is none, or it has been learned from, the test part."""
     part = next((name for name in ("validation", "test") if name in task.parts), None)
     if part is None:
-        raise DataError("this run has learned from all its rows (a refit): nothing of them is held out; give a text")
+        raise DataError("this run has learned from all its data: nothing of it is held out; give a text")
     return part
 
 
@@ -117,7 +119,7 @@ def validation_examples(loaded: Loaded, count: int, say: Say) -> list[ModelInput
     examples = list(held_out_examples(loaded, prepared, count=count, max_tokens=MAX_TOKENS))
     if not examples:
         raise DataError(f"no example of the {part} part has {MAX_TOKENS} tokens or fewer: give a text")
-    say(f"{len(examples)} examples of the {part} part")
+    say(f"{counted(len(examples), 'example')} of the {part} part")
     return examples
 
 

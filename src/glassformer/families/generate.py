@@ -3,13 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.decoding.beam import beam_continuation
 from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.sampling import Sampling
 from glassformer.models.modules import LanguageModel
 from glassformer.text.chat import Message, chat_ids, specials_of
 from glassformer.text.stream import Stops, Stream
 from glassformer.text.tokenizer import Tokenizer
+
+WIDEST = 1000
+"""Texts that a beam may follow at once."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,14 @@ class Writer:
     specials: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """Special tokens by the names that the template has for them."""
 
+    @check_arguments
     def stream(
         self,
         prompt: str | Sequence[int] = "",
         *,
         tokens: int = 200,
         greedy: bool = False,
+        beam: int | None = None,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -51,25 +58,38 @@ class Writer:
     ) -> "Writing":
         """The text that follows the prompt, piece by piece as it is written.
 
-        A prompt given as ids is taken as it is, and what follows it is a text of its own.
+        A prompt given as ids is taken as it is, and what follows it is a text of its own. With a `beam` it is the most
+        probable of so many texts that are followed at once: found whole, within the model's context, and nothing of it
+        is left to chance.
         """
         if tokens < 1:
             raise SettingError(f"--tokens is {tokens}, but must be at least 1")
         if not 0 <= seed <= 2**62:
             raise SettingError(f"--seed is {seed}, but must lie between 0 and {2**62}")
         how = Sampling(0.0 if greedy else temperature, top_k, top_p, repetition_penalty)
+        if beam is not None and how != Sampling():
+            raise SettingError(
+                "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and "
+                "--repetition-penalty do not go with it"
+            )
+        if beam is not None and not 1 <= beam <= WIDEST:
+            raise SettingError(f"--beam is {beam}, but must lie between 1 and {WIDEST}")
         ids = self._ids(prompt) if isinstance(prompt, str) else list(prompt)
         if self.tokenizer.unk is not None and (unknown := ids.count(self.tokenizer.unk)):
             say(f"{unknown} of the prompt's tokens are unknown to this model")
         limit = self.model.encoder.limit
+        ends, never = self.tokenizer.roles.ends, self.tokenizer.never(self.model.head.out_features)
+        text = Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ())
+        if beam is not None:
+            read, most = _within(limit, ids, tokens, say)
+            best = beam_continuation(self.model, read, beam=beam, most=most, ends=ends, never=never)
+            return Writing(text, ids, iter(best.ids), Stops(stop))
         if limit is not None and len(ids) + tokens > limit + 1:
             say(
                 f"where the text grows past the model's context of {limit} tokens, the last half of it is read again "
                 "and what came before is forgotten"
             )
-        ends, never = self.tokenizer.roles.ends, self.tokenizer.never(self.model.head.out_features)
         chosen = generate(self.model, [ids], how, most=tokens, end=ends, never=never, seed=seed)
-        text = Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ())
         return Writing(text, ids, (token for (token,) in chosen), Stops(stop))
 
     def _ids(self, text: str) -> list[int]:
@@ -81,6 +101,7 @@ class Writer:
             raise SettingError("this model's tokenizer has no START: give it a prompt to go on from")
         return ids
 
+    @check_arguments
     def stream_chat(self, messages: str | Sequence[Message], **how: object) -> "Writing":
         """The answer to a message, or to a chat, piece by piece. Takes what `stream` takes."""
         if self.chat_template is None:
@@ -93,10 +114,12 @@ class Writer:
         """The whole answer. Takes what `stream` takes."""
         return "".join(self.stream_chat(messages, **how))
 
+    @check_arguments
     def generate(self, prompt: str = "", **how: object) -> str:
         """The whole text that follows the prompt. Takes what `stream` takes."""
         return "".join(self.stream(prompt, **how))  # type: ignore[arg-type]
 
+    @check_arguments
     def probabilities(self, text: str | Sequence[int], k: int = 5) -> list[Likely]:
         """What the model expects at each place of a text (or of its ids), up to the one after its end.
 
@@ -109,6 +132,17 @@ class Writer:
             Likely(name, guess.following, [(self.tokenizer.shown(id), value) for id, value in guess.best])
             for name, guess in zip([*names, None], guesses(self.model, ids, k), strict=True)
         ]
+
+
+def _within(limit: int | None, ids: list[int], tokens: int, say: Say) -> tuple[list[int], int]:
+    """What a beam reads of a prompt, and how many tokens it may write: both together fit the model's context."""
+    if limit is None or len(ids) + tokens <= limit + 1:
+        return ids, tokens
+    read = ids if len(ids) <= limit else ids[-max(1, limit // 2) :]
+    most = min(tokens, limit + 1 - len(read))
+    cut = "" if len(read) == len(ids) else f", after the last {len(read)} of the prompt's"
+    say(f"a beam writes within the model's context of {limit} tokens: {most} at most{cut}")
+    return read, most
 
 
 class Writing(Iterator[str]):

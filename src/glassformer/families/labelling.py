@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.config.data_section import POINT
 from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent
 from glassformer.config.presets import (
     CLASS,
@@ -28,6 +29,7 @@ from glassformer.config.presets import (
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.columns.labels import as_text, label_columns, labels_in
+from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.io.memory import with_article
@@ -41,10 +43,11 @@ from glassformer.data.split.labelled import (
     whole_pictures,
     whole_table,
 )
+from glassformer.data.wording import counted
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
 from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.load import say_tokens, tokenizer_of_texts
-from glassformer.families.memory import labelled_table, reader_of
+from glassformer.families.memory import labelled_table, learned_decimals, reader_of
 from glassformer.families.predict import (
     Prediction,
     as_learned,
@@ -137,7 +140,7 @@ class LabellingFamily(ExampleFamily):
         if tokenizer is None and corpus.columns.text is not None:
             tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say, encoded_next=True)
         answers = self.answers_of(corpus, config.training.loss)
-        features = learn_features(config, corpus.parts["train"], tokenizer)
+        features = learn_features(config, corpus.parts["train"], tokenizer, corpus.columns)
         parts = {name: features.inputs(part, answers.learned(part.labels)) for name, part in corpus.parts.items()}
         if config.data.kind != TEXT:
             say_read(features, parts, say)
@@ -201,7 +204,8 @@ class LabellingFamily(ExampleFamily):
         if loaded.config.data.kind == IMAGE:
             if in_memory:
                 raise Misuse(f"this run reads images: evaluate wants their folder, not {with_article(options.data)}")
-            return whole_pictures(read_pictures(str(options.data), loaded.features.size), "given", classes or ())
+            pictures = read_pictures(str(options.data), loaded.features.size)
+            return whole_pictures(pictures, "given", classes or (), strict=settings.strict)
         if in_memory:
             table, settings = labelled_table(loaded, options.data, settings)
         else:
@@ -215,15 +219,17 @@ class LabellingFamily(ExampleFamily):
                 separator=settings.label_separator,
             )
             settings = as_learned(loaded.features, settings)
+        decimals = learned_decimals(loaded, columns.label)
+        table, columns = spelled_with(table, decimals), replace(columns, decimals=decimals)
         return whole_table(table, columns, "given", classes, settings)
 
     def evaluate_part(
         self, loaded: LoadedPredictor, part: Labelled, options: EvaluateOptions, say: Say
     ) -> EvaluatedPart:
         examples = loaded.features.inputs(part, loaded.answers.learned(part.labels))
-        say(f"{part.name} part: {len(part.texts):,} {examples.noun}s")
+        say(f"{part.name} part: {counted(len(part.texts), examples.noun)}")
         say_cut({part.name: examples}, loaded.config.model.context, say)
-        for remark in examples.remarks:
+        for remark in (*part.remarks, *examples.remarks):
             say(remark)
         task = self.task_on(loaded.config, {part.name: examples}, loaded.answers)
         return EvaluatedPart(loaded, part, examples, task.evaluate(loaded.model, part.name))
@@ -353,7 +359,8 @@ class RegressionFamily(LabellingFamily):
     label_kind = NUMBER
 
     def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Scale:
-        return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), loss)
+        decimal = corpus.columns.decimals.get(corpus.columns.label or "", POINT)
+        return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), loss, decimal)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Scale) -> Regression:
         return Regression(parts, answers, **self.batches(config))

@@ -165,7 +165,8 @@ class LanguageFamily(StreamFamily):
     def task_on(
         self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int
     ) -> LanguageModelling:
-        return LanguageModelling(parts, **window_settings(config, tokenizer, context))
+        last_only = config.training.targets == "last"
+        return LanguageModelling(parts, last_only=last_only, **window_settings(config, tokenizer, context))
 
     def build_model(self, config: Config, processor: Processor) -> TokenModel:
         return build_language_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)

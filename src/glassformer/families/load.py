@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
 from glassformer.config.plugins import load_plugins
@@ -46,16 +47,9 @@ def prepare(config: Config, say: Say, known: Processor = UNKNOWN_PROCESSOR, rows
         known = Processor(tokenizer=tokenizer, target_tokenizer=target_tokenizer)
     corpus = split_data(config, rows)
     say(f"data: {corpus.report()}")
-    check_validation(corpus, config)
     prepared = FAMILIES[config.task].prepare(config, corpus, known, say)
     prepared.task.validates = "validation" in corpus.parts
     return prepared
-
-
-def check_validation(corpus: DataParts, config: Config) -> None:
-    """Refuse a training that nothing would tell how good it is."""
-    if "validation" not in corpus.parts and not config.data.refit:
-        raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
 
 
 def prepare_again(run: Run, instead: str = "") -> Prepared:
@@ -140,6 +134,7 @@ def say_size(model: nn.Module, say: Say) -> None:
     say(f"model: {sized(count, learned)}{note}")
 
 
+@check_arguments
 def load(
     run: "str | os.PathLike[str] | Run",
     device: str = "auto",
@@ -252,8 +247,8 @@ def size_in_words(card: Mapping[str, Any]) -> str:
 
 
 def nothing_held_out(card: dict[str, Any]) -> bool:
-    """Whether a run has learned from all its rows."""
-    return "before_refit" in card and "test" not in card
+    """Whether a run has learned from all its data."""
+    return list(card["data"]["tokens"]) == ["train"]
 
 
 def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:

@@ -9,6 +9,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import Config
@@ -133,6 +134,7 @@ class LoadedMasked(Loaded):
     def fill(self, texts: str, *, most: int = LIKELIEST, say: Say = silent) -> Filled: ...
     @overload
     def fill(self, texts: Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> list[Filled]: ...
+    @check_arguments
     def fill(self, texts: str | Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> Filled | list[Filled]:
         """The likeliest tokens for each `<mask>` of a text, or of each of several."""
         reader, context = reader_of(self, "fill"), self.config.model.context

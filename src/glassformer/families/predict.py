@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.pooling import UnitLength
+from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent
 from glassformer.config.presets import IMAGE, TEXT, label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
+from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.features.build import MixedFeatures, MixedInputs
 from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs
@@ -114,6 +116,7 @@ def part_of(features: Features, config: Config, examples: Sequence[Example] | Ta
 
 def rows_of(features: Features, config: Config, table: Table, rows: list[int]) -> Labelled:
     """Rows of a table as a part without labels."""
+    table = spelled_with(table, read_decimals(features))
     return rows_as_part(table, needed(features, config, table), as_learned(features, config.data), rows)
 
 
@@ -140,9 +143,21 @@ def as_learned(features: Features, settings: DataSettings) -> DataSettings:
 
 
 def read_columns(features: Features | None) -> tuple[str, ...]:
-    """The number and category columns that a run reads."""
+    """The number, category and date columns that a run reads."""
+    table = table_in(features)
+    return () if table is None else table.columns
+
+
+def read_decimals(features: Features | None) -> dict[str, str]:
+    """The decimal signs of the number columns that a run reads."""
+    table = table_in(features)
+    return {} if table is None else table.decimals
+
+
+def table_in(features: Features | None) -> TableFeatures | None:
+    """How a run reads columns of numbers, categories and dates, if it does."""
     table = features.table if isinstance(features, MixedFeatures) else features
-    return table.columns if isinstance(table, TableFeatures) else ()
+    return table if isinstance(table, TableFeatures) else None
 
 
 def _images(features: ImageFeatures, files: Sequence[str], say: Say) -> Labelled:
@@ -173,7 +188,8 @@ def _row(example: Example, config: Config, features: Features) -> dict[str, str]
         names = [config.data.text, *read_columns(features), config.data.image]
         shown = json.dumps({name: "…" for name in names if name}, ensure_ascii=False)
         raise Misuse(f"this run reads rows, as JSON: {shown}; '{str(example)[:40]}' is none (--file reads a table)")
-    return {str(name): cell_text(cell, {}) for name, cell in value.items()}
+    decimals = read_decimals(features)
+    return {str(name): cell_text(cell, {}, decimals.get(str(name), POINT)) for name, cell in value.items()}
 
 
 # --- what is read of examples ---

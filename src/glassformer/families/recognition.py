@@ -24,8 +24,9 @@ from glassformer.config.presets import (
     label_kind_of,
     reads_stream,
 )
-from glassformer.config.resolve import KINDS_IN_WORDS, flatten, that_writes, with_epochs, with_rule
+from glassformer.config.resolve import KINDS_IN_WORDS, check_ranges, flatten, that_writes, with_epochs, with_rule
 from glassformer.config.sections import DataSettings, ModelSettings
+from glassformer.data.columns.extra import unread_in_words
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
@@ -157,9 +158,12 @@ def recognise_pairs(request: ConfigRequest) -> Recognition | None:
     pairs = find_pairs(request.data, asked=request.task is not None)
     if pairs is None:
         return None
-    request.say(
-        f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target); task: {TRANSLATION} (--task)"
-    )
+    others = [name for name in pairs.table.columns if name not in (pairs.source, pairs.target)]
+    unread = unread_in_words(dict.fromkeys(others, "neither source nor target"))
+    from_to = f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target)"
+    if request.data.source_file is not None:
+        from_to = f"pairs: line by line from {request.data.source_file} to {request.data.target_file}"
+    request.say("; ".join(filter(None, [from_to, f"task: {TRANSLATION} (--task)", unread])))
     named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
     config = request.resolve({"task": TRANSLATION, **named}, starts=request.starts)
     return Recognition(that_writes(config), pairs.table)
@@ -268,6 +272,7 @@ def flag_settings(data: str | Path | None, settings: Mapping[str, Any]) -> dict[
     if data is not None and not isinstance(data, str | os.PathLike):
         raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
     flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    check_ranges(flags)  # before anything is read
     return {key: whole_path(key, value) for key, value in flags.items()}
 
 

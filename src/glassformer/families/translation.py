@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from torch import Generator
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import DataError, Say, SettingError, silent
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, that_writes
 from glassformer.data.features.texts import PairExamples, encode_pairs, source_room, target_room_of
 from glassformer.data.io.aligned import SOURCE, TARGET
 from glassformer.data.split.pairs import PairCorpus, Pairs, pair_columns, split_pairs, whole_pairs
+from glassformer.data.wording import counted
 from glassformer.decoding.translate import Search, marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.load import say_tokens, tokenizer_of_texts
@@ -136,6 +138,7 @@ class LoadedTranslator(Loaded):
     def translate(
         self, texts: Iterable[Any], *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
     ) -> list[Translation]: ...
+    @check_arguments
     def translate(
         self,
         texts: str | Iterable[Any],
@@ -256,7 +259,7 @@ class TranslationFamily(Family):
         searching = {"beam": options.beam, "length_penalty": options.length_penalty}
         how = Search(**{name: value for name, value in searching.items() if value is not None})  # type: ignore[arg-type]
         config = replace(loaded.config, data=options.settings(loaded.config))
-        say(f"{part.name} part: {len(part):,} pairs")
+        say(f"{part.name} part: {counted(len(part), 'pair')}")
         examples = self.examples_of(config, part, loaded.tokenizer, loaded.target_tokenizer)
         _say_too_long({part.name: examples}, config.model.context, say)
         task = self.task_on(config, {part.name: examples}, loaded.target_tokenizer)

@@ -20,6 +20,7 @@ from glassformer.config.presets import (
     predicts_next_token,
     reads_stream,
     settings_task,
+    style_of,
 )
 from glassformer.config.resolve import BUDGETS, Config
 from glassformer.config.sections import ModelSettings
@@ -224,7 +225,10 @@ def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any])
     if not labels_examples(task):
         return starts
     starts |= {"model.word_dropout": 0.0, "model.pool": "mean", "model.head_layers": 0}
-    if predicts_next_token(source.task):
+    style = {} if said.get("model.style") is None else style_of(said["model.style"])
+    if "pool" in style:  # its head was asked for
+        starts |= {f"model.{name}": style[name] for name in ("pool", "head_layers", "head_activation")}
+    elif predicts_next_token(source.task):
         starts |= {"model.pool": "last", "model.head_bias": False}
     elif pools_tokens(source.task):
         starts |= _used(source, ("pool", "head_layers", "head_hidden", "head_activation", "head_bias"))
@@ -255,6 +259,8 @@ def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapp
     for key, value in said.items():
         if key == "model.vectors" and value is not None:
             raise SettingError(f"model.vectors: {sources.first} brings its own word vectors: leave it away")
+        if key == "model.style" and value is not None and _has_style(fixed, value):
+            continue
         if key in fixed and value != fixed[key]:
             of_decoder = key in ("model.decoder", "model.decoder_layers")
             source = sources.decoder if of_decoder and sources.decoder is not None else sources.first
@@ -262,6 +268,12 @@ def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapp
                 f"{key} {value_text(value)}: {source.run.path} has {value_text(fixed[key])}, and {source.flag} "
                 "keeps its body: leave it away"
             )
+
+
+def _has_style(fixed: Mapping[str, Any], style: str) -> bool:
+    """Whether a body has all that a style says of one, whether it was made by that name or not."""
+    body = {f"model.{name}": value for name, value in style_of(style).items() if name not in FREE}
+    return all(fixed.get(key) == value for key, value in body.items())
 
 
 # --- of the training ---

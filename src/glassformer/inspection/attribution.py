@@ -13,7 +13,7 @@ a patch at the mean colour: to a model, all of these are 0.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -291,16 +291,18 @@ def image_of(embed: nn.Module) -> ImageTokens | FlatPixels | None:
 
 def blocks(image: ImageTokens | FlatPixels, pixels: Tensor) -> list[tuple[slice, slice]]:
     """The pixels of each patch, row by row; of a grid of convolutions, those that a cell stands above."""
-    side, more = 1, False
+    counts, side, corner = tuple(pixels.shape[2:]), 1, 0
     if isinstance(image, ImageTokens) and isinstance(image.cut, Patches):
-        side, more = image.cut.map.kernel_size[0], True
+        counts, side = image.cut.grid, image.cut.map.kernel_size[0]
     elif isinstance(image, ImageTokens) and isinstance(image.cut, ConvolutionStack):
-        side = 2 ** sum(image.cut.pooled)
-    rows, columns = (_stretches(length, side, more) for length in pixels.shape[2:])
+        counts, side, corner = image.cut.grid, image.cut.side, image.cut.corner
+    rows, columns = (
+        _stretches(length, count, side, corner) for length, count in zip(pixels.shape[2:], counts, strict=True)
+    )
     return [(row, column) for row in rows for column in columns]
 
 
-def _stretches(length: int, side: int, more: bool) -> list[slice]:
-    """`more`: what remains at the end is a stretch too; else it goes to the last one."""
-    count = -(-length // side) if more else length // side
-    return [slice(at * side, length if at == count - 1 else (at + 1) * side) for at in range(count)]
+def _stretches(length: int, count: int, side: int, corner: int) -> list[slice]:
+    """So many stretches of a length; what is left at its ends goes to the first and the last of them."""
+    ends = [0, *(min(max(0, corner + at * side), length) for at in range(1, count)), length]
+    return [slice(start, end) for start, end in pairwise(ends)]

@@ -209,13 +209,18 @@ def _image(settings: ModelSettings, image: tuple[int, int, int]) -> ImageTokens:
     cut: Patches | ConvolutionStack
     if settings.encoder == "cnn":
         widths = [max(8, settings.width >> later) for later in reversed(range(1, settings.layers))]
-        cut = ConvolutionStack(
-            channels=channels,
-            size=(height, width),
-            widths=[*widths, settings.width],
-            kernel=settings.kernel,
-            bias=settings.bias,
-        )
+        try:
+            cut = ConvolutionStack(
+                channels=channels,
+                size=(height, width),
+                widths=[*widths, settings.width],
+                kernel=settings.kernel,
+                stride=settings.stride,
+                padding=settings.padding,
+                bias=settings.bias,
+            )
+        except ValueError as error:
+            raise SettingError(f"convolutions: {error}; more model.padding, or fewer model.layers?") from None
     else:
         cut = Patches(channels=channels, size=(height, width), patch=settings.patch, width=settings.width)
     return ImageTokens(tokens=cut, width=settings.width)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.data.wording import counted
 from glassformer.families.load import BEFORE
 from glassformer.pipeline.training import BeforeRefit, Trained, Training, TrainRequest, refuse_refit
 from glassformer.runs.files import write_text, writing
@@ -72,7 +73,7 @@ def refitted(like: Run, request: TrainRequest, *, total: int, before: BeforeRefi
     `request` it takes a person's own model, and who listens.
     """
     steps = int(before["steps"])
-    request.listen(Noted(f"refit: {steps:,} updates on all rows but the test; {BEFORE}: {before['words']}"))
+    request.listen(Noted(f"refit: {counted(steps, 'update')} on all rows but the test; {BEFORE}: {before['words']}"))
     settings = {
         "data.refit": True,
         "training.steps": steps,

@@ -34,6 +34,8 @@ from glassformer.planning.model_size import refuse_too_large
 from glassformer.reporting.papers import first_files, leave_papers
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
+from glassformer.tasks.intervals import with_interval
+from glassformer.training.budget import PAPERS, Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
 from glassformer.training.events import Ended, Listener, Noted
@@ -116,6 +118,8 @@ class TrainRequest:
     listen: Listener = field(default=silent, repr=False)
     command: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Stopwatch, repr=False)
+    """Seconds since the command began: what its minutes are counted by."""
     expects_refit: bool = False
     """A refit is to follow."""
     before_refit: BeforeRefit | None = None
@@ -153,6 +157,8 @@ class Training:
         self.finetuned_from: dict[str, Any] | None = None
         """What the card says of the run whose weights were taken."""
         self.evaluations: dict[str, Evaluation] = {}
+        self.judged: Prepared | None = None
+        """What these are of, where they are of a sample."""
 
     def __call__(self) -> Trained:
         self.resolve()
@@ -253,6 +259,8 @@ class Training:
             shown=lambda batch, row: batch.describe(row, prepared.tokenizer),
             usual=Advice(self.config, self.new_parts).usual,
             new=self.new_parts,
+            clock=self.request.clock,
+            budget=self._budget(),
         )
         if self.processes.first:  # only now, when nothing can be refused any more
             self._first_files(card, total)
@@ -266,6 +274,21 @@ class Training:
                 with contextlib.suppress(GlassformerError):  # on a full disk this fails too; the first error is said
                     self.run.update_card(status="failed")
             raise
+
+    def _budget(self) -> Budget | None:
+        """What the minutes are for, beside updates: what is held out is judged once more, and papers are left."""
+        minutes, tokens = self.config.training.minutes, self.prepared.tokens
+        if minutes is None:
+            return None
+        parts = self._last_parts
+        held_out = sum(tokens[part] for part in parts) / max(1, tokens.get("validation", 0))
+        return Budget(60 * minutes, len(parts), held_out, papers=0.0 if self.request.draft else PAPERS)
+
+    @property
+    def _last_parts(self) -> list[str]:
+        """What is judged at the end."""
+        has_test = "test" in self.prepared.tokens and not self.request.draft
+        return ["validation"] * self.prepared.task.validates + ["test"] * has_test
 
     def _card(self, total: int | None) -> dict[str, Any]:
         card = run_card(self.config, self.prepared, self.model, self.request.command, self.finetuned_from)
@@ -303,7 +326,7 @@ class Training:
                 **metrics,
             )
             if not interrupted:
-                self.doctor.conclude(None if draft else self.model, validation)
+                self.doctor.conclude(None if draft or not self._has_time() else self.model, validation)
             if not draft:
                 self._leave_papers()
         card = self.run.card()
@@ -325,13 +348,21 @@ class Training:
         )
 
     def _evaluate(self) -> None:
-        task = self.trainer.task
-        parts = ["validation"] * task.validates
-        parts += ["test"] * ("test" in self.prepared.tokens and not self.request.draft)
+        trainer, parts = self.trainer, self._last_parts
         self.run.load_weights(self.model)
         self.model.eval()
+        task = trainer.validator.last_task(parts, trainer.elapsed(), whole=self.request.draft)
         with torch.inference_mode():
-            self.evaluations = {part: task.evaluate(self.model, part) for part in parts}
+            self.evaluations = {part: with_interval(task, task.evaluate(self.model, part)) for part in parts}
+        self.judged = replace(self.prepared, task=self.prepared.task.sample(task.share))
+
+    def _has_time(self) -> bool:
+        """Whether the minutes allow the doctor to look at the model; if not, `glassformer doctor` still can."""
+        trainer = self.trainer
+        if trainer.budget is None or trainer.budget.allows_doctor(trainer.progress, trainer.elapsed()):
+            return True
+        self.say(f"for want of time the doctor looks at the model later: glassformer doctor {self.run.path}")
+        return False
 
     def _leave_papers(self) -> None:
         machine = {
@@ -340,7 +371,9 @@ class Training:
             "threads": str(self.trainer.progress.threads),
             "processes": str(self.processes.world),
         }
-        leave_papers(self.run, self.config, self.prepared, self.model, self.evaluations, machine, self.say)
+        leave_papers(
+            self.run, self.config, self.judged or self.prepared, self.model, self.evaluations, machine, self.say
+        )
 
 
 def refuse_refit(config: Config) -> None:
@@ -348,5 +381,9 @@ def refuse_refit(config: Config) -> None:
     if config.data.refit:
         raise SettingError(
             "data.refit holds nothing out, and --refit has to know how long to train: give --refit alone"
+        )
+    if config.data.validation_fraction == 0 and config.data.validation is None and config.data.folds is None:
+        raise SettingError(
+            "data.validation_fraction 0 holds nothing out, and --refit has to know how long to train: give one of them"
         )
     FAMILIES[config.task].check_refit(replace(config.data, refit=True))

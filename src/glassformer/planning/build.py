@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say, SettingError
+from glassformer.data.wording import counted
 from glassformer.encoders.transformer import Block
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.planning.available_memory import SHARE, available_memory, fit
-from glassformer.planning.compute import parameters_by_part, probe, seconds_to_end, tied, training_compute
+from glassformer.planning.compute import parameters_by_part, probe, tied, time_plan, training_compute
 from glassformer.planning.model_size import MANY, refuse_too_large
 from glassformer.planning.plan import Plan
 from glassformer.planning.setup import CPU, PlannedTraining
@@ -71,8 +72,8 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
     with fake_tensors(where):
         model = planned.build(config)
     say(
-        f"planning: {sized(parameter_count(model), learned_count(model))}, {planned.batch:,} examples in the largest "
-        "batch"
+        f"planning: {sized(parameter_count(model), learned_count(model))}, {counted(planned.batch, 'example')} in the "
+        "largest batch"
     )
     steps = _StepMemories(planned, where, really=device == CPU and has_recurrent_layers(model))
     rows = -(-planned.batch // training.accumulation_steps)
@@ -84,15 +85,17 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
         settings = replace(training, accumulation_steps=batch_fit.accumulation_steps)
         speed = probe(planned.family, planned.model(say), planned.task, settings, device)
     work = training_compute(planned, speed)
+    times = time_plan(planned, work, speed)
     return _plan(
         planned,
         model,
         work=work,
+        times=times,
         needs=needs,
         room=room,
         fit=batch_fit,
         speed=speed,
-        seconds=seconds_to_end(planned, work, speed),
+        seconds=None if times is None else times.total,
         notes=_notes(steps),
     )
 

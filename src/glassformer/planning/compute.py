@@ -32,7 +32,9 @@ from glassformer.models.modules import Transform
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import count_products
 from glassformer.tasks.base import Task
-from glassformer.training.checkpointer import Checkpointer
+from glassformer.training.budget import EACH, PAPERS, Budget
+from glassformer.training.budget import VALIDATIONS as VALIDATION_SHARE
+from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 
@@ -67,6 +69,8 @@ class Speed:
     """Seconds of a validation for each token."""
     notes: tuple[str, ...]
     """What it was measured on, and how precisely."""
+    tokens_per_example: int | None = None
+    """What an example counts as, where it has no words."""
 
 
 class _Enough(Exception):
@@ -114,7 +118,8 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
         "compiled": trainer.loss.how != "off",
     }
     validation = _validation_seconds(family, trainer, each)
-    return Speed(update, 1 / each, len(counted), validation, tuple(note for note, so in notes.items() if so))
+    said = tuple(note for note, so in notes.items() if so)
+    return Speed(update, 1 / each, len(counted), validation, said, task.tokens_per_example)
 
 
 def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
@@ -174,15 +179,37 @@ class TrainingCompute:
         return None if self.seen is None else self.seen / max(1, parameters)
 
 
+@dataclass(frozen=True)
+class TimePlan:
+    """Seconds of a whole training, by what they are for."""
+
+    reading: float
+    """Reading the data and learning its tokens, as it took just now."""
+    updates: float
+    validations: float
+    """All of them on the way."""
+    last: float
+    """The last evaluation of what is held out."""
+    papers: float
+    """The doctor, pictures and the report, about."""
+    validation: float
+    """One validation."""
+    judged: float
+    """The part of what is held out that a validation judges."""
+
+    @property
+    def total(self) -> float:
+        return self.reading + self.updates + self.validations + self.last + self.papers
+
+
 def training_compute(planned: PlannedTraining, speed: Speed | None) -> TrainingCompute:
     """What is computed; where the clock is the budget, as much as it allows at this speed."""
     counted = _products(planned)
     updates, minutes = planned.updates, planned.config.training.minutes
     if updates is None and speed is not None and minutes is not None:
-        seconds = 60 * minutes
-        # the loop gives validations a tenth of the time at most
-        validating = min(0.1 * seconds, VALIDATIONS * _validation(planned, speed))
-        updates = max(1, round((seconds - validating) / (planned.per_update / speed.tokens)))
+        budget, progress = _budget(planned, speed)
+        seconds = budget.left(progress) - budget.reserve(progress) - _validations(budget, progress)
+        updates = max(1, round(seconds / (planned.per_update / speed.tokens)))
     return TrainingCompute(
         tokens=planned.tokens["train"],
         per_update=planned.per_update,
@@ -204,26 +231,60 @@ def _products(planned: PlannedTraining) -> int | None:
     return None if one is None or two is None else one + (blocks - 1) * (two - one)
 
 
-def seconds_to_end(planned: PlannedTraining, work: TrainingCompute, speed: Speed | None) -> float | None:
-    """Updates, the validations between them, and a last look at everything that is held out."""
+def time_plan(planned: PlannedTraining, work: TrainingCompute, speed: Speed | None) -> TimePlan | None:
+    """Where the time goes: the updates, the validations between them, and a last look at all that is held out."""
     if speed is None or work.updates is None:
         return None
     training = planned.config.training
-    last = speed.validation * sum(_judged(planned, part) for part in planned.tokens if part != "train")
+    updates = work.updates * planned.per_update / speed.tokens
     if training.minutes is not None:
-        return 60 * training.minutes + last
+        budget, progress = _budget(planned, speed)
+        return TimePlan(
+            reading=progress.preparing,
+            updates=updates,
+            validations=_validations(budget, progress),
+            last=progress.between + budget.last_evaluation(progress),
+            papers=budget.papers_of(progress),
+            validation=progress.evaluating,
+            judged=min(1.0, progress.sample or 1.0),
+        )
     every = training.validate_every
-    validations = work.updates // every if every else min(VALIDATIONS, work.updates)
-    update = planned.per_update / speed.tokens
-    return work.updates * update + validations * _validation(planned, speed) + last
+    count = work.updates // every if every else min(VALIDATIONS, work.updates)
+    each = _validation(planned, speed)
+    last = speed.validation * sum(_judged(planned, part) for part in planned.tokens if part != "train")
+    return TimePlan(planned.reading, updates, count * each, last, PAPERS, each, _share_in_tokens(planned))
+
+
+def _budget(planned: PlannedTraining, speed: Speed) -> tuple[Budget, Progress]:
+    """The minutes, and what a training would have measured after its first validation."""
+    minutes = planned.config.training.minutes
+    assert minutes is not None
+    parts = [_judged(planned, part) for part in HELD_OUT if part in planned.tokens]
+    validation = _judged(planned, "validation")
+    budget = Budget(60 * minutes, len(parts), sum(parts) / max(1, validation), PAPERS)
+    progress = Progress(step=1, seconds=planned.per_update / speed.tokens, preparing=planned.reading)
+    whole = validation * speed.validation
+    progress.evaluating = progress.between = min(_validation(planned, speed), EACH * budget.left(progress))
+    progress.sample = progress.evaluating / whole if whole else 1.0
+    return budget, progress
+
+
+def _validations(budget: Budget, progress: Progress) -> float:
+    """Seconds of all validations on the way."""
+    return min(VALIDATION_SHARE * budget.left(progress), VALIDATIONS * progress.evaluating)
 
 
 def _validation(planned: PlannedTraining, speed: Speed) -> float:
     """Seconds of a validation on the way."""
+    return _judged(planned, "validation") * _share_in_tokens(planned) * speed.validation
+
+
+def _share_in_tokens(planned: PlannedTraining) -> float:
+    """The part of what is held out that a validation judges, where tokens bound it."""
     tokens = _judged(planned, "validation")
-    if not planned.family.labels_examples:
-        tokens = min(tokens, planned.config.training.validation_tokens)
-    return tokens * speed.validation
+    if planned.family.labels_examples or not tokens:
+        return 1.0
+    return min(1.0, planned.config.training.validation_tokens / tokens)
 
 
 def _judged(planned: PlannedTraining, part: str) -> int:
@@ -257,6 +318,8 @@ PARTS: dict[type[nn.Module], str] = {
 """What a module's own weights are for, and those of the modules in it that are not named here."""
 
 OF_ATTENTION = {"query": "queries W^Q", "key": "keys W^K", "value": "values W^V", "output": "output W^O"}
+OF_SCORES = {"shared": "shared U", "bilinear": "bilinear W"}
+"""What the one matrix is called that makes scores without separate queries and keys."""
 
 
 def parameters_by_part(model: nn.Module) -> dict[str, int]:
@@ -274,7 +337,8 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
 
 def _part(parent: nn.Module, name: str, child: nn.Module, part: str) -> str:
     if isinstance(parent, Attention) and name in OF_ATTENTION:
-        return f"{part}: {OF_ATTENTION[name]}"
+        called = OF_SCORES.get(parent.scores, OF_ATTENTION[name]) if name == "query" else OF_ATTENTION[name]
+        return f"{part}: {called}"
     if isinstance(child, Attention):
         return "attention to the source" if child.is_cross_attention else "attention"
     if name == "head":

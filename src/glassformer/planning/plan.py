@@ -7,7 +7,7 @@ from glassformer.config.resolve import Config
 from glassformer.config.units import count, duration, size
 from glassformer.families.base import FAMILIES
 from glassformer.planning.available_memory import AvailableMemory, BatchFit
-from glassformer.planning.compute import ENOUGH_TOKENS, Speed, TrainingCompute
+from glassformer.planning.compute import ENOUGH_TOKENS, Speed, TimePlan, TrainingCompute
 from glassformer.planning.sharding import WAYS, Cluster
 from glassformer.planning.training_step import StepMemory
 from glassformer.rendering.panels import Panel, Table, Words
@@ -34,7 +34,9 @@ class Plan(Renderable):
     work: TrainingCompute
     notes: tuple[str, ...]
     seconds: float | None
-    """The time to the end, validations included."""
+    """The time to the end, of all that `train` does."""
+    times: TimePlan | None = None
+    """Where it goes."""
     needs: StepMemory | None = None
     """What a step needs, the batch in as many pieces as was asked for; None on paper."""
     room: AvailableMemory | None = None
@@ -65,10 +67,14 @@ class Plan(Renderable):
             sentences.append(f"About {duration(self.seconds)} to the end.")
         elif self.seconds is not None and self.speed is not None:
             speed = self.speed
+            rate = f"{speed.tokens:,.0f} tokens a second"
+            if speed.tokens_per_example is not None:
+                rate = f"{speed.tokens / speed.tokens_per_example:,.0f} examples a second"
             sentences.append(
-                f"{duration(speed.update)} an update, {speed.tokens:,.0f} tokens a second ({', '.join(speed.notes)}): "
-                f"about {duration(self.seconds)} to the end, validations included."
+                f"{duration(speed.update)} an update, {rate} ({', '.join(speed.notes)}): about "
+                f"{duration(self.seconds)} to the end, from reading to the report."
             )
+            sentences += [] if self.times is None else [_time_words(self, self.times)]
         return sentences
 
     @property
@@ -104,6 +110,7 @@ class Plan(Renderable):
             },
             "speed": None if self.speed is None else asdict(self.speed),
             "seconds": self.seconds,
+            "times": None if self.times is None else asdict(self.times),
             "paper": None if self.paper is None else self.paper.to_dict(),
             "notes": list(self.notes),
             "settings": self.config.to_dict(),
@@ -170,6 +177,17 @@ def _work_words(plan: Plan) -> str:
     )
 
 
+def _time_words(plan: Plan, times: TimePlan) -> str:
+    """What beside updates takes time."""
+    minutes, whole = plan.config.training.minutes, times.judged >= 1
+    sampled = "" if whole or minutes is None else f" (on {times.judged:.2g} of what is held out, to fit the minutes)"
+    each = f"{duration(times.validation)} a validation{sampled}"
+    over = ""
+    if minutes is not None and times.total > 66 * minutes and times.total > 60 * minutes + 5:
+        over = f" That is {duration(times.total - 60 * minutes)} more than the minutes."
+    return f"Reading takes {duration(times.reading)}, {each}, the last evaluation {duration(times.last)}.{over}"
+
+
 def _parts(plan: Plan) -> Table:
     parts = {**dict(sorted(plan.parts.items(), key=lambda part: -part[1])), "all": plan.parameters}
     return Table(
@@ -225,6 +243,17 @@ def _shared(paper: Cluster) -> Table:
     )
 
 
+def _time_rows(times: TimePlan) -> list[list[str | float | int | None]]:
+    named = {
+        "reading and preparing": times.reading,
+        "all updates": times.updates,
+        "all validations on the way": times.validations,
+        "the last evaluation": times.last,
+        "doctor, pictures and report": times.papers,
+    }
+    return [[name, duration(seconds)] for name, seconds in named.items()]
+
+
 def _numbers(plan: Plan) -> Table:
     work, speed, each = plan.work, plan.speed, plan.work.per_parameter(plan.parameters)
     rows: list[list[str | float | int | None]] = [
@@ -237,6 +266,7 @@ def _numbers(plan: Plan) -> Table:
         ["tokens for each parameter", None if each is None else f"{each:.4g}"],
         ["seconds of an update", None if speed is None else f"{speed.update:.4g}"],
         ["tokens a second", None if speed is None else f"{speed.tokens:,.0f}"],
+        *([] if plan.times is None else _time_rows(plan.times)),
         ["time to the end", None if plan.seconds is None else duration(plan.seconds)],
     ]
     return Table(title="Numbers", columns=["what", "number"], rows=[row for row in rows if row[1] is not None])

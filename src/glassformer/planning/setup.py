@@ -20,6 +20,7 @@ from glassformer.models.build import build_language_model
 from glassformer.planning.training_step import Piece
 from glassformer.tasks.base import Task
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.training.budget import Stopwatch
 from glassformer.training.frozen import freeze
 from glassformer.training.schedule import total_steps
 
@@ -48,6 +49,8 @@ class PlannedTraining:
     per_update: float
     """Tokens that an update reads, on average."""
     prepared: Prepared | None = None
+    reading: float = 0.0
+    """Seconds that reading the data and learning its tokens took."""
 
     @property
     def family(self) -> Family:
@@ -93,7 +96,7 @@ def flags_of(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, 
 
 def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpus: int | None) -> PlannedTraining:
     """A training on data, as it would be read."""
-    file = file_settings(config)
+    clock, file = Stopwatch(), file_settings(config)
     resolved, table = infer_config(file, with_vectors({**file, **flags}, flags), say)
     if resolved.model.encoder == OWN:
         raise SettingError(ONLY_BY_NAME)
@@ -103,6 +106,7 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
     if gpus is not None and "training.batch_size" not in {**file, **flags}:
         resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
     prepared = prepare(resolved, say, rows=table)
+    reading = clock()
     task = prepared.task
     count = min(BATCHES, max(1, int(task.steps_per_epoch)))
     batches = (task.batch(step) for step in range(count))
@@ -119,7 +123,16 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
 
     per_update = float(batch.tokens) if task.steady else prepared.tokens["train"] / task.steps_per_epoch
     return PlannedTraining(
-        resolved, task, build, batch.size, batch.tokens, batch.tensors(CPU), prepared.tokens, per_update, prepared
+        resolved,
+        task,
+        build,
+        batch.size,
+        batch.tokens,
+        batch.tensors(CPU),
+        prepared.tokens,
+        per_update,
+        prepared,
+        reading,
     )
 
 
@@ -149,7 +162,7 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
             f"how many tokens of kind {resolved.tokenizer.kind} there are, only DATA or --vocab-size says"
         )
     context, batch = resolved.model.context, resolved.training.batch_size
-    task = LanguageModelling({}, context=context, start=None)
+    task = LanguageModelling({}, context=context, start=None, last_only=resolved.training.targets == "last")
     task.steps_per_epoch = tokens / (context * batch)
     ids = torch.empty(batch, context, dtype=torch.long, device="meta")
 
@@ -157,4 +170,5 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
         return build_language_model(config.model, vocab=vocab, seed=config.training.seed)
 
     each = batch * context
-    return PlannedTraining(resolved, task, build, batch, each, (ids, ids), {"train": tokens}, float(each))
+    following = ids[:, -1:] if task.last_only else ids
+    return PlannedTraining(resolved, task, build, batch, each, (ids, following), {"train": tokens}, float(each))

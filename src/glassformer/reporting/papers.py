@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 from torch import nn
 
-from glassformer.config.errors import Say, error_line
+from glassformer.config.errors import STRICT, Say, error_line
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
@@ -24,11 +25,10 @@ from glassformer.runs import history
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
+from glassformer.text.escaping import markdown, on_one_line, printable
 from glassformer.training.checkpointer import Snapshot
 
 REPORT = "report.html"
-STRICT = "GLASSFORMER_STRICT"
-"""If this is set in the environment, a report that cannot be made is an error."""
 TOKEN_KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
@@ -123,9 +123,18 @@ def imported_card(run: Path, config: Config, card: dict[str, Any]) -> str:
 
 def _render(template: str, run: Path, config: Config, card: dict[str, Any], **more: Any) -> str:
     environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,  # what macros make is not escaped again
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(markdown(str(value))),
     )
-    environment.filters |= {"basename": os.path.basename, "quote": lambda path: shlex.quote(str(path))}
+    environment.filters |= {
+        "basename": os.path.basename,
+        "command": lambda line: Markup(on_one_line(printable(line))),
+        "quote": lambda path: shlex.quote(str(path)),
+    }
     text = files("glassformer.reporting").joinpath(template).read_text("utf-8")
     title, names = label_names(card) or ("", None)
     return environment.from_string(text).render(

@@ -16,12 +16,22 @@ from glassformer.config.errors import Say, silent
 from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.setting import value_text
+from glassformer.data.wording import counted
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
 from glassformer.families.evaluate import held_out_examples
 from glassformer.families.language import StreamFamily
-from glassformer.families.load import BEFORE, label_names, learned_of, load, opened_run, prepare_again, size_in_words
+from glassformer.families.load import (
+    BEFORE,
+    label_names,
+    learned_of,
+    load,
+    nothing_held_out,
+    opened_run,
+    prepare_again,
+    size_in_words,
+)
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.attention import attention_panels
 from glassformer.inspection.views.registry import LookRequest, register_view
@@ -47,6 +57,10 @@ MODEL = ("style", "layers", "heads", "width", "decoder", "attention", "positions
 TRAINING = ("optimizer", "lr", "schedule", "batch_size", "batch_tokens", "label_smoothing", "average", "loss", "seed")
 """The settings that a reader asks for first."""
 NAMES = {"lr": "learning rate", "optimizer": "optimiser"}
+ALL_LEARNED = (
+    "All of the data is learned from, and nothing here tells how good the model is on other data: glassformer evaluate "
+    "RUN DATA does."
+)
 ENDED = {"interrupted": "was interrupted", "failed": "failed"}
 
 
@@ -90,7 +104,9 @@ def report_of(
         part = "test" if "test" in evaluations else "validation"
         panels += _quality(evaluations)
         panels += brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
-    elif "before_refit" not in card:
+    elif nothing_held_out(card):
+        panels += [] if "before_refit" in card else [Words(title="Nothing held out", text=ALL_LEARNED)]
+    else:
         go_on = f"Go on with: glassformer train --resume --out {run.path}"
         panels.append(Words(title="Not evaluated", text=f"{_status(card)}: there is no evaluation yet. {go_on}"))
     panels.append(logged_panel(metrics))
@@ -138,12 +154,14 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     noun, sizes = part_sizes(FAMILIES[config.task], prepared)
     data = card["data"]
     held = "validation and test" if prepared.task.validates else "the test"
-    chooses = "; validation chooses which weights are kept" if config.training.keep == "best" else ""
+    validates = prepared.task.validates and config.training.keep == "best"
+    chooses = "validation chooses which weights are kept" if validates else "the last weights are kept"
+    learned = "All of it is learned from" if nothing_held_out(card) else f"No weights are learned from {held}"
     return Table(
         title=f"Data: {data['name']}",
         columns=["part", noun, "tokens"],
         rows=[[name, size, prepared.tokens[name]] for name, size in sizes.items()],
-        note=f"{data['report']}. No weights are learned from {held}{chooses}.",
+        note=f"{data['report']}. {learned}; {chooses}.",
     )
 
 
@@ -167,7 +185,9 @@ def samples(metrics: Records) -> list[Panel]:
     lines = [line for line in metrics if line.get("event") == "sample"]
     some = sorted({0, len(lines) // 2, len(lines) - 1}) if lines else []
     return [
-        Words(title=f"Sample after {lines[place]['step']:,} updates", text=cut(lines[place]["text"].strip("\n")))
+        Words(
+            title=f"Sample after {counted(lines[place]['step'], 'update')}", text=cut(lines[place]["text"].strip("\n"))
+        )
         for place in some
     ]
 
@@ -198,7 +218,7 @@ def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") ->
 
 def _status(card: Mapping[str, Any]) -> str:
     steps = card.get("steps")
-    after = "" if steps is None else f" after {steps:,} updates"
+    after = "" if steps is None else f" after {counted(steps, 'update')}"
     return f"The training {ENDED.get(card['status'], 'is not finished')}{after}"
 
 

@@ -56,8 +56,9 @@ def flush(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """A name of a file that is not UTF-8 is written by the numbers of its bytes, which JSON reads back as they were."""
     with aside(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, value: Any) -> None:

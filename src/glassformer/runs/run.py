@@ -1,6 +1,5 @@
 """A run folder: everything a trained model needs, and the story of how it came about."""
 
-import contextlib
 import hashlib
 import json
 import math
@@ -16,8 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
-from glassformer.config.limits import LimitExceeded, parse_json
-from glassformer.config.limits import read_text as limited_text
 from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import Config, resolve, with_rule
 from glassformer.data.datasets.dataset import HUB
@@ -34,6 +31,7 @@ from glassformer.runs.files import (
     write_text,
     writing,
 )
+from glassformer.runs.log import read_log
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
@@ -71,6 +69,10 @@ class Run:
         """Whether a run may be made here: nothing is overwritten unasked. `goes_on`: a run can be resumed."""
         if path.is_file():
             raise Misuse(f"{path} is a file: name a folder for the run")
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:  # which safetensors would write, and not read
+            raise Misuse(f"{path} is no name in UTF-8: name another --out") from None
         if (path / CARD).exists():
             if not overwrite:
                 resume = "go on with --resume, " if goes_on else ""
@@ -230,10 +232,11 @@ class Run:
     def read_weights(self, *, verify: bool = True, say: Say = silent) -> dict[str, Tensor]:
         """The weights, if they and what they compute are as they were written."""
         path = self._weights_file()
-        weights = read_tensors(path)
+        card, notes, weights = self.card(), read_notes(path), read_tensors(path)
         if not verify or os.environ.get(NO_VERIFY):
             return weights
-        card, notes = self.card(), read_notes(path)
+        if (self.card(), read_notes(path)) != (card, notes):  # a training has just written others
+            return self.read_weights(verify=verify, say=say)
         # on the way, weights are written before the card that names them: a killed run has the file's own word
         written = card.get(WEIGHTS) if card.get("status") in SETTLED else notes.get(WEIGHTS)
         if written is None:
@@ -267,14 +270,8 @@ class Run:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Every line that is whole: a killed process may have left half of one."""
-        if not self.metrics_path.is_file():
-            return []
-        out = []
-        for line in limited_text(self.metrics_path).splitlines():
-            with contextlib.suppress(ValueError, LimitExceeded):
-                out.append(parse_json(line, str(self.metrics_path)))
-        return out
+        """Every line that is whole."""
+        return read_log(self.metrics_path)
 
     def rewind_metrics(self, step: int) -> None:
         """Forget what was logged after this step: it will be logged again."""

@@ -1,6 +1,7 @@
 """Intervals: between which two values the truth lies, at a level of 95 in 100 unless told; and the tails of
 distributions that they come from: Student's t, which says what an average of few values strays by when their spread is
-itself only estimated, and the incomplete beta function, from which it and the binomial distribution follow.
+itself only estimated, the incomplete beta function, from which it and the binomial distribution follow, and the
+studentized range: what t becomes where the best and the worst of several are picked.
 """
 
 import math
@@ -78,11 +79,13 @@ def weighted_mean(scores: Float[Array, " N"], weights: Float[Array, " N"] | None
     return mean, float(np.square(shares * (scores - mean)).sum()) * count / (count - 1) if count > 1 else math.inf
 
 
-def around(value: float, variance: float, df: float, level: float) -> Interval:
-    """The interval within Student's t of a value with so much variance."""
+def around(value: float, variance: float, df: float, level: float, rows: int = 2) -> Interval:
+    """The interval within Student's t of a value with so much variance; with more than two `rows`, of the difference of
+    two of them, so wide that those of all pairs hold at once.
+    """
     if math.isinf(variance):
         return Interval(value, -math.inf, math.inf)
-    half = t_quantile((1 + level) / 2, df) * math.sqrt(variance)
+    half = range_t_quantile(level, rows, df) * math.sqrt(variance)
     return Interval(value, value - half, value + half)
 
 
@@ -150,3 +153,70 @@ def t_quantile(p: float, df: float) -> float:
         else:
             high = middle
     return high if p > 0.5 else -high
+
+
+# --- the studentized range: of several values alike, how far the best and the worst are apart by chance ---
+
+RANGES = np.linspace(0, 14, 1401)
+"""Ranges of standard normal values; none is larger."""
+
+
+def range_t_tail(t: float, rows: int, df: float) -> float:
+    """How probable it is by chance that any two of so many rows alike are at least this t apart; of two, `t_tail`."""
+    if rows == 2 or math.isinf(t):
+        return t_tail(t, df)
+    spreads, shares = _spreads(df)
+    below = np.interp(math.sqrt(2) * abs(t) * spreads, RANGES, _range_table(rows))
+    return min(1.0, max(0.0, 1 - float(shares @ below)))
+
+
+@lru_cache(1024)
+def range_t_quantile(level: float, rows: int, df: float) -> float:
+    """The t that no two of so many rows alike exceed in such a share of tables; of two, Student's."""
+    if rows == 2:
+        return t_quantile((1 + level) / 2, df)
+    low, high = 0.0, 4.0
+    while range_t_tail(high, rows, df) > 1 - level:
+        low, high = high, high * 2
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        if range_t_tail(middle, rows, df) > 1 - level:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@lru_cache(64)
+def _range_table(rows: int) -> Float[Array, " W"]:
+    """P(range ≤ w) of so many standard normal values, for w from 0 on: one of them is the least, the others lie within
+    w above it.
+    """
+    least = np.linspace(-8.5, 8.5, 341)
+    points = np.linspace(-9, 9 + RANGES[-1], 20_001)
+    normal = np.array([math.erfc(-point / math.sqrt(2)) / 2 for point in points])
+    density = np.exp(-np.square(least) / 2) / math.sqrt(2 * math.pi) * (least[1] - least[0])
+    between = np.interp(least + RANGES[:, None], points, normal) - np.interp(least, points, normal)
+    table: Float[Array, " W"] = rows * (between ** (rows - 1)) @ density
+    return table
+
+
+@lru_cache(1)
+def _legendre() -> tuple[Float[Array, " S"], Float[Array, " S"]]:
+    """Places between −1 and 1, and their weights in an integral."""
+    nodes, weights = np.polynomial.legendre.leggauss(128)
+    return nodes, weights
+
+
+@lru_cache(256)
+def _spreads(df: float) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
+    """Estimates of a spread of 1 with so many degrees of freedom (χ/√df), and how probable each is."""
+    if df > 1e6:
+        return np.ones(1), np.ones(1)
+    reach = 10 / math.sqrt(2 * df)
+    nodes, weights = _legendre()
+    low, high = max(0.0, 1 - reach), 1 + reach
+    spreads = (low + high) / 2 + (high - low) / 2 * nodes
+    log = (df - 1) * np.log(spreads) - df * np.square(spreads) / 2
+    shares = weights * np.exp(log - log.max())
+    return spreads, shares / shares.sum()

@@ -1,13 +1,14 @@
 """Two models judged on the same examples: whether one is better, or the other had luck; and two groups of examples."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
-from glassformer.statistics.intervals import Interval, around, incomplete_beta, t_tail, weighted_mean
+from glassformer.statistics.intervals import Interval, around, incomplete_beta, range_t_tail, t_tail, weighted_mean
 
 ROUNDING = 1e-14
 """The part of a score that rounding changes: what varies by less does not vary."""
@@ -34,13 +35,63 @@ class McNemar:
     p: float
 
 
+@dataclass(frozen=True)
+class SeedSpread:
+    """How much seeds change a mean score: its variance from one training to the next."""
+
+    whole: float
+    there: float
+    """The part of it that follows from which examples each seed is good at: it is in the examples' variance too."""
+    df: int
+    examples: int
+
+    def parts(self, share: float) -> list[tuple[float, int]]:
+        """Such a share of the variance, in parts with their degrees of freedom; what is counted twice is taken off."""
+        if self.whole <= self.there:
+            return []
+        return [(share * self.whole, self.df), (-share * self.there, self.df * (self.examples - 1))]
+
+
+def seed_spread(models: Sequence[Float[Array, "S N"]], weights: Float[Array, " N"] | None = None) -> SeedSpread | None:
+    """How much seeds change a score, over some models together; None where it never does, or none was trained twice.
+
+    A few seeds of one model tell little of it: of eight that are alike, one will seem hardly to vary.
+    """
+    several = [scores for scores in models if _varies(scores)]
+    if not several:
+        return None
+    count = several[0].shape[1]
+    shares = np.full(count, 1 / count) if weights is None else weights / weights.sum()
+    whole = there = 0.0
+    for scores in several:
+        means = scores @ shares
+        rest = scores - scores.mean(0) - (means - means.mean())[:, None]
+        there += float(np.square(rest * shares).sum()) * count / (count - 1)
+        whole += float(np.square(means - means.mean()).sum())
+    df = sum(len(scores) - 1 for scores in several)
+    return SeedSpread(whole / df, there / df, df, count)
+
+
+def _varies(scores: Float[Array, "S N"]) -> bool:
+    """Whether seeds change anything: a floor's scores are given twice."""
+    return len(scores) > 1 and bool((scores != scores[0]).any())
+
+
 def difference(
-    a: Float[Array, "S N"], b: Float[Array, "R N"], weights: Float[Array, " N"] | None = None, level: float = 0.95
+    a: Float[Array, "S N"],
+    b: Float[Array, "R N"],
+    weights: Float[Array, " N"] | None = None,
+    *,
+    rows: int = 2,
+    spread: SeedSpread | None = None,
+    level: float = 0.95,
 ) -> Difference:
     """The mean score of a less that of b on the same N examples, each trained S (R) times.
 
     Other examples would have given another difference, and so would other seeds; both kinds of chance add up, and
     Welch and Satterthwaite's formula says how well the sum is known. What never varies (a floor) may be given twice.
+    Where both are of more `rows` than these, interval and p allow for it (Tukey and Kramer): of so many rows alike, in
+    95 of 100 tables no two seem apart. `spread` is then that of all rows: it counts where the pair's own is smaller.
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"scores on the same examples, a row for each seed, are compared; not {a.shape} and {b.shape}")
@@ -49,33 +100,37 @@ def difference(
     seeds = len(a) > 1 and len(b) > 1
     if math.isinf(examples):
         return Difference(value, -math.inf, math.inf, 1.0, seeds)
-    parts = [(examples, count - 1), *_seed_variance(a, weights), *_seed_variance(b, weights)]
-    variance = sum(part for part, _ in parts)
+    varying = [scores for scores in (a, b) if _varies(scores)]
+    own = [part for scores in varying for part in _seed_parts(scores, weights)]
+    all_rows = [] if spread is None else spread.parts(sum(1 / len(scores) for scores in varying))
+    variance = examples + max(_sum(own), _sum(all_rows))
     least = ROUNDING * max(np.abs(a).max(), np.abs(b).max())
     if variance <= least**2:
         # Every example differs by the same: what remains to ask is how often all signs would agree.
-        return Difference(value, value, value, 1.0 if abs(value) <= least else 2.0 ** (1 - count), seeds)
-    # A sum is known at least as well as the part of it that is known least; what is taken off could hide that.
-    fewest = min(free for part, free in parts if part > 0)
-    df = max(fewest, variance**2 / sum(part**2 / free for part, free in parts))
-    interval = around(value, variance, df, level)
-    return Difference(value, interval.low, interval.high, t_tail(value / math.sqrt(variance), df), seeds)
+        p = rows * (rows - 1) / 2 * 2.0 ** (1 - count)
+        return Difference(value, value, value, 1.0 if abs(value) <= least else min(1.0, p), seeds)
+    df = _degrees([(examples, count - 1), *(all_rows or own)])
+    interval = around(value, variance, df, level, rows)
+    p = range_t_tail(value / math.sqrt(variance), rows, df)
+    return Difference(value, interval.low, interval.high, p, seeds)
 
 
-def _seed_variance(scores: Float[Array, "S N"], weights: Float[Array, " N"] | None) -> list[tuple[float, int]]:
-    """The variance that seeds add to the mean over them, in parts with their degrees of freedom.
+def _seed_parts(scores: Float[Array, "S N"], weights: Float[Array, " N"] | None) -> list[tuple[float, int]]:
+    """The variance that seeds add to the mean over them."""
+    spread = seed_spread([scores], weights)
+    return [] if spread is None else spread.parts(1 / len(scores))
 
-    That seeds do better on some examples and worse on others is in the examples' variance already, and taken off.
+
+def _sum(parts: Sequence[tuple[float, int]]) -> float:
+    return sum(part for part, _ in parts)
+
+
+def _degrees(parts: Sequence[tuple[float, int]]) -> float:
+    """The degrees of freedom of a sum of variances. It is known at least as well as the part of it that is known least;
+    what is taken off could hide that.
     """
-    seeds, count = scores.shape
-    if seeds < 2:
-        return []
-    shares = np.full(count, 1 / count) if weights is None else weights / weights.sum()
-    means = scores @ shares
-    rest = scores - scores.mean(0) - (means - means.mean())[:, None]
-    there = float(np.square(rest * shares).sum()) * count / ((count - 1) * (seeds - 1) * seeds)
-    whole = float(means.var(ddof=1)) / seeds
-    return [(whole, seeds - 1), (-there, (seeds - 1) * (count - 1))] if whole > there else []
+    fewest = min(free for part, free in parts if part > 0)
+    return max(fewest, _sum(parts) ** 2 / sum(part**2 / free for part, free in parts))
 
 
 def mcnemar(first: Bool[Array, " N"], second: Bool[Array, " N"]) -> McNemar:

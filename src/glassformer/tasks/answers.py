@@ -11,6 +11,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer.config.data_section import COMMA, POINT
 from glassformer.config.errors import RunError, SettingError
 from glassformer.data.columns.labels import set_of
 
@@ -102,14 +103,16 @@ class Scale:
 
     mean: float
     spread: float
+    decimal: str = POINT
+    """The decimal sign of the labels, where both could be meant."""
 
     outputs = 1
 
     @staticmethod
-    def of(numbers: NDArray[np.float64], loss: str | None) -> "Scale":
+    def of(numbers: NDArray[np.float64], loss: str | None, decimal: str = POINT) -> "Scale":
         if loss not in (None, "squared"):
             raise SettingError(f"training.loss {loss} is for classes: --task classification, or squared")
-        return Scale(float(numbers.mean()), float(numbers.std()) or 1.0)
+        return Scale(float(numbers.mean()), float(numbers.std()) or 1.0, decimal)
 
     def learned(self, labels: Sequence[str]) -> NDArray[np.float32]:
         return ((np.array([float(label) for label in labels]) - self.mean) / self.spread).astype(np.float32)
@@ -121,8 +124,9 @@ class Scale:
         """Numbers in the unit of the data."""
         return scores[:, 0].double() * self.spread + self.mean
 
-    def to_json(self) -> dict[str, float]:
-        return {"mean": self.mean, "spread": self.spread}
+    def to_json(self) -> dict[str, Any]:
+        plain = {"mean": self.mean, "spread": self.spread}
+        return plain if self.decimal == POINT else {**plain, "decimal": self.decimal}
 
 
 Answers = Classes | Labels | Scale
@@ -135,7 +139,8 @@ def read_answers(value: Any, loss: str | None, source: str) -> Answers:
     if isinstance(value, dict) and _are_names(value.get("labels")):
         return Labels.of(value["labels"], loss)
     if isinstance(value, dict) and all(_is_number(value.get(key)) for key in ("mean", "spread")):
-        return Scale(value["mean"], value["spread"])
+        decimal = COMMA if value.get("decimal") == COMMA else POINT
+        return Scale(value["mean"], value["spread"], decimal)
     raise RunError(f"{source} is damaged: its labels are neither names of classes nor a mean and a spread")
 
 

@@ -1,14 +1,17 @@
 """What the training loop knows of a task."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.order import drawn_rows
 from glassformer.text.tokenizer import Tokenizer
 
 SHOWN = 60
@@ -100,6 +103,12 @@ class Task(ABC):
     """The unit of the loss."""
     smoothing: float = 0.0
     """Label smoothing in the loss that is learned from; that of an evaluation never has it."""
+    record: str = "example"
+    """What an evaluation has a record of."""
+    tokens_per_example: int | None = None
+    """What an example counts as, where all count alike and are no words: an image's pixels, a row's columns."""
+    share: float = 1.0
+    """The part of what is held out that an evaluation judges."""
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
@@ -112,3 +121,31 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
         """Metrics on a part of the data; of at most so many tokens of it."""
+
+    # --- a part of it, drawn at random: the same each time, and a smaller one is in a larger one ---
+
+    def record_count(self, part: str) -> int:
+        """Records that an evaluation of a whole part has; one, where it can only be judged whole."""
+        return 1
+
+    def token_share(self, part: str, most: int) -> float:
+        """The part of it that has so many tokens; all of it, where tokens do not bound a validation."""
+        return 1.0
+
+    def sample(self, share: float) -> Self:
+        """The same task, judged on a share of what is held out."""
+        if share >= 1:
+            return self
+        sampled = copy.copy(self)
+        sampled.share = share
+        held_out = {name: sampled.sample_part(part) for name, part in self.parts.items() if name != "train"}
+        sampled.parts = {**self.parts, **held_out}
+        return sampled
+
+    def sample_part(self, part: Any) -> Any:
+        """A share of a part; or all of it, where what is judged of it is drawn later, or it is judged whole."""
+        return part
+
+    def drawn(self, count: int) -> NDArray[np.int64]:
+        """Which of so many are judged."""
+        return drawn_rows(count, max(1, round(self.share * count)))

@@ -72,7 +72,10 @@ class Labelling(Task):
         self.parts = parts
         self.answers = answers
         self.outputs = answers.outputs
-        self.noun = next(iter(parts.values())).noun
+        first = next(iter(parts.values()))
+        self.noun = self.record = first.noun
+        if not first.has_words and len(first):
+            self.tokens_per_example = int(first.lengths[0])
         self.unit = self.loss_unit.format(noun=self.noun)
         if "train" in parts:
             self._order = LengthOrder(parts["train"].lengths, batch_size, seed)
@@ -102,6 +105,12 @@ class Labelling(Task):
         if not len(examples):
             raise DataError(f"the {part} part holds no {self.noun}")
         return self.judge(examples, score(self._reader(model), examples, self.outputs))
+
+    def record_count(self, part: str) -> int:
+        return len(self.parts[part])
+
+    def sample_part(self, part: Inputs) -> Inputs:
+        return part.select(self.drawn(len(part)))
 
     @abstractmethod
     def judge(self, examples: Inputs, scores: Float[Tensor, "N outputs"]) -> Evaluation:
@@ -182,6 +191,7 @@ class FrozenFeatures(Inputs):
 
     def __init__(self, examples: Inputs, model: Predictor) -> None:
         self.answers, self.texts, self.noun = examples.answers, examples.texts, examples.noun
+        self.has_words = examples.has_words
         self._examples, self._model = examples, model
 
     @property
@@ -190,6 +200,9 @@ class FrozenFeatures(Inputs):
 
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         return (self.features[torch.from_numpy(rows)],)
+
+    def select(self, rows: NDArray[np.int64]) -> "FrozenFeatures":
+        return FrozenFeatures(self._examples.select(rows), self._model)
 
     @cached_property
     @torch.no_grad()

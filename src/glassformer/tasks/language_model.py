@@ -1,7 +1,7 @@
 """Windows of packed tokens, and the task that predicts the next token at every position of one."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -36,11 +36,13 @@ class Window(NamedTuple):
 class WindowTask(Task):
     """A task on packed tokens, window by window."""
 
+    record = "window"
+    parts: Mapping[str, Tokens]
     _order: WindowOrder
 
     def __init__(
         self,
-        parts: dict[str, Tokens],
+        parts: Mapping[str, Tokens],
         *,
         context: int,
         start: int | None,
@@ -65,6 +67,16 @@ class WindowTask(Task):
         """The windows of a step's batch, each with the token that follows it."""
         places = self._order.starts(step)[:, None] + np.arange(self.context + 1)
         return self.parts["train"].ids[places].astype(np.int64)
+
+    def record_count(self, part: str) -> int:
+        return math.ceil(len(self.parts[part].ids) / self.context)
+
+    def token_share(self, part: str, most: int) -> float:
+        return min(1.0, most / max(1, len(self.parts[part].ids)))
+
+    def drawn_windows(self, windows: list[Window]) -> list[Window]:
+        """The windows that are judged."""
+        return windows if self.share >= 1 else [windows[at] for at in self.drawn(len(windows)).tolist()]
 
     def segments(self, ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"] | None:
         """Which document each token is of, where documents are read apart."""
@@ -149,6 +161,8 @@ class WindowBatch(Batch):
     end: int | None = None
     apart: bool = False
     """A token sees only its own document."""
+    last_only: bool = False
+    """What follows the last token is all that is asked."""
 
     @property
     def size(self) -> int:
@@ -156,7 +170,7 @@ class WindowBatch(Batch):
 
     @property
     def count(self) -> int:
-        return int((answers(self.ids, self.start) != NOTHING).sum())
+        return int((self.targets(self.ids) != NOTHING).sum())
 
     @property
     def tokens(self) -> int:
@@ -168,10 +182,19 @@ class WindowBatch(Batch):
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:
         return "" if tokenizer is None else tokenizer.decode(self.ids[row, :SHOWN].tolist())
 
+    def targets(self, ids: Int[Tensor, "B S"]) -> Int[Tensor, "B K"]:
+        following = answers(ids, self.start)
+        return following[:, -1:] if self.last_only else following
+
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         (ids,) = to_device(device, self.ids)
         segments = (segments_of(ids[:, :-1], self.start, self.end),) if self.apart else ()
-        return ids[:, :-1], answers(ids, self.start), *segments
+        return ids[:, :-1], self.targets(ids), *segments
+
+
+def perplexity_text(perplexity: float) -> str:
+    """`12.34`; of a model that knows less than nothing, `1.01e+30`."""
+    return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
 def answers(ids: Tensor, start: int | None) -> Tensor:
@@ -183,12 +206,19 @@ def answers(ids: Tensor, start: int | None) -> Tensor:
 class LanguageModelling(WindowTask):
     """Next-token prediction on packed tokens."""
 
+    def __init__(self, parts: dict[str, Tokens], *, last_only: bool = False, **windows: Any) -> None:
+        """`last_only`: what is learned of a window is what follows its last token. It is judged after every token, as
+        every language model is: the state there is the last one of what was read so far. `windows`: as of any task."""
+        super().__init__(parts, **windows)
+        self.last_only = last_only
+
     def batch(self, step: int) -> WindowBatch:
-        return WindowBatch(torch.from_numpy(self.ids_of(step)), self.start, self.end, self.apart)
+        return WindowBatch(torch.from_numpy(self.ids_of(step)), self.start, self.end, self.apart, self.last_only)
 
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         inputs, following, *segments = tensors
-        return self.loss_at(model, inputs, following, *segments)
+        last = torch.full_like(following, inputs.shape[1] - 1) if self.last_only else None
+        return self.loss_at(model, inputs, following, *segments, places=last)
 
     @torch.no_grad()
     def evaluate(
@@ -219,7 +249,7 @@ class LanguageModelling(WindowTask):
             "tokens": count,
         }
         summary = (
-            f"loss {metrics['loss']:.4f} nats per token, perplexity {metrics['perplexity']:.2f}, "
+            f"loss {metrics['loss']:.4f} nats per token, perplexity {perplexity_text(metrics['perplexity'])}, "
             f"{metrics['bits_per_byte']:.4f} bits per byte"
         )
         if tokens.unknown:
@@ -242,9 +272,9 @@ class LanguageModelling(WindowTask):
 
         And for each token: its `place` among the ids, how many tokens of the window stand `before` it, its `loss`.
         """
-        windows = self.windows(len(ids), stride, most)
+        windows = self.drawn_windows(self.windows(len(ids), stride, most))
         records = []
-        columns = TokenColumns(windows[-1].end)
+        columns = TokenColumns(sum(window.end - window.counted for window in windows))
         for rows in equal_lengths(windows, self.context):
             batch = stack_rows(model.head.weight.device, [ids[begin : end + 1] for begin, end, _ in rows])
             features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))

@@ -17,7 +17,15 @@ from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.modules import MaskedLanguageModel
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
-from glassformer.tasks.language_model import TokenColumns, Window, WindowTask, equal_lengths, stack_rows, windows_over
+from glassformer.tasks.language_model import (
+    TokenColumns,
+    Window,
+    WindowTask,
+    equal_lengths,
+    perplexity_text,
+    stack_rows,
+    windows_over,
+)
 from glassformer.text.tokenizer import Tokenizer
 
 _MASKED = number(4)
@@ -121,7 +129,7 @@ class MaskedModelling(WindowTask):
             "tokens": count,
         }
         summary = (
-            f"loss {loss:.4f} nats per guessed token, perplexity {metrics['perplexity']:.2f}, "
+            f"loss {loss:.4f} nats per guessed token, perplexity {perplexity_text(metrics['perplexity'])}, "
             f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
         )
         return Evaluation(
@@ -140,10 +148,10 @@ class MaskedModelling(WindowTask):
         And for each of these tokens: its `place` among the ids, how many tokens of the window stand `before` it, its
         `loss`, whether it is `right`.
         """
-        windows = self.windows(len(ids), most)
+        windows = self.drawn_windows(self.windows(len(ids), most))
         device = model.head.weight.device
         records = []
-        columns = TokenColumns(windows[-1].end)
+        columns = TokenColumns(sum(window.end - window.counted for window in windows))
         for rows in equal_lengths(windows, self.context):
             blocks = [np.asarray(ids[begin:end], np.int64) for begin, end, _ in rows]
             pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]

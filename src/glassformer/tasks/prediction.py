@@ -241,11 +241,11 @@ class Regression(Labelling):
         true = self.answers.values(answers[:, None])
         predicted = self.answers.values(scores)
         errors = predicted - true
-        variance = float((true - true.mean()).square().mean())
+        squared, variance = float(errors.square().mean()), float((true - true.mean()).square().mean())
         metrics = {
-            "rmse": math.sqrt(float(errors.square().mean())),
+            "rmse": math.sqrt(squared),
             "mae": float(errors.abs().mean()),
-            "r2": 1 - float(errors.square().mean()) / variance if variance > 0 else 0.0,
+            "r2": 1 - squared / variance if true.max() > true.min() else float(squared == 0),
             "loss": float(self.losses(scores, answers).double().mean()),
             f"{self.noun}s": len(examples),
         }

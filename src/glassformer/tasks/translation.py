@@ -1,6 +1,7 @@
 """Say in another language, or another way, what a text says."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +66,13 @@ class Translating(Task):
     """All positions of a target at once, each after its true beginning (teacher forcing)."""
 
     steady = False
+    record = "pair"
+    parts: Mapping[str, PairExamples]
     _order: TokenOrder
 
     def __init__(
         self,
-        parts: dict[str, PairExamples],
+        parts: Mapping[str, PairExamples],
         tokenizer: Tokenizer,
         *,
         context: int,
@@ -119,7 +122,7 @@ class Translating(Task):
         """
         assert isinstance(model, Seq2Seq)
         pairs = self.parts[part]
-        rows = _spread(pairs.target.lengths - len(self.tokenizer.roles.opening), most)
+        rows = _spread(self._target_tokens(part), most)
         if not len(rows):
             raise DataError(f"the {part} part holds no pair")
         losses = self._losses(model, pairs, rows)
@@ -138,6 +141,19 @@ class Translating(Task):
             for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, hypotheses, losses, strict=True)
         ]
         return judge(records, "greedy" if how.beam == 1 else f"beam {how.beam}", lowercase=lowercase)
+
+    def _target_tokens(self, part: str) -> NDArray[np.int64]:
+        """How many are judged of each pair."""
+        return self.parts[part].target.lengths - len(self.tokenizer.roles.opening)
+
+    def record_count(self, part: str) -> int:
+        return len(self.parts[part])
+
+    def token_share(self, part: str, most: int) -> float:
+        return min(1.0, most / max(1, int(self._target_tokens(part).sum())))
+
+    def sample_part(self, part: PairExamples) -> PairExamples:
+        return part.select(self.drawn(len(part)))
 
     def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
         return translate(model, sources, how, context=self.context, **marks_of(self.tokenizer, model))
@@ -166,14 +182,21 @@ def _spread(lengths: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
     return np.arange(0, len(lengths), apart)
 
 
+NO_BLEU = "no_bleu"
+"""Why BLEU, which is 0 here whatever the outputs are, says nothing."""
+
+
 def judge(records: list[dict[str, Any]], search: str, *, lowercase: bool = False) -> Evaluation:
     """Metrics of translations, a record each; of the loss where the records have one. `search`: how they were found."""
     outputs, targets = ([record[key] for record in records] for key in ("output", "target"))
     metrics, details = text_scores(outputs, targets, lowercase=lowercase)
     metrics["exact_match"] = sum(record["exact"] for record in records) / len(records)
-    summary = (
-        f"BLEU {metrics['bleu']:.2f}, chrF {metrics['chrf']:.2f}, exact match {metrics['exact_match']:.4f} ({search})"
-    )
+    bleu, others = f"BLEU {metrics['bleu']:.2f}", f"chrF {metrics['chrf']:.2f}"
+    exact = f"exact match {metrics['exact_match']:.4f} ({search})"
+    if NO_BLEU in details:
+        summary = f"{exact}, {others}, no BLEU: {details[NO_BLEU]}"
+    else:
+        summary = f"{bleu}, {others}, {exact}"
     count = sum(record["tokens"] for record in records if "loss" in record)
     if count:
         metrics["loss"] = math.fsum(record["loss"] for record in records) / count
@@ -196,7 +219,9 @@ def text_scores(
         "bleu": bleu.corpus_score(outputs, [targets]).score,
         "chrf": chrf.corpus_score(outputs, [targets]).score,
     }
-    details = {"signature": {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}}
+    details: dict[str, Any] = {"signature": {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}}
+    if all(len(bleu.tokenizer(target).split()) < bleu.max_ngram_order for target in targets):
+        details[NO_BLEU] = f"no target has the {bleu.max_ngram_order} words in a row that it counts"
     if lowercase:
         folded = BLEU(lowercase=True)
         metrics["bleu_lowercase"] = folded.corpus_score(outputs, [targets]).score

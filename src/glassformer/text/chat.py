@@ -90,6 +90,8 @@ def chat_ids(
         for message in messages
     ]
     text = render_chat(template, disguised, specials=specials)
+    if not text:
+        raise DataError("the chat template wrote nothing for these messages: there is nothing to answer")
     return tokenizer.encode_around(
         stretch if isinstance(stretch, int) else "".join(name_of.get(mark, mark) for mark in stretch)
         for stretch in _cut(tokenizer, text)

@@ -1,9 +1,11 @@
 """Pipelines made elsewhere: how their tokens spell a text, and texts read without their special tokens."""
 
 import base64
+import contextlib
 import copy
 import json
 import math
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from typing import Any, Self
 
 import tokenizers
 
+from glassformer.config.errors import DataError, first_line
 from glassformer.config.limits import most_of, refuse_beyond
 
 OPEN, CLOSE, OTHER = "\ufdd0", "\ufdd1", "\uffff"
@@ -89,6 +92,31 @@ class Spelling:
         return name.removeprefix(self.inside or "").encode()
 
 
+@contextlib.contextmanager
+def patterns_at_work() -> Iterator[None]:
+    """While open, a pattern of somebody else's that gives up on a text is one error of ours: Rust would panic, with a
+    page of its own on stderr.
+    """
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no stderr
+        kept = None
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        if kept is not None:
+            os.dup2(nowhere, 2)
+        yield
+    except BaseException as error:  # a panic is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DataError(f"the tokenizer's pattern gives up on this text: {first_line(error)}") from None
+    finally:
+        if kept is not None:
+            os.dup2(kept, 2)
+            os.close(kept)
+        os.close(nowhere)
+
+
 class SafeEncoder:
     """Texts in, ids out. Where a pipeline would take a text for a special token, another reads it that does not."""
 
@@ -105,17 +133,23 @@ class SafeEncoder:
         self._specials = {id: token.content for id, token in specials.items()}
         self._unk = unk
         self._growth = growth(spec["normalizer"])
+        has_patterns = '"Regex"' in json.dumps([spec.get("normalizer"), spec.get("pre_tokenizer")])
+        self._guard = patterns_at_work if has_patterns else contextlib.nullcontext
 
     def ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         """The ids of one text after the other: as Python's numbers they take much more memory than Rust's."""
-        self._refuse_growth(texts)
-        for text, encoding in zip(texts, self._rust.encode_batch_fast(texts, add_special_tokens=False), strict=True):
+        with self._guard():
+            self._refuse_growth(texts)
+            encodings = self._rust.encode_batch_fast(texts, add_special_tokens=False)
+        for text, encoding in zip(texts, encodings, strict=True):
             yield self._checked(text, encoding).ids
 
     def with_offsets(self, text: str) -> tokenizers.Encoding:
         """The tokens with their places in the text, where their blanks stand too."""
-        self._refuse_growth([text])
-        return self._checked(text, self._with_blanks.encode(text, add_special_tokens=False))
+        with self._guard():
+            self._refuse_growth([text])
+            encoding = self._with_blanks.encode(text, add_special_tokens=False)
+        return self._checked(text, encoding)
 
     def _refuse_growth(self, texts: Sequence[str]) -> None:
         """Refuse what a chain of replacements would make of a text, where it could be very much: step by step."""

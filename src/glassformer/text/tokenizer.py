@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import tokenizers
@@ -25,6 +25,9 @@ MOST_GROWTH = 1000
 """Times that a decoder may make a token longer. Those that are in use replace one character by another."""
 MOST_GAPS = 1_000_000
 """Ids that no token has, at most: each of them costs memory, and only a damaged file has more."""
+
+
+Texts = list[str] | tuple[str, ...]
 
 
 class Piece(NamedTuple):
@@ -172,9 +175,36 @@ class Tokenizer:
     def __len__(self) -> int:
         return self.vocab_size
 
-    def encode(self, text: str) -> list[int]:
-        ids: list[int] = self.encode_batch([text])[0].tolist()
-        return ids
+    @overload
+    def __call__(self, text: str) -> list[int]: ...
+
+    @overload
+    def __call__(self, text: Texts) -> list[list[int]]: ...
+
+    def __call__(self, text: str | Texts) -> list[int] | list[list[int]]:
+        """The ids of a text with START before it and END after it, where there are such; of several texts, of each."""
+        before, after = self.roles.opening, self.roles.closing
+        if isinstance(text, str):
+            return [*before, *self.encode(text), *after]
+        return [[*before, *ids, *after] for ids in self.encode(text)]
+
+    @overload
+    def encode(self, text: str) -> list[int]: ...
+
+    @overload
+    def encode(self, text: Texts) -> list[list[int]]: ...
+
+    def encode(self, text: str | Texts) -> list[int] | list[list[int]]:
+        """The ids of a text alone; of several texts, of each."""
+        if isinstance(text, str):
+            ids: list[int] = self.encode_batch([text])[0].tolist()
+            return ids
+        if not isinstance(text, list | tuple):
+            raise DataError(f"a text or a list of texts can be encoded, not {type(text).__name__}")
+        for number, one in enumerate(text):
+            if not isinstance(one, str):
+                raise DataError(f"a list of texts can be encoded, but number {number} is {type(one).__name__}")
+        return [ids.tolist() for ids in self.encode_batch(text)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """The ids of each text. A long text costs little more memory than its ids."""
@@ -216,11 +246,17 @@ class Tokenizer:
             return [text]  # nobody knows what that pipeline looks across
         return pieces(text, slack=0 if self.kind == "char" else len(text))
 
-    def encode_with_offsets(self, text: str) -> list[Piece]:
-        """The tokens with their places in the text, for pictures. Bytes of one character share its place."""
+    def encode_with_offsets(self, text: str, *, framed: bool = False) -> list[Piece]:
+        """The tokens with their places in the text, for pictures. Bytes of one character share its place.
+
+        `framed`: with START and END, which stand for no character of it.
+        """
         utf8(text)
         encoding = self._encoder.with_offsets(text)
-        places = zip(encoding.ids, encoding.offsets, strict=True)
+        places = list(zip(encoding.ids, encoding.offsets, strict=True))
+        if framed:
+            before = [(id, (0, 0)) for id in self.roles.opening]
+            places = [*before, *places, *((id, (len(text), len(text))) for id in self.roles.closing)]
         return [Piece(id, self.token(id), start, end) for id, (start, end) in places]
 
     def decode(self, ids: Iterable[int]) -> str:

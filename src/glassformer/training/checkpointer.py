@@ -25,13 +25,30 @@ class Progress:
     seconds: float = 0.0
     """Seconds spent in steps."""
     elapsed: float = 0.0
-    """Seconds spent in all: validations and checkpoints too."""
+    """Seconds spent in all, since the command began: reading, validations and checkpoints too."""
+    preparing: float = 0.0
+    """Seconds of these spent before the first update."""
     validating: float = 0.0
-    """Seconds of these spent in validations."""
+    """Seconds of these spent in validations and the checkpoints after them."""
+    between: float = 0.0
+    """Seconds of the last validation, with its checkpoint."""
+    spent: float = 0.0
+    """With minutes: a budget of so many seconds has been used up."""
+    sample: float | None = None
+    """With minutes: the part of what is held out that each validation judges."""
+    evaluating: float = 0.0
+    """With minutes: seconds that the last validation took to judge it."""
+    growing: float = 1.0
+    """With minutes: the part of these that grows with how much is judged."""
     best_score: float | None = None
     best_step: int = 0
     since_best: int = 0
     """Validations since the best one."""
+    best_loss: float | None = None
+    stale: int = 0
+    """Validations since one had a better score or a smaller loss than all before."""
+    improved: float = 0.0
+    """Seconds that were spent when that one was made."""
     threads: int = 0
     loss_scale: float = 2.0**16
     """fp16: what the loss is multiplied by before the backward pass, lest small gradients vanish."""

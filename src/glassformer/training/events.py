@@ -20,6 +20,8 @@ class Started:
     minutes: float | None
     notes: tuple[str, ...]
     """Choices made for the person, in words."""
+    tokens_per_example: int | None = None
+    """What an example counts as, where it has no words: its speed is told in examples."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-NOTE, WARNING, PROBLEM = "note", "warning", "problem"
-SEVERITIES = (PROBLEM, WARNING, NOTE)
-"""The worst first."""
+from glassformer.runs.log import SEVERITIES
+
+PROBLEM, WARNING, NOTE = SEVERITIES
 
 
 def lower_rate(rate: float, usual: float) -> float:

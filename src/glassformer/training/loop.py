@@ -5,7 +5,6 @@ needs saving, and a run that was interrupted, or is spread over other processes,
 """
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
@@ -19,17 +18,19 @@ from glassformer.config.errors import TrainingFailed
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights
 from glassformer.runs.history import due
-from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.tasks.base import Batch, Task
 from glassformer.training.average import Average
+from glassformer.training.budget import Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import Checkpointer, Progress, Snapshot
 from glassformer.training.device import StepLoss, choose_compile, choose_precision
-from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped, Validated
+from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped
 from glassformer.training.finding import lower_rate
 from glassformer.training.finite import LossWatch, first_not_finite, rows_not_finite
 from glassformer.training.layer_stats import LayerStats, LayerStatsRecorder
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes, check_shares, exchanging, reseed, share_of
-from glassformer.training.schedule import Interrupt, part_done, rate_factor, total_steps
+from glassformer.training.schedule import Interrupt, rate_factor, total_steps
+from glassformer.training.validation import Validator
 
 
 class Trainer:
@@ -49,9 +50,12 @@ class Trainer:
         shown: Callable[[Batch, int], str] = lambda batch, row: "",
         usual: float = math.inf,
         new: Sequence[str] = (),
+        clock: Clock | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """`shown`: an example of a batch as a person knows it; `usual`: the rate for such models, if known; `new`:
-        what a model that was trained before has beside what was taken.
+        what a model that was trained before has beside what was taken; `clock`: seconds since the command began;
+        `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing).
         """
         self.model = model.to(device)
         self.task = task
@@ -85,7 +89,24 @@ class Trainer:
         self.layer_stats = LayerStatsRecorder(model) if self.processes.first else None
         self.shown, self.usual = shown, usual
         self.done = 0.0
-        self._begun = time.perf_counter()
+        """How far through the training, 0 to 1."""
+        self.clock = clock or Stopwatch()
+        self.budget = None if settings.minutes is None else budget or Budget(60 * settings.minutes)
+        self._before = self.progress.elapsed
+        """Seconds of the commands that this one goes on from."""
+        self.validator = Validator(
+            model=model,
+            task=task,
+            settings=settings,
+            progress=self.progress,
+            average=self.average,
+            precision=self.precision,
+            processes=self.processes,
+            checkpointer=checkpointer,
+            listen=listen,
+            clock=self.clock,
+            budget=self.budget,
+        )
         self.saved = None if resume is None else resume.progress.step
         """The step of the newest checkpoint."""
 
@@ -108,22 +129,24 @@ class Trainer:
     def _run(self, interrupt: Interrupt) -> str:
         """Steps, and what is due between them; gives the reason for stopping."""
         settings, progress = self.settings, self.progress
-        self.listen(Started(progress.step, self.total, settings.minutes, self._notes()))
-        self._begun = time.perf_counter() - progress.elapsed
-        self.done = part_done(settings, self.total, progress.step, progress.elapsed)
-        if progress.step == 0:
+        progress.preparing += self.processes.from_first(self.clock())
+        progress.elapsed = self.processes.from_first(self.elapsed())
+        per_example = self.task.tokens_per_example
+        self.listen(Started(progress.step, self.total, settings.minutes, self._notes(), per_example))
+        if progress.step == 0:  # one update is made, however long reading took
             self._keep_moment()
+        else:
+            self.done = self.validator.last = self._part_done()
         while self.done < 1:
-            if settings.patience is not None and progress.since_best >= settings.patience:
+            if self.validator.had_enough():
                 self._keep_moment(last=True)
                 return "patience"
             before = self.done
             asked = self._step(interrupt.asked)
-            self.done = part_done(settings, self.total, progress.step, progress.elapsed)
+            self.done = self._part_done()
             self._keep_moment(last=self.done >= 1)
-            if self.done >= 1 or self._validation_due(before):
+            if self.done >= 1 or self.validator.due(before, self.done):
                 self._validate()
-                self._checkpoint()
             elif settings.checkpoint_every and progress.step % settings.checkpoint_every == 0:
                 self._checkpoint()
             if (asked or (interrupt.asked and self.processes.world == 1)) and self.done < 1:
@@ -131,12 +154,22 @@ class Trainer:
                 return "interrupted"
         return "finished"
 
+    def elapsed(self) -> float:
+        """Seconds spent in all, by this command and those that it goes on from."""
+        return self._before + self.clock()
+
+    def _part_done(self) -> float:
+        if self.budget is not None:
+            return max(self.done, self.budget.part_done(self.progress))
+        assert self.total is not None
+        return self.progress.step / self.total
+
     # --- one step ---
 
     def _step(self, asked: bool = False) -> bool:
         """Loss, gradients, update. Gives whether any process was asked to stop."""
         settings, progress = self.settings, self.progress
-        began = time.perf_counter()
+        began = self.clock()
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         self.model.train()
         batch = self.task.batch(progress.step)
@@ -161,7 +194,7 @@ class Trainer:
         norm, layers = self._update(factor)
         progress.step += 1
         progress.tokens += batch.tokens
-        progress.seconds += time.perf_counter() - began
+        progress.seconds += self.clock() - began
         lr = factor * self.optimiser.lr
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
@@ -171,7 +204,7 @@ class Trainer:
 
         All must decide alike: in one exchange each step.
         """
-        mine = (self.watch.read(), float(asked), time.perf_counter() - self._begun if self.processes.first else 0.0)
+        mine = (self.watch.read(), float(asked), self.elapsed() if self.processes.first else 0.0)
         loss, any_asked, self.progress.elapsed = self.processes.sums(mine, self.device)
         return loss / self.processes.world, any_asked > 0
 
@@ -231,51 +264,24 @@ class Trainer:
             ),
             "compiling the step first, which takes a while (--training.compile off)": self.loss.how != "off",
             f"{self.processes.world} processes": self.processes.world > 1,
+            f"reading and building took {self.progress.preparing:.0f} s of them": self.budget is not None,
         }
         return tuple(note for note, holds in notes.items() if holds)
 
-    def _validation_due(self, before: float) -> bool:
-        """Every so many updates, or when a tenth of the budget is through; of minutes, they take a tenth at most."""
-        if self.settings.validate_every:
-            return self.progress.step % self.settings.validate_every == 0
-        affordable = self.total is not None or self.progress.validating <= 0.1 * self.progress.elapsed
-        return affordable and int(10 * before) < int(10 * self.done)
-
     def _validate(self) -> None:
+        """A validation, and a checkpoint."""
         progress = self.progress
-        if not self.task.validates:
-            self._keep_last()
-            return
-        began = time.perf_counter()
-        self.model.eval()
-        with self.average.in_use():
-            with self.precision.autocast():
-                evaluation = self.task.evaluate(self.model, "validation", most=self.settings.validation_tokens)
-            score = self.processes.from_first(evaluation.score)  # it is the first one's weights that are kept
-            if math.isfinite(score):
-                self._judge(evaluation, score)
-        if not math.isfinite(score):  # only now: it is in the trained weights that the culprit is looked for
-            self._fail(f"the validation {evaluation.primary} became {score} after step {progress.step}")
-        progress.validating = self.processes.from_first(progress.validating + time.perf_counter() - began)
-
-    def _keep_last(self) -> None:
-        """Where nothing is held out to judge weights by, those of this step."""
-        with self.average.in_use():
-            if self.processes.first:
-                nothing = Evaluation({}, "", lower_is_better=True)
-                self.checkpointer.best(take_weights(self.model), nothing, self.progress.step)
-
-    def _judge(self, evaluation: Evaluation, score: float) -> None:
-        """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""
-        progress = self.progress
-        better = self.settings.keep == "last" or progress.best_score is None or score < progress.best_score
-        if better:
-            progress.best_score, progress.best_step, progress.since_best = score, progress.step, 0
-            if self.processes.first:
-                self.checkpointer.best(take_weights(self.model), evaluation, progress.step)
-        else:
-            progress.since_best += 1
-        self.listen(Validated(progress.step, evaluation, better))
+        if self.budget is not None and self.done >= 1:
+            progress.spent = self.budget.seconds
+        progress.validating += self.validator.fit_sample()
+        began = self.clock()
+        culprit = self.validator.validate()
+        if culprit is not None:
+            self._fail(culprit)
+        self._checkpoint()
+        self.validator.last = self.done
+        progress.between = self.processes.from_first(self.clock() - began)
+        progress.validating += progress.between
 
     def _keep_moment(self, *, last: bool = False) -> None:
         """If one is due. Before the checkpoint of the same step: a run that goes on from that has this behind it."""

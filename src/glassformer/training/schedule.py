@@ -34,14 +34,6 @@ def rate_factor(settings: TrainingSettings, step: int, progress: float, total: i
     return settings.lr_floor + (1 - settings.lr_floor) * wave
 
 
-def part_done(settings: TrainingSettings, total: int | None, step: int, elapsed: float) -> float:
-    """How far through the budget, 0 to 1: of updates, or where there is none of these, of minutes."""
-    if total is not None:
-        return step / total
-    assert settings.minutes is not None
-    return elapsed / (60 * settings.minutes)
-
-
 class Interrupt:
     """Ctrl-C and SIGTERM: finish the step, save, and stop. While it is open, the first signal only sets `asked`; a
     second Ctrl-C stops at once.

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.config.resolve import SAME_TEXT
 from glassformer.families.base import FAMILIES
@@ -19,11 +20,19 @@ from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
+from glassformer.trials.results.verdict import more_budget
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
 from glassformer.trials.running.engine import CellEvent, CellListener, Engine
 from glassformer.trials.running.folder import Folder, id_of
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
-from glassformer.trials.settings import count_of, read_settings, refuse_reserved, seeds_or_folds, split_words
+from glassformer.trials.settings import (
+    check_times,
+    count_of,
+    read_settings,
+    refuse_reserved,
+    seeds_or_folds,
+    split_words,
+)
 
 FROM = ("from", "from_run", "model.from_run")
 """What names runs to begin from: here there may be several."""
@@ -31,6 +40,7 @@ SPARE = 20.0
 """A table is written anew only after so many times as long as writing the last one took."""
 
 
+@check_arguments
 def compare(
     data: str | Path | None = None,
     *,
@@ -41,7 +51,8 @@ def compare(
     ablate: bool = False,
     fractions: str | Sequence[float] | None = None,
     sizes: str | Sequence[str] | None = None,
-    parameters: int | None = None,
+    parameters: int | str | None = None,
+    cpu_seconds: float | None = None,
     jobs: int = 1,
     runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     floors: bool = True,
@@ -59,15 +70,17 @@ def compare(
     `models`: names as `train` takes them. `seeds` trainings of each (3), or one for each of `folds`. `vary` tries
     settings with several values ({"model.heads": [1, 2, 4]}), `fractions` parts of the training data, `sizes` models of
     these sizes, `ablate` the Transformer with its parts taken out one by one. `parameters`: each model is made so wide
-    that it has about so many. `jobs` trainings at once. `runs`: trained before, judged on the same examples. `settings`
-    are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and adds rows
-    that begin from these. What is in `out` already is not trained again.
+    that it has about so many. `cpu_seconds`: each is trained for as many updates as one core makes in that time,
+    however busy the machine is. `jobs` trainings at once. `runs`: trained before, judged on the same examples.
+    `settings` are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and
+    adds rows that begin from these. What is in `out` already is not trained again.
     """
     requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)
     if requested.get("model.decoder_from") is not None:
         raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
     refuse_reserved(requested, "compare")
     jobs = count_of("jobs", jobs)
+    check_times(cpu_seconds=cpu_seconds)
     seeds, folds = seeds_or_folds(seeds, folds, SEEDS)
     options = CompareOptions(
         models=() if named is None else parse_models(named),
@@ -76,6 +89,7 @@ def compare(
         seeds=seeds,
         folds=folds,
         parameters=None if parameters is None else count_of("parameters", parameters),
+        cpu_seconds=cpu_seconds,
         floors=floors,
         references=references,
         runs=_open_runs(runs),
@@ -111,12 +125,13 @@ def compare(
     if comparison is None:
         raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
     say(f"all of it: {folder.path / 'comparison.html'}")
-    if (
-        best := next((row for row in (comparison.recommended, comparison.best) if row and row.is_trained), None)
-    ) is not None:
-        run = folder.path / str(best.outcomes[0].run)
-        best_config = Run.open(run).config()
-        say(f"next: {FAMILIES[best_config.task].command(run, best_config)}")
+    chosen = comparison.recommended
+    if chosen is not None and chosen.is_trained:
+        run = folder.path / str(chosen.outcomes[0].run)
+        config_of_run = Run.open(run).config()
+        say(f"next: {FAMILIES[config_of_run.task].command(run, config_of_run)}")
+    elif chosen is None and (late := [row for row in comparison.rows if row.undertrained]):
+        say(f"next: the same command with {more_budget(late)}")
     return comparison
 
 

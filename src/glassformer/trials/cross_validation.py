@@ -12,7 +12,8 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, Misuse, NotARun, SettingError, silent
+from glassformer.config.arguments import check_arguments
+from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError, silent
 from glassformer.config.presets import VERSION
 from glassformer.config.resolve import SAME_TEXT, with_new_names, with_rule
 from glassformer.config.sections import DataSettings
@@ -119,6 +120,7 @@ def _interval_end(value: float) -> str:
     return f"{value:.0f}" if value in (0.0, 1.0) else f"{value:.4f}"
 
 
+@check_arguments
 def cross_validate(
     data: "str | Path | None" = None,
     *,
@@ -231,7 +233,9 @@ def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, ov
             shutil.rmtree(folder)
     if not (folder / FOLDS).exists():
         return None
-    before = with_rule(with_new_names(read_json(folder / FOLDS)["settings"]))
+    if not isinstance(settings := read_json(folder / FOLDS).get("settings"), dict):
+        raise RunError(f"{folder / FOLDS} is damaged: it has no settings; replace the folds with --overwrite")
+    before = with_rule(with_new_names(settings))
     now = {**before, **requested} if resume else {SAME_TEXT: before[SAME_TEXT], **requested}
     if other := sorted(key for key in {*now, *before} if now.get(key) != before.get(key)):
         raise Misuse(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from glassformer.config.errors import RunError
 from glassformer.config.resolve import with_new_names
 from glassformer.runs.files import read_json, write_json
 
@@ -31,6 +32,8 @@ class Cell:
     """Which of the seeds or folds."""
     begins: str = ""
     """A digest of the weights that it begins from, where these are another run's."""
+    cpu_seconds: float | None = None
+    """How long it is trained, where that is not among its settings: seconds of one core."""
 
     def __post_init__(self) -> None:
         """A cell that was written before has the names that settings have now."""
@@ -83,6 +86,9 @@ class Outcome:
     """What a reader of its row should know: that it may have seen the examples it is judged on."""
     seen: bool = False
     """It has learned from them: it has a score, and no rank."""
+    undertrained: str | None = None
+    """Why its training cannot be said to have come to its end: it is not judged; empty: it has. None: not known, as of
+    what was written before this was asked."""
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))
@@ -90,7 +96,36 @@ class Outcome:
     @classmethod
     def read(cls, path: Path) -> Self:
         value = read_json(path)
-        return cls(**{**value, "cell": Cell(**value["cell"]), "curve": [tuple(point) for point in value["curve"]]})
+        try:
+            outcome = cls(
+                **{**value, "cell": Cell(**value["cell"]), "curve": [tuple(point) for point in value["curve"]]}
+            )
+            if outcome._is_sound():
+                return outcome
+        except (AttributeError, KeyError, TypeError, ValueError):
+            pass
+        raise RunError(f"{path} is damaged, or another version's")
+
+    def _is_sound(self) -> bool:
+        """Whether what is compared are numbers, and what names it texts."""
+        cell = self.cell
+        texts = (cell.name, cell.kind, self.part, self.primary, self.examples, self.note)
+        numbers = (
+            *(cell.repeat, self.parameters, self.steps, self.seconds, self.threads),
+            *(value for value in (self.learned, self.per_example, self.memory) if value is not None),
+            *self.metrics.values(),
+            *self.scores,
+            *(self.weights or ()),
+            *(number for point in self.curve for number in point),
+        )
+        return (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(number, int | float) for number in numbers)
+            and cell.kind in KINDS
+            and all(len(point) == 3 for point in self.curve)
+            and (self.error is not None or self.primary in self.metrics)
+            and (self.weights is None or len(self.weights) == len(self.scores))
+        )
 
 
 def json_safe(value: Any) -> Any:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines, with_flags
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
-from glassformer.families.load import check_validation, split_data
+from glassformer.families.load import split_data
 from glassformer.families.recognition import file_settings, infer_config, with_vectors
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import RUNS, Run
@@ -48,6 +48,16 @@ def count_of(flag: str, value: Any, *, least: int = 1) -> int:
     return number
 
 
+def check_times(**times: Any) -> None:
+    """Refuse a time that a flag gives, or Python, and that is none."""
+    for name, value in times.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise SettingError(f"{flag} wants a number, not {value!r}")
+        if value is not None and not value > 0:
+            raise SettingError(f"{flag} is {value:g}, but must be above 0")
+
+
 def seeds_or_folds(seeds: Any, folds: Any, usual: int) -> tuple[int, int | None]:
     """How many seeds (`usual`, where nobody says), and how many folds instead, if any."""
     if folds is not None and seeds is not None:
@@ -74,7 +84,8 @@ def check_split(config: Config, rows: Any) -> DataParts:
     made.
     """
     corpus = split_data(config, rows)
-    check_validation(corpus, config)
+    if "validation" not in corpus.parts:
+        raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
     FAMILIES[config.task].check_corpus(config, corpus)
     return corpus
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.data_section import EXACT
 from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, Say, SettingError, silent
@@ -13,7 +14,15 @@ from glassformer.config.resolve import SAME_TEXT, flatten
 from glassformer.config.sections import DataSettings
 from glassformer.runs.files import read_json, write_json
 from glassformer.training.events import Listener
-from glassformer.trials.settings import check_data, count_of, data_stem, free_folder, seeds_or_folds, split_words
+from glassformer.trials.settings import (
+    check_data,
+    check_times,
+    count_of,
+    data_stem,
+    free_folder,
+    seeds_or_folds,
+    split_words,
+)
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.space import plain
 
@@ -25,6 +34,7 @@ TRIALS = 30
 SEARCH = "search.json"
 
 
+@check_arguments
 def tune(
     data: str | Path | None = None,
     *,
@@ -59,7 +69,7 @@ def tune(
     from glassformer.trials.tuning.storage import counted, open_study, retry_lost, storage_of
     from glassformer.trials.tuning.worker import Worker, work_in_processes
 
-    _check_times(minutes=minutes, trial_minutes=trial_minutes)
+    check_times(minutes=minutes, trial_minutes=trial_minutes)
     trials = None if trials is None else count_of("trials", trials)
     jobs = count_of("jobs", jobs)
     seeds, folds = seeds_or_folds(seeds, folds, 1)
@@ -85,7 +95,7 @@ def tune(
             search,
             folder / "trials",
             trials,
-            until=None if minutes is None else time.time() + 60 * minutes,
+            until=None if minutes is None else time.monotonic() + 60 * minutes,
             say=say,
         )
         if jobs == 1:
@@ -107,15 +117,6 @@ def default_spaces(
     search = plan_search(data, _models(model), settings, config=config, say=say)
     spaces = {name: plain(space) for name, space in search.spaces.items()}
     return spaces if len(spaces) > 1 else next(iter(spaces.values()))
-
-
-def _check_times(**times: Any) -> None:
-    for name, value in times.items():
-        flag = f"--{name.replace('_', '-')}"
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise SettingError(f"{flag} wants a number, not {value!r}")
-        if value is not None and not value > 0:
-            raise SettingError(f"{flag} is {value:g}, but must be above 0")
 
 
 def _models(model: str | Sequence[str] | None) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from glassformer.checks.result import Checks
 from glassformer.checks.run import choose_checks, run_checks
 from glassformer.checks.subject import load_subject
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent
 from glassformer.diagnosis.doctor import diagnose
 from glassformer.diagnosis.findings import Findings
@@ -15,6 +16,7 @@ from glassformer.runs.run import Run
 from glassformer.training.device import choose_device
 
 
+@check_arguments
 def check(
     run: "str | os.PathLike[str] | Run",
     *,
@@ -34,6 +36,7 @@ def check(
     return run_checks(load_subject(run, data=data, device=device, model=model, say=say), names, say)
 
 
+@check_arguments
 def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = silent) -> Findings:
     """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them.
 

@@ -11,8 +11,10 @@ from glassformer.config.presets import label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
 from glassformer.data.check.tables import TableCheck, check_table
+from glassformer.data.check.texts import TextCheck, check_texts
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.features.build import TextFeatures
+from glassformer.data.io.source import open_source
 from glassformer.data.io.table import Pictures, Table, read_table
 from glassformer.data.packing.windows import NOTHING, training_pairs
 from glassformer.data.split.documents import Part
@@ -91,12 +93,14 @@ def _(family: TranslationFamily, part: Pairs) -> dict[str, int]:
 
 
 def check(config: Config, table: Table | Pictures | None, say: Say) -> Any:
-    """What is odd about labelled texts or pairs, and what a model of this context would cut off."""
+    """What is odd about texts, labelled examples or pairs, and what a model of this context would cut off."""
     return check_data(FAMILIES[config.task], config, table, say)
 
 
 @singledispatch
-def check_data(family: Family, config: Config, table: Table | Pictures | None, say: Say) -> TableCheck | PairCheck:
+def check_data(
+    family: Family, config: Config, table: Table | Pictures | None, say: Say
+) -> TableCheck | PairCheck | TextCheck:
     """What is odd about data with labels."""
     if isinstance(table, Pictures):
         return check_table(*as_table(table))
@@ -112,6 +116,12 @@ def check_data(family: Family, config: Config, table: Table | Pictures | None, s
         tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
     frame = len([*tokenizer.roles.opening, *tokenizer.roles.closing]) if config.framed else 0
     return check_table(table, columns, _lengths(tokenizer, frame), config.model.context, config.data)
+
+
+@check_data.register
+def _(family: StreamFamily, config: Config, read: Any, say: Say) -> TextCheck:
+    assert config.data.path is not None
+    return check_texts(open_source(config.data.path, config.data), config.data.same_text)
 
 
 @check_data.register
@@ -171,8 +181,13 @@ def show_batch(config: Config, step: int, say: Say, table: Table | Pictures | No
     rows = batch_rows(FAMILIES[config.task], prepared.task.batch(step), prepared, step)
     if rows.answers is not None:
         return rows
-    between = " " if prepared.tokenizer is not None and prepared.tokenizer.kind == "word" else ""
-    return replace(rows, pairs=training_pairs(rows.rows[0][: MOST_PAIRS + 1], between))
+    tokenizer = prepared.tokenizer
+    assert tokenizer is not None
+    last = config.training.targets == "last"
+    row = rows.rows[0] if last else rows.rows[0][: MOST_PAIRS + 1]
+    pairs = training_pairs(row, " " if tokenizer.kind == "word" else "")
+    asked = [pair for pair, answer in zip(pairs, rows.ids[0][1:], strict=False) if answer != tokenizer.start]
+    return replace(rows, pairs=asked[-1:] if last else asked)
 
 
 @singledispatch

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Say, silent
 from glassformer.data.io.memory import keep
 from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
@@ -13,6 +14,7 @@ from glassformer.rendering.view import View
 from glassformer.tasks.base import Evaluation
 
 
+@check_arguments
 def evaluate(
     run: AnyRun,
     data: Any = None,
@@ -45,6 +47,7 @@ def evaluate(
     return evaluate_run(run, options, device, say).evaluation
 
 
+@check_arguments
 def errors(
     run: AnyRun,
     data: Any = None,

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent, unknown
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import KINDS_IN_WORDS
@@ -16,6 +17,7 @@ from glassformer.runs.run import ORIGINAL, Run
 FORMATS = ("hf", "onnx")
 
 
+@check_arguments
 def export(
     run: "str | os.PathLike[str] | Run | Loaded",
     *,

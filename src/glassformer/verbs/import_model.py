@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.presets import VERSION
 from glassformer.exchange.external_model import ExternalModel
@@ -18,6 +19,7 @@ from glassformer.runs.files import write_text, writing
 from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run, environment, tokenizer_card
 
 
+@check_arguments
 def import_model(
     source: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,

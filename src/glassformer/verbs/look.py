@@ -1,11 +1,12 @@
 """Look inside a run: one verb for every view of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+from glassformer.config.arguments import check_arguments, check_type
 from glassformer.config.errors import Misuse, Say, silent, unknown
-from glassformer.config.views import ALL, FLAGS, MODES, OLD_OPTIONS, OPTIONS, flag_of
+from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, LookOptions, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
 from glassformer.families.requests import Example
@@ -17,16 +18,17 @@ LONGEST = 100
 """Characters of a title."""
 
 
+@check_arguments
 def look(
     run: AnyRun, *texts: Example, view: str | None = None, device: str = "auto", say: Say = silent, **options: Any
 ) -> View | Views:
     """A view of a run's model; `view` is one of `config.views.VIEWS`, or `all`: every one that is made in a moment.
 
     `options` are the fields of `config.views.LookOptions`: `layer`, `head` and `position` count from 0; `mode`: how
-    attention is drawn; `target`: what a translator is to write, `beam`: how it finds that itself; `answer`: what an
-    example should be, for a training step; `word`; `versus`: a second text; `second_run`: a second run for it; `links`:
-    a file; `ablate_heads`: such as "0.1,2.3". Without `view` they choose it (`word`, `versus`, `links`, `ablate_heads`,
-    `answer`); else it is the first that this run has.
+    attention is drawn; `translation`: what a translator is to write, `beam`: how it finds that itself; `answer`: what
+    an example should be, for a training step; `word`; `versus`: a second text; `second_run`: a second run for it;
+    `links`: a file; `ablate_heads`: such as "0.1,2.3". Without `view` they choose it (`word`, `versus`, `links`,
+    `ablate_heads`, `answer`); else it is the first that this run has.
     """
     options = _by_new_names(options, say)
     if "second_run" in options and "versus" not in options:
@@ -59,7 +61,10 @@ def _by_new_names(options: Mapping[str, Any], say: Say) -> dict[str, Any]:
         by_name[name] = by_name.pop(old)
         say(f"{flag_of(old)} is now called {flag_of(name)}; the old name still works")
     if odd := next((name for name in options if name not in OPTIONS and name not in OLD_OPTIONS), None):
-        raise TypeError(f"look: {unknown('option', odd, OPTIONS, FLAGS)}")
+        raise TypeError(f"look: {unknown('option', odd, OPTIONS)}")
+    for field in fields(LookOptions):
+        if field.name in by_name:
+            check_type(field.name, by_name[field.name], field.type)
     return by_name
 
 

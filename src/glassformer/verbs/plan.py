@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent
 from glassformer.planning.build import cluster_plan, local_plan
 from glassformer.planning.plan import Plan
@@ -15,6 +16,7 @@ GPU_SPEED = 400.0
 """TFLOP/s that it is taken to reach: about 40 % of what an H100 can do in bf16."""
 
 
+@check_arguments
 def plan(
     data: str | Path | None = None,
     *,

@@ -19,6 +19,7 @@ from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import ClassificationFamily, LoadedPredictor
 from glassformer.families.predict import Prediction, needed, rows_of
 from glassformer.runs.files import aside
+from glassformer.text.escaping import json_line, spreadsheet_cell
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -151,8 +152,8 @@ def _write(
             return _write(to, kind, names, rows, added)
     whole = ({**row, **more} for row, more in zip(rows, added, strict=True))
     if kind == "jsonl":
-        return out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in whole)
-    writer = csv.DictWriter(out, names, delimiter=DELIMITERS[kind], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(whole)
+        return out.writelines(json_line(row, out.encoding) + "\n" for row in whole)
+    writer = csv.writer(out, delimiter=DELIMITERS[kind], lineterminator="\n")
+    writer.writerow(map(spreadsheet_cell, names))
+    writer.writerows([spreadsheet_cell(row.get(name, "")) for name in names] for row in whole)
     return None

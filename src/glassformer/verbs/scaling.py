@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Say, silent
 from glassformer.experiments.associative_recall import recall_part
 from glassformer.experiments.cost import REPEATS, gradient_part, time_part
@@ -75,6 +76,7 @@ class Growth(Renderable):
         }
 
 
+@check_arguments
 def scaling(
     *,
     models: str | Iterable[str] = CHOSEN,

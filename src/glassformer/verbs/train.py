@@ -3,14 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import SettingError, silent
 from glassformer.families.base import OwnModel
 from glassformer.pipeline.refit import train_and_refit, waits_for_refit
 from glassformer.pipeline.training import Trained as Trained
 from glassformer.pipeline.training import Training, TrainRequest
+from glassformer.training.budget import Clock, Stopwatch
 from glassformer.training.events import Listener
 
 
+@check_arguments
 def train(
     data: str | Path | None = None,
     *,
@@ -23,6 +26,7 @@ def train(
     refit: bool = False,
     listen: Listener = silent,
     command: str | None = None,
+    clock: Clock | None = None,
     **settings: Any,
 ) -> Trained:
     """Train a model and leave a run.
@@ -33,7 +37,8 @@ def train(
     the vocabulary and the number of scores. With `from_run`, the body and the tokens of that run are taken. A `draft`
     is one of many: its test part is not looked at, and it leaves no pictures and no report. With `refit`, a last
     training follows on all rows but those of the test, for as long as the best weights took; the run that it leaves
-    tells the scores of the one before, which is kept in `held-out`.
+    tells the scores of the one before, which is kept in `held-out`. `minutes` are for all of it, from reading to the
+    report, as told by `clock`, the seconds since the command began (unset: since this call); a refit is on top.
     """
     request = TrainRequest(
         data=data,
@@ -46,6 +51,7 @@ def train(
         listen=listen,
         command=command,
         settings=settings,
+        clock=clock or Stopwatch(),
     )
     if not refit and not (resume and waits_for_refit(out)):
         return Training(request)()

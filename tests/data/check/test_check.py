@@ -41,6 +41,7 @@ def test_nothing_to_find() -> None:
         shortest_line=2,
         longest_line=2,
         amounts=None,
+        not_read={},
         findings=[],
     )
 

@@ -4,7 +4,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in
-from glassformer.data.columns.inference import choose_columns, labels_to_learn, text_column
+from glassformer.data.columns.inference import choose_columns, labelled_rows, text_column
 from glassformer.data.columns.labels import filled_rows
 from glassformer.data.io.table import Table
 
@@ -26,7 +26,7 @@ def chosen(
 
 def read_labels(rows: Table, settings: DataSettings, label_kind: str | None) -> list[str]:
     found = choose_columns(rows, settings, label_kind)
-    return labels_to_learn(rows, found, filled_rows(rows, found.text))
+    return labelled_rows(rows, found, filled_rows(rows, found.text), strict=True).labels
 
 
 def refused(label_kind: str | None = ANY_LABEL, settings: DataSettings | None = None, **columns: list[str]) -> str:
@@ -167,7 +167,8 @@ def test_labels_that_cannot_be() -> None:
     )
     amounts = [str(number / 7) for number in range(60)]
     assert "line 61: no label in column 'score' (1 row has none)" in refused(text=PROSE, score=[*amounts[1:], ""])
-    assert "line 61, column 'score': text where a number" in refused(text=PROSE, score=[*amounts[1:], "none"])
+    assert "line 61: no label in column 'score'" in refused(text=PROSE, score=[*amounts[1:], "none"])
+    assert "line 61, column 'score': text where a number" in refused(text=PROSE, score=[*amounts[1:], "few"])
     assert chosen(text=["a", "b", " ", "c"], label=["x", "y", "", "x"])[1] == "label"  # a row without text is no row
     assert refused(text=PROSE, label=PROSE[::-1]).startswith(
         "a.csv: column 'label' has 60 different values in 60 rows, a name or an id and no label"
@@ -209,7 +210,7 @@ def test_a_first_line_that_is_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "advice"), [("1001,94", "write 1001.94"), ("95.28 $", "write 95.28"), ("x", "--task")]
+    ("value", "advice"), [("1001,94 €", "write 1001.94"), ("95.28 $", "write 95.28"), ("x", "--task")]
 )
 def test_what_to_write_for_a_number(value: str, advice: str) -> None:
     assert advice in refused("number", text=PROSE, label=[value, *["1.5"] * 59])

@@ -60,8 +60,9 @@ def test_what_is_read_and_what_not() -> None:
     counted = [str(number) for number in range(60)]
     days = ["2024-05-31", "2024-06-01"] * 30
     found = chosen(n=counted, user_id=LABELS, day=days, a=AMOUNTS, whole=WHOLE, b=LABELS, price=AMOUNTS)
-    assert found.also == ("a", "whole", "b")
-    assert found.why.endswith("; not read: n, user_id, day")
+    assert found.also == ("day", "a", "whole", "b")
+    assert found.dates == {"day": "ymd"}
+    assert found.why.endswith("; not read: n, user_id (only tells rows apart)")
     named = chosen(DataSettings(extra_columns="b, a"), n=counted, a=AMOUNTS, b=LABELS, price=AMOUNTS)
     assert (named.also, named.kind, named.label) == (("b", "a"), "table", "price")
     by = chosen(DataSettings(split_by="b"), a=AMOUNTS, b=LABELS, price=AMOUNTS)
@@ -78,10 +79,13 @@ def test_numbers_with_gaps_and_slips_are_no_text() -> None:
 def test_a_text_makes_it_no_table() -> None:
     found = chosen(text=PROSE, hour=WHOLE, fame=AMOUNTS, user_id=WHOLE, always=["x"] * 60, label=LABELS)
     assert (found.kind, found.also) == ("text", ())
-    assert found.why.endswith("; not read: hour, fame (--extra-columns)")
+    assert found.why.endswith(
+        "; not read: hour, fame (only if named in --extra-columns), user_id (only tells rows apart), always (the same "
+        "in every row)"
+    )
     table = chosen(DataSettings(kind="table"), name=NAMES, hour=WHOLE, label=LABELS)
     assert (table.kind, table.text, table.also) == ("table", None, ("hour",))
-    assert table.why.endswith("; not read: name")
+    assert table.why.endswith("; not read: name (60 different values, a text or a name)")
 
 
 def test_columns_beside_a_text() -> None:
@@ -92,7 +96,7 @@ def test_columns_beside_a_text() -> None:
     assert found.why == (
         "text column 'text', beside it hour, kind (--extra-columns), label column 'label' with 3 classes (--text, "
         "--label); "
-        "task: classification (--task); not read: fame (--extra-columns)"
+        "task: classification (--task); not read: fame (only if named in --extra-columns)"
     )
     left = chosen(DataSettings(extra_columns="hour"), text=PROSE, hour=LABELS, kind=LABELS)
     assert left.label == "kind"  # what is read is not what is learned

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.config.errors import DataError, RunError
+from glassformer.data.columns.inference import Columns
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.tables import TableFeatures
 from glassformer.models.inputs import Shape
@@ -128,3 +129,61 @@ def test_what_is_taken() -> None:
 
 def test_words() -> None:
     assert TableFeatures.learn(TRAIN).words == "number columns: height, weight; category columns: city"
+
+
+# --- numbers and dates as people write them ---
+
+
+def written(decimals: dict[str, str] | None = None, dates: dict[str, str] | None = None) -> Columns:
+    return Columns(None, "label", "class", "", "table", decimals=decimals or {}, dates=dates or {})
+
+
+def test_decimal_commas_are_kept_and_read_alike_later() -> None:
+    features = TableFeatures.learn(part_of(a=["1,5", "2,5", "1.000,5"]), written(decimals={"a": ","}))
+    plain = TableFeatures.learn(part_of(a=["1.5", "2.5", "1000.5"]))
+    assert (features.numbers[0].mean, features.numbers[0].spread) == (plain.numbers[0].mean, plain.numbers[0].spread)
+    assert plain.to_json() == {**features.to_json(), "numbers": [plain.numbers[0].to_json()]}
+    again = TableFeatures.from_json(json.loads(json.dumps(features.to_json())))
+    assert again == features
+    given = part_of(a=["1.000", "2,25", "3.5", ""])
+    inputs = again.inputs(given, np.zeros(4))
+    expected = plain.inputs(part_of(a=["1000", "2.25", "3.5", ""]), np.zeros(4))
+    np.testing.assert_array_equal(inputs.numbers, expected.numbers)
+    assert inputs.remarks[0] == "column 'a': 1 value is written with the other decimal sign, '3.5' is read as 3.5"
+
+
+def test_dates_become_columns_of_their_own() -> None:
+    days = ["30.12.2023", "31.12.2023", "01.01.2024", "NA", "05.02.2024"]
+    features = TableFeatures.learn(part_of(day=days, a=["1", "2", "3", "4", "5"]), written(dates={"day": "dmy"}))
+    assert features.words == (
+        "number columns: a, day: year, day: days; category columns: day: month, day: weekday"  # no hours are there
+    )
+    assert features.columns == ("a", "day")
+    assert [column.flag for column in features.numbers] == [False, True, True]
+    again = TableFeatures.from_json(json.loads(json.dumps(features.to_json())))
+    assert again == features
+    given = part_of(day=["31.12.2023", "soon", "", "2024-01-01"], a=["1"] * 4)
+    inputs = again.inputs(given, np.zeros(4))
+    days_column = [column.name for column in again.numbers].index("day: days")
+    column = again.numbers[days_column]
+    assert inputs.numbers[0, days_column] == np.float32((1 - column.mean) / column.spread)
+    assert inputs.numbers[1:, days_column].tolist() == [0.0] * 3  # what is no date is missing, as empty ones are
+    assert inputs.numbers[:, -1].tolist() == [0, 1, 1, 1]
+    assert inputs.remarks == ("column 'day': 2 values are no dates, such as 'soon', taken as missing",)
+    assert features.cells(given.columns)["day: weekday"] == ["Sunday", "", "", ""]
+
+
+def test_hours_are_read_where_there_are_some() -> None:
+    moments = ["2024-05-30 08:00", "2024-05-31 20:30", "2024-06-01"]
+    features = TableFeatures.learn(part_of(day=moments), written(dates={"day": "ymd"}))
+    assert "day: hour" in features.words
+
+
+def test_a_card_with_dates_that_cannot_be() -> None:
+    good = TableFeatures.learn(part_of(day=["2024-05-30", "2024-05-31"]), written(dates={"day": "ymd"})).to_json()
+    for damage in ({"order": "ydm"}, {"first": "soon"}, {"first": 3}):
+        damaged = {**good, "dates": [{**good["dates"][0], **damage}]}
+        with pytest.raises(RunError, match="does not say how its examples are read"):
+            read_features(damaged, None, CONFIG, "a card")
+    with pytest.raises(RunError, match="is no decimal sign"):
+        read_features({**good, "numbers": [{**good["numbers"][0], "decimal": ";"}]}, None, CONFIG, "a card")

@@ -259,7 +259,13 @@ def test_a_day_is_left_to_every_part() -> None:
 def test_time_brings_a_new_class() -> None:
     days = [f"2024-01-{number:02}" for number in range(1, 31)]
     data = table([f"text {number}" for number in range(30)], ["x", "y"] * 14 + ["x", "z"], day=days)
-    message = refused(data, dataclasses.replace(FIFTH, split_by="day"))
+    settings = dataclasses.replace(FIFTH, split_by="day")
+    corpus = split_table(data, CLASSES, settings)
+    assert (corpus.classes, "z" in corpus.parts["test"].labels) == (("x", "y"), False)
+    assert corpus.remarks[-1] == (
+        "test: skipped: 1 row with a label that does not occur in training ('z'), line 31 (--strict refuses them)"
+    )
+    message = refused(data, dataclasses.replace(settings, strict=True))
     assert message == "a.csv, line 31, column 'label': the label 'z' does not occur in training"
 
 
@@ -298,11 +304,20 @@ def test_a_given_file_beside_a_part_split_off(tmp_path: Path) -> None:
 def test_given_files_that_do_not_fit(tmp_path: Path) -> None:
     data = numbered(30, "xyz")
     odd = write(tmp_path / "odd.tsv", ("a", "x"), ("b", "w"))
-    assert refused(data, DataSettings(validation=odd)) == (
+    assert refused(data, DataSettings(validation=odd, strict=True)) == (
         f"{odd}, line 3, column 'label': the label 'w' does not occur in training"
     )
+    corpus = split_table(data, CLASSES, DataSettings(validation=odd))
+    assert corpus.parts["validation"].texts == ["a"]
+    assert corpus.remarks[-1].startswith("validation: skipped: 1 row with a label that does not occur in training")
+    new = write(tmp_path / "new.tsv", ("a", "w"), ("b", "v"))
+    assert "the label 'w' does not occur in training, nor does that" in refused(data, DataSettings(validation=new))
     unlabelled = write(tmp_path / "unlabelled.tsv", ("a", "x"), ("b", ""))
-    assert refused(data, DataSettings(test=unlabelled)).startswith(f"{unlabelled}, line 3: no label in column 'label'")
+    strict = DataSettings(test=unlabelled, strict=True)
+    assert refused(data, strict).startswith(f"{unlabelled}, line 3: no label in column 'label'")
+    corpus = split_table(data, CLASSES, DataSettings(test=unlabelled))
+    assert corpus.parts["test"].texts == ["a"]
+    assert "skipped: 1 row without a label, line 3 (--strict refuses them)" in corpus.remarks
     other = Columns("text", "lable", "class", "")
     data.columns["lable"] = data.columns["label"]
     assert refused(data, DataSettings(test=odd), other).startswith(f"{odd}: no column 'lable'; did you mean label?")
@@ -330,7 +345,7 @@ def test_a_given_test_replaces_a_data_sets_own(tmp_path: Path) -> None:
         (numbered(2, "xy"), "a.csv has 2 rows, 2 of them different: too few for 3 parts (train, validation, test)"),
         (table(["a"] * 9, list("xyxyxyxyx")), "a.csv has 9 rows, 1 of them different: too few"),
         (table([" ", ""], ["x", "y"]), "a.csv: column 'text' is empty: there is no text in it"),
-        (table(["a", "b"], ["x", ""]), "a.csv, line 3: no label in column 'label' (1 row has none)"),
+        (table(["a", "b"], ["", ""]), "a.csv, line 2: no label in column 'label' (2 rows have none)"),
     ],
 )
 def test_what_cannot_be_split(data: Table, message: str) -> None:
@@ -375,8 +390,14 @@ def test_a_whole_table() -> None:
     data = table(["a", " ", "b"], ["x", "", " y"])
     part = whole_table(data, CLASSES, "given", ("x", "y"))
     assert (part.name, part.texts, part.labels, part.lines) == ("given", ["a", "b"], ["x", "y"], [2, 4])
+    known = whole_table(data, CLASSES, "given", ["x"])
+    assert known.texts == ["a"]
+    assert known.remarks == (
+        "left out: 1 row without text",
+        "skipped: 1 row with a label that does not occur in training ('y'), line 4 (--strict refuses them)",
+    )
     with pytest.raises(DataError, match="line 4, column 'label': the label 'y' does not occur in training"):
-        whole_table(data, CLASSES, "given", ["x"])
+        whole_table(data, CLASSES, "given", ["x"], DataSettings(strict=True))
     assert whole_table(table(["a"], ["1.5"]), AMOUNTS, "given", None).labels == ["1.5"]
 
 

@@ -36,6 +36,16 @@ def lines_of(file: str) -> list[str]:
         raise Misuse(f"cannot read {file}: {error.strerror}") from None
 
 
+FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", ".gz")
+
+
+def refuse_files(texts: list[str]) -> None:
+    """A file's name where a text belongs: who gives one means what is in it."""
+    for text in texts:
+        if " " not in text and (text.lower().endswith(FILE_ENDINGS) or ("." in text and Path(text).is_file())):
+            raise Misuse(f"{text} is a file's name and would be taken as the text itself: --file {text} reads the file")
+
+
 TOGETHER = 256
 """Lines that are handed on at once, where so many are there."""
 

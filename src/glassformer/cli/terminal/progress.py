@@ -8,7 +8,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from glassformer.cli.terminal.show import console, make_table, printable, say
+from glassformer.cli.terminal.show import console, is_live, make_table, say
+from glassformer.data.wording import counted
 from glassformer.training.events import (
     Checkpointed,
     Diverged,
@@ -124,7 +125,7 @@ class Board(_Display):
     def __call__(self, event: CellEvent) -> None:
         row = self.rows.setdefault(event.cell.row, _Row(label_of(event.cell.name, event.cell.varied)))
         row.hear(event)
-        if console(stderr=True).is_terminal:
+        if is_live():
             self._draw()
         else:
             self._line(event, row)
@@ -164,6 +165,7 @@ class Watcher(_Display):
         self.validation = ""
         self.last_line = time.monotonic()
         self.first_step: tuple[int, float] | None = None
+        self.per_example: int | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Noted):
@@ -177,20 +179,24 @@ class Watcher(_Display):
             self.validation = f"validation {evaluation.metrics[evaluation.primary]:.4f}"
             self._line(f"step {event.step:,}: validation {evaluation.summary}{'  best so far' if event.best else ''}")
         elif isinstance(event, Sampled):
-            self._line("  │ " + printable(event.text).strip("\n").replace("\n", "\n  │ "))
+            self._line("  │ " + event.text.strip("\n").replace("\n", "\n  │ "))
         elif isinstance(event, FindingReported):
             if event.finding.severity != NOTE:  # those are for the report, and for glassformer doctor
-                self._line(f"doctor: {printable(event.finding.line)}")
+                self._line(f"doctor: {event.finding.line}")
         elif isinstance(event, Ended):
             self.close()
         else:
             assert isinstance(event, Checkpointed | Diverged)
 
     def _start(self, event: Started) -> None:
-        budget = f"{event.steps:,} updates" if event.steps is not None else f"{event.minutes:g} minutes"
+        self.per_example = event.tokens_per_example
+        if event.steps is not None:
+            budget = counted(event.steps, "update")
+        else:
+            budget = f"{event.minutes:g} minute{'s' * (event.minutes != 1)} for all of it"
         gone = f", going on after {event.step:,}" if event.step else ""
         say(f"training: {budget}{gone}; {'; '.join(event.notes)}")
-        if console(stderr=True).is_terminal:
+        if is_live():
             self.live = Progress(
                 BarColumn(bar_width=24),
                 TextColumn("{task.percentage:>3.0f} %"),
@@ -207,7 +213,11 @@ class Watcher(_Display):
         if self.first_step is None:
             self.first_step = (event.tokens, event.seconds)
         tokens, seconds = event.tokens - self.first_step[0], event.seconds - self.first_step[1]
-        speed = f"{tokens / seconds:,.0f} tokens/s" if seconds > 0 else ""
+        speed = ""
+        if seconds > 0 and self.per_example is None:
+            speed = f"{tokens / seconds:,.0f} tokens/s"
+        elif seconds > 0 and self.per_example:
+            speed = f"{tokens / self.per_example / seconds:,.0f} examples/s"
         text = "  ".join(
             part for part in (f"step {event.step:,}", f"loss {self.smooth:.4f}", self.validation, speed) if part
         )

@@ -1,10 +1,12 @@
 """What a person sees: results on stdout, everything else on stderr."""
 
-import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from glassformer.cli.terminal.screen import is_quiet, unfiltered
+from glassformer.text.escaping import encodable, json_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -12,21 +14,43 @@ if TYPE_CHECKING:
 
 WIDE = 160
 """Characters of a line where there is no terminal to fit into."""
-CONTROL = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 @cache
 def console(*, stderr: bool = False) -> "Console":
     """Texts are printed as they are. rich is imported with the first of them: a verb's --help needs none of it."""
     from rich.console import Console
+    from rich.segment import Segment
+
+    class Terminal(Console):
+        """Colours are ours, and go through; the texts between them hold nothing that steers."""
+
+        @property
+        def file(self) -> Any:
+            return unfiltered(super().file)
+
+        @file.setter
+        def file(self, new: Any) -> None:
+            self._file = new
+
+        def render(self, *args: Any) -> Iterable[Segment]:
+            for segment in super().render(*args):
+                text = segment.text if segment.control else encodable(printable(segment.text), self.encoding)
+                yield Segment(text, segment.style, segment.control)
 
     width = None if stderr or sys.stdout.isatty() else WIDE
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
+    return Terminal(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
 
 def say(text: str) -> None:
     """What happens on the way, on stderr."""
-    console(stderr=True).print(text)
+    if not is_quiet():
+        console(stderr=True).print(text)
+
+
+def is_live() -> bool:
+    """Whether what goes on is drawn again and again: on a terminal, unless it should be quiet."""
+    return console(stderr=True).is_terminal and not is_quiet()
 
 
 def say_next(where: str) -> None:
@@ -38,11 +62,6 @@ def say_next(where: str) -> None:
     say(f"next: {FAMILIES[run.config().task].command(run.path, run.config())}")
 
 
-def printable(text: str) -> str:
-    """Without what would steer a terminal: a model may write any byte."""
-    return text.translate(CONTROL)
-
-
 def visible(text: str) -> str:
     """Line ends and tabs as signs, so that a token stays on its line."""
     return text.replace("\n", "⏎").replace("\t", "⇥")
@@ -50,7 +69,7 @@ def visible(text: str) -> str:
 
 def print_json(value: dict[str, Any]) -> None:
     """One object on one line, the last of stdout."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
+    print(json_line(value, sys.stdout.encoding), flush=True)
 
 
 def show_text(text: str = "", style: str | None = None) -> None:
@@ -70,10 +89,15 @@ def make_table(
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number in left else "right", no_wrap=no_wrap)
+        table.add_column(_shown(column), justify="left" if number in left else "right", no_wrap=no_wrap)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_shown, row))
     return table
+
+
+def _shown(cell: str) -> str:
+    """A cell as wide as it will be on the screen."""
+    return encodable(printable(cell), sys.stdout.encoding)
 
 
 def show_result(result: Any, *, as_json: bool, out: str | None = None, show: Callable[[], object]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from glassformer.cli.terminal.show import console, make_table, printable, show_text, visible
+from glassformer.cli.terminal.show import console, make_table, show_text, visible
 from glassformer.rendering.panels import Cell, Guesses, Panel, Table, Tokens
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import visible as signs
@@ -18,7 +18,7 @@ STRONG = 0.35
 def show_view(page: View | Views) -> None:
     """Titles, notes and tables; of a page with several views each."""
     for view in page.views if isinstance(page, Views) else [page]:
-        show_text(visible(printable(view.title)), "bold")
+        show_text(visible(view.title), "bold")
         if view.note:
             show_text(view.note)
         for panel in view.panels:
@@ -33,7 +33,7 @@ def _show(panel: Panel) -> None:
         show_text(f"\n{panel.title}", "italic")
     console().print(PRINTERS[panel.kind](panel))
     if panel.note:
-        show_text(printable(panel.note), "dim")
+        show_text(panel.note, "dim")
 
 
 def _table(panel: Table) -> object:
@@ -45,7 +45,7 @@ def _table(panel: Table) -> object:
 def _cell(value: Cell) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
-    return "" if value is None else f"{value:,}" if isinstance(value, int) else visible(printable(value))
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else visible(value)
 
 
 def _tokens(panel: Tokens) -> Text:
@@ -57,7 +57,7 @@ def _tokens(panel: Tokens) -> Text:
         for token, value in zip(panel.tokens, values, strict=True):
             share = float(value) / largest if value == value else 0.0
             style = ("bold dark_orange" if share < 0 else "bold blue") if abs(share) >= STRONG else ""
-            out.append(visible(printable(token)), style=style)
+            out.append(visible(token), style=style)
             out.append("" if token.endswith(" ") or token.startswith(" ") else " ")
         out.append("\n")
     out.rstrip()
@@ -69,18 +69,14 @@ def _last_guesses(panel: Guesses) -> object:
     rows = []
     for token, guesses, chances in zip(panel.tokens, panel.guesses[-1], panel.probabilities[-1], strict=True):
         best_two = zip(guesses[:2], chances, strict=False)
-        rows.append([_sign(token), *(text for guess, chance in best_two for text in (_sign(guess), f"{chance:.2f}"))])
+        rows.append([signs(token), *(text for guess, chance in best_two for text in (signs(guess), f"{chance:.2f}"))])
     return make_table(("at" if panel.at else "after", "expects", "probability", "second", ""), rows)
-
-
-def _sign(token: str) -> str:
-    return signs(printable(token))
 
 
 PRINTERS: dict[str, Callable[[Any], object]] = {
     "table": _table,
     "tokens": _tokens,
-    "words": lambda panel: printable(panel.text),
+    "words": lambda panel: panel.text,
     "guesses": _last_guesses,
 }
 """What makes text of a panel, by its kind; other kinds are for pages and pictures."""

@@ -10,9 +10,12 @@ import numpy as np
 
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
+from glassformer.data.check.groups import group_findings
+from glassformer.data.columns.dates import moment_of
 from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
+from glassformer.data.columns.numbers import plain_numbers
 from glassformer.data.io.table import Table
 from glassformer.data.same_text import near_finding
 from glassformer.data.split.labelled import rows_as_part
@@ -94,6 +97,8 @@ class TableCheck:
     shortest_line: int | None
     longest_line: int | None
     amounts: Amounts | None
+    not_read: dict[str, str]
+    """Every column that is not read, and why."""
     findings: list[str]
     """One sentence for each thing that is odd; empty where all is well."""
 
@@ -110,6 +115,7 @@ def check_table(
 ) -> TableCheck:
     """`lengths`: counts the tokens of texts; `context`: tokens that a model reads. Without text, rows are compared."""
     settings = settings or DataSettings()
+    table = plain_numbers(table, columns.decimals)
     filled = filled_rows(table, columns.text)
     read = columns.also if columns.text is None else (columns.text,)
     texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
@@ -149,6 +155,7 @@ def check_table(
         shortest_line=lines[int(np.argmin(words))] if words else None,
         longest_line=lines[int(np.argmax(words))] if words else None,
         amounts=_amounts(labels) if columns.label_kind == NUMBER else None,
+        not_read=dict(columns.unread),
         findings=[],
     )
     empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]
@@ -165,7 +172,9 @@ def check_table(
     repeats += near_finding(near, noun, texts, lines)
     found.findings.extend(_findings(found, sorted(empty), sorted(missing), repeats, context, noun))
     if columns.kind != IMAGE:
-        found.findings.extend(_column_findings(table, columns.also))
+        found.findings.extend(_column_findings(table, columns))
+        if settings.split_by is None:
+            found.findings.extend(group_findings(table, columns, labels, filled))
     return found
 
 
@@ -231,7 +240,7 @@ def _findings(
         )
     if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
         yield f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}"
-    yield from finding(missing, f"{noun} has", f"{noun}s have", "no label, and training would refuse the table")
+    yield from finding(missing, f"{noun} has", f"{noun}s have", "no label and would be skipped (--strict refuses them)")
     yield from finding(empty, "text is", "texts are", "empty and would be left out")
     yield from repeats
     if found.cut:
@@ -248,14 +257,19 @@ def _alike(names: list[str]) -> list[str]:
     return sorted((name for name in names if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
 
 
-def _column_findings(table: Table, names: Sequence[str]) -> Iterator[str]:
-    """One line each: values that are no numbers, empty ones, columns that are the same in every row."""
-    for name in names:
+def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
+    """One line each: values that are no numbers or dates, empty ones, columns that are the same in every row."""
+    for name in columns.also:
         values = table.columns[name]
         different = {value.strip() for value in values}
         if len(different) == 1:
             yield f"column '{name}' is {next(iter(different)) or 'empty'} in every row: it says nothing"
             continue
+        order = columns.dates.get(name)
+        if order is not None:
+            lines = [table.lines[row] for row, value in enumerate(values) if _is_no_date(value, order)]
+            no_dates = finding(lines, "value is", "values are", "no date among dates, and would count as missing")
+            yield from (f"column '{name}': {remark}" for remark in no_dates)
         numbers = hold_numbers(values)
         filled = [row for row, value in enumerate(values) if not (is_empty(value) if numbers else not value.strip())]
         odd = [table.lines[row] for row in filled if numbers and number_in(values[row]) is None]
@@ -263,3 +277,7 @@ def _column_findings(table: Table, names: Sequence[str]) -> Iterator[str]:
         yield from (f"column '{name}': {remark}" for remark in no_numbers)
         if empty := len(values) - len(filled):
             yield f"column '{name}': {counted(empty, 'value is', 'values are')} empty"
+
+
+def _is_no_date(value: str, order: str) -> bool:
+    return not is_empty(value) and moment_of(value, order) is None

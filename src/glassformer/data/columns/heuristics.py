@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from glassformer.config.errors import DataError, nearest
+from glassformer.data.columns.dates import are_dates
 from glassformer.data.wording import listed
 
 FEW = 20
@@ -93,10 +94,6 @@ def are_few(values: Sequence[str]) -> bool:
 
 def are_numbers(values: Sequence[str]) -> bool:
     return bool(values) and all(number_in(value) is not None for value in values)
-
-
-def are_dates(values: Sequence[str]) -> bool:
-    return bool(values) and all(re.match(r"\d{4}-\d\d-\d\d(?:$|[T ])", value) for value in values)
 
 
 def is_empty(value: str) -> bool:

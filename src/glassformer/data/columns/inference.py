@@ -1,22 +1,29 @@
 """What each column is for, text, label or further numbers: inferred where it is obvious, asked for where it is not."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABLE, TASK_OF_LABELS, TEXT
 from glassformer.config.sections import DataSettings
+from glassformer.data.columns.dates import are_dates
+from glassformer.data.columns.extra import (
+    date_orders,
+    extra_columns,
+    is_marker,
+    readable_columns,
+    unread_columns,
+    unread_in_words,
+)
 from glassformer.data.columns.heuristics import (
     AMOUNT_NAMES,
-    FEW,
     LABEL_NAMES,
-    are_dates,
-    are_row_numbers,
     by_name,
-    hold_numbers,
+    is_empty,
     is_id,
-    is_id_name,
     is_varied_text,
     number_in,
     only_column,
@@ -31,8 +38,14 @@ from glassformer.data.columns.labels import (
     list_in,
     sets_of,
 )
+from glassformer.data.columns.numbers import (
+    decimal_signs,
+    numbers_in_words,
+    plain_cells,
+    plain_numbers,
+)
 from glassformer.data.io.table import Table
-from glassformer.data.wording import counted, listed
+from glassformer.data.wording import counted, lines_in_words, listed
 
 TEXT_NAMES = (
     "text", "sentence", "review", "content", "message", "tweet", "question", "comment", "body", "document", "post",
@@ -63,6 +76,12 @@ class Columns:
     """The column that names image files."""
     separator: str | None = None
     """What parts the labels of a cell, where there may be several."""
+    decimals: Mapping[str, str] = field(default_factory=dict)
+    """The decimal sign of columns of numbers that are not written as programs write them."""
+    dates: Mapping[str, str] = field(default_factory=dict)
+    """The date columns among those that are read, and the order of their dates."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Every column that is not read, and why."""
 
     @property
     def labels(self) -> str:
@@ -100,6 +119,8 @@ def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | Non
 
 def choose_columns(table: Table, settings: DataSettings, label_kind: str | None = ANY_LABEL) -> Columns:
     """`label_kind`: what a label is to be; None: no label is wanted."""
+    decimals = decimal_signs(table, settings.decimal)
+    written, table = table, plain_numbers(table, decimals)
     image = None if settings.image is None else require_column(table.name, settings.image, table.columns, "--image")
     also, text = extra_columns(table, settings), None
     if settings.kind != TABLE:
@@ -112,9 +133,10 @@ def choose_columns(table: Table, settings: DataSettings, label_kind: str | None 
     images = [] if image is None else [f"images named in column '{image}' (--image)"]
     if text is None:
         label, last = table_label(table, settings, image)
-        flags, not_read = "--label", list[str]()
+        flags = "--label"
+        taken = {*label_columns(table.name, label, table.columns), image}
         if not also and image is None:
-            also, not_read = readable(table, {*label_columns(table.name, label, table.columns), settings.split_by})
+            also = readable_columns(table, {*taken, settings.split_by}, settings)
         read = [*(images or ["a table without text"]), f"{counted(len(also), 'column')} read (--extra-columns)"]
     else:
         named = None if label_kind is None else label_column(table, text, settings, label_kind)
@@ -122,26 +144,40 @@ def choose_columns(table: Table, settings: DataSettings, label_kind: str | None 
             if label_kind not in (None, ANY_LABEL):
                 raise DataError(_no_label(table))
             why = f"text column '{text}' (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
-            return Columns(text, None, None, why)
+            unread = {name: "no part of the text" for name in table.columns if name != text}
+            return Columns(text, None, None, "; ".join(filter(None, [why, unread_in_words(unread)])), unread=unread)
         label, last, flags = named, False, "--text, --label"
         if label == text:
             raise DataError(
                 f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label"
             )
-        taken = label_columns(table.name, label, table.columns)
-        not_read = readable_beside(table, {text, *taken, image, settings.split_by, *also})
+        taken = {text, *label_columns(table.name, label, table.columns), image}
         beside = [f"beside it {', '.join(also)} (--extra-columns)"] if also else []
         read = [f"text column '{text}'", *beside, *images]
     labels = label_values(table, text, label, label_kind, settings)
     column = f"label column '{label}'" if "," not in label else f"label columns {label}"
     read.append(f"{column}{', the last one,' if last else ''} with {labels.words} ({flags})")
-    why = f"{', '.join(read)}; task: {TASK_OF_LABELS[labels.kind]} (--task)"
-    if not_read:
-        why += f"; not read: {listed(not_read)}{'' if text is None else ' (--extra-columns)'}"
+    unread = unread_columns(table, taken, also, settings, otherwise="only if named in --extra-columns")
+    numbers = {*also, label} if labels.kind == NUMBER else {*also}
+    decimals = {name: sign for name, sign in decimals.items() if name in numbers and name not in unread}
+    found = f"{', '.join(read)}; task: {TASK_OF_LABELS[labels.kind]} (--task)"
+    told = [found, numbers_in_words(written, decimals), unread_in_words(unread)]
     kind = TABLE if text is None else TEXT
     if image is not None or (text is not None and also):
         kind = MIXED
-    return Columns(text, label, labels.kind, why, kind, also, image, labels.separator)
+    return Columns(
+        text,
+        label,
+        labels.kind,
+        "; ".join(filter(None, told)),
+        kind,
+        also,
+        image,
+        labels.separator,
+        decimals,
+        date_orders(table, also, settings),
+        unread,
+    )
 
 
 def _text_candidates(
@@ -171,6 +207,7 @@ def _are_lists(values: Sequence[str]) -> bool:
 
 def may_hold_labels(table: Table, settings: DataSettings) -> bool:
     """Whether some rows leave it open that there is a label column; asked before a whole corpus is read."""
+    table = plain_numbers(table, decimal_signs(table, settings.decimal))
     try:
         text = text_column(table.name, table.columns, settings.text)
         return label_column(table, text, settings, ANY_LABEL) is not None
@@ -178,25 +215,49 @@ def may_hold_labels(table: Table, settings: DataSettings) -> bool:
         return True
 
 
-def labels_to_learn(table: Table, columns: Columns, rows: Sequence[int]) -> list[str]:
-    """The labels of these rows, as a part holds them; a missing one is refused, and a text for a number."""
+class LabelledRows(NamedTuple):
+    """The rows of a table that have a label."""
+
+    rows: list[int]
+    labels: list[str]
+    """As a part holds them."""
+    remarks: list[str]
+    """What was skipped, and what is odd about how the labels are written."""
+
+
+def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], *, strict: bool) -> LabelledRows:
+    """Those of these rows that have a label; a text for a number is refused, and if `strict` a missing label."""
     assert columns.label is not None
-    if columns.label_kind == LABEL_SET:
-        return sets_of(table, columns.label, rows, columns.separator)
+    if columns.label_kind == LABEL_SET:  # which may be empty
+        return LabelledRows(list(rows), sets_of(table, columns.label, rows, columns.separator), [])
     values = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
-    if empty := [row for row in rows if not values[row].strip()]:
+    is_number = columns.label_kind == NUMBER
+    empty = [row for row in rows if (is_empty(values[row]) if is_number else not values[row].strip())]
+    if empty and (strict or len(empty) == len(rows)):
         some = counted(len(empty), "row has", "rows have")
         raise DataError(
             f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({some} none): "
             "fill it in, take such rows out, or choose another column with --label"
         )
-    for row in rows if columns.label_kind == NUMBER else ():
-        if number_in(values[row]) is None:
+    without = set(empty)
+    filled = [row for row in rows if row not in without]
+    remarks = [skipped([table.lines[row] for row in empty], "without a label")] if empty else []
+    if not is_number:
+        return LabelledRows(filled, [values[row].strip() for row in filled], remarks)
+    cells = plain_cells([values[row] for row in filled], columns.decimals.get(columns.label, POINT))
+    for row, value in zip(filled, cells.values, strict=True):
+        if number_in(value) is None:
             raise DataError(
                 f"{table.name}, line {table.lines[row]:,}, column '{columns.label}': text where a number is "
-                f"wanted: '{values[row].strip()[:40]}' ({_advice(values[row])})"
+                f"wanted: '{value.strip()[:40]}' ({_advice(value)})"
             )
-    return [values[row].strip() for row in rows]
+    return LabelledRows(filled, [value.strip() for value in cells.values], [*remarks, *cells.remarks(columns.label)])
+
+
+def skipped(lines: list[int], why: str, noun: str = "row") -> str:
+    """The sentence that says which rows are not taken, and on which lines they stand."""
+    where = lines_in_words(lines, "number" if noun == "picture" else "line")
+    return f"skipped: {counted(len(lines), noun)} {why}, {where} (--strict refuses them)"
 
 
 def _advice(value: str) -> str:
@@ -205,27 +266,10 @@ def _advice(value: str) -> str:
     return "--task classification takes any value"
 
 
-# --- number and category columns, and which one is learned where there is no text ---
+# --- which column is learned where there is no text ---
 
 MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quality")
 """Well-known names of what is learned from numbers and categories alone: beside a text, it is often something else."""
-
-
-def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
-    """The columns that --extra-columns names."""
-    for name in settings.beside:
-        require_column(table.name, name, table.columns, "--extra-columns")
-        taken = {settings.text: "the text (--text)", settings.label: "the label (--label)"}.get(name)
-        if taken is not None:
-            raise DataError(
-                f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --extra-columns"
-            )
-        if (different := _like_names(table.columns[name])) is not None:
-            raise DataError(
-                f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, a text or a "
-                "name and no category: leave it out of --extra-columns, or read it with --text"
-            )
-    return tuple(dict.fromkeys(settings.beside))
 
 
 def table_label(table: Table, settings: DataSettings, image: str | None) -> tuple[str, bool]:
@@ -236,48 +280,7 @@ def table_label(table: Table, settings: DataSettings, image: str | None) -> tupl
     free = {name: values for name, values in table.columns.items() if name not in taken}
     if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES + SET_NAMES):
         return only_column(table.name, found, "the label", "--label"), False
-    usable = [name for name, values in free.items() if not _says_nothing(name, values)]
+    usable = [name for name, values in free.items() if not (is_marker(name, values) or are_dates(values))]
     if not usable:
         raise DataError(_no_label(table))
     return usable[-1], True
-
-
-def readable(table: Table, taken: Collection[str | None]) -> tuple[tuple[str, ...], list[str]]:
-    """The columns to learn from, and those that are left out: ids, dates, names."""
-    read = tuple(_informative(table, taken))
-    if not read:
-        raise DataError(
-            f"{table.name}: there is no number or category column to learn from (columns: {listed(table.columns)}): "
-            "name some with --extra-columns"
-        )
-    if odd := next((name for name in read if "," in name), None):
-        raise DataError(
-            f"{table.name}: column '{odd}' has a comma in its name: rename it, or name others with --extra-columns"
-        )
-    return read, [name for name in table.columns if name not in taken and name not in read]
-
-
-def readable_beside(table: Table, taken: Collection[str | None]) -> list[str]:
-    """Number and category columns that could be read beside a text."""
-    return [name for name in _informative(table, taken) if len(set(table.columns[name])) > 1]
-
-
-def _informative(table: Table, taken: Collection[str | None]) -> list[str]:
-    """All columns but those that are taken, and ids, dates and names."""
-    return [
-        name
-        for name, values in table.columns.items()
-        if name not in taken and not _says_nothing(name, values) and _like_names(values) is None
-    ]
-
-
-def _says_nothing(name: str, values: list[str]) -> bool:
-    """Whether it only tells rows apart, or says when they were made."""
-    return is_id_name(name) or are_row_numbers(values) or are_dates(values)
-
-
-def _like_names(values: list[str]) -> int | None:
-    """How many different values there are, if so many that they are texts or names."""
-    different = len({value.strip() for value in values})
-    many = different > FEW and different > len(values) / 2
-    return different if many and not hold_numbers(values) else None

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, CLASS, LABEL_SET, NUMBER, TASK_OF_LABELS
 from glassformer.config.sections import DataSettings
+from glassformer.data.columns.dates import are_dates
 from glassformer.data.columns.heuristics import (
     AMOUNT_NAMES,
     FEW,
     LABEL_NAMES,
-    are_dates,
     are_few,
     are_numbers,
     by_name,

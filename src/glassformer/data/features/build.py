@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from glassformer.config.errors import RunError
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.resolve import Config
+from glassformer.data.columns.inference import Columns
 from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.features.tables import TableFeatures, TableInputs
@@ -54,6 +55,10 @@ class MixedInputs(Inputs):
         return [kind for kind in (self.text, self.table, self.image) if kind is not None]
 
     @property
+    def has_words(self) -> bool:  # type: ignore[override]
+        return self.text is not None
+
+    @property
     def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(remark for kind in self._kinds for remark in kind.remarks)
 
@@ -63,6 +68,15 @@ class MixedInputs(Inputs):
 
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         return tuple(tensor for kind in self._kinds for tensor in kind.take(rows))
+
+    def select(self, rows: NDArray[np.int64]) -> "MixedInputs":
+        return MixedInputs(
+            self.answers[rows],
+            [self.texts[row] for row in rows.tolist()],
+            None if self.text is None else self.text.select(rows),
+            None if self.table is None else self.table.select(rows),
+            None if self.image is None else self.image.select(rows),
+        )
 
     def trim(self, tensors: Tensors) -> Tensors:
         if self.text is None:
@@ -117,10 +131,12 @@ class MixedFeatures(Features):
         return {name: kind.to_json() for name, kind in kinds.items() if kind is not None}
 
 
-def learn_features(config: Config, part: Labelled, tokenizer: Tokenizer | None) -> Features:
-    """`part`: the training part. `tokenizer`: where the examples have words."""
+def learn_features(
+    config: Config, part: Labelled, tokenizer: Tokenizer | None, columns: Columns | None = None
+) -> Features:
+    """`part`: the training part. `tokenizer`: where the examples have words. `columns`: how they are written."""
     text = None if tokenizer is None else text_features(tokenizer, config)
-    table = TableFeatures.learn(part) if part.columns else None
+    table = TableFeatures.learn(part, columns) if part.columns else None
     image = None if part.pixels is None else ImageFeatures.learn(part, config)
     return _of_kind(config.data.kind, text, table, image)
 

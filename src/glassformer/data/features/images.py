@@ -101,6 +101,10 @@ class ImageInputs(Inputs):
         mean, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (self.features.mean, self.features.spread))
         return ((x - mean) / spread,)
 
+    def select(self, rows: NDArray[np.int64]) -> "ImageInputs":
+        texts = [self.texts[row] for row in rows.tolist()]
+        return ImageInputs(self.pixels[rows], self.answers[rows], texts, self.features, self.remarks)
+
     def augment(self, tensors: Tensors, step: int) -> Tensors:
         (pixels,) = tensors
         how = self.features

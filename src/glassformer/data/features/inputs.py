@@ -27,6 +27,8 @@ class Inputs(ABC):
     """What one of them is called."""
     remarks: tuple[str, ...] = ()
     """What was odd about them, in words for a person."""
+    has_words: bool = False
+    """Texts are among what is read."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -39,6 +41,10 @@ class Inputs(ABC):
     @abstractmethod
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         """What a model is called with for these examples."""
+
+    @abstractmethod
+    def select(self, rows: NDArray[np.int64]) -> "Inputs":
+        """Only these examples."""
 
     def trim(self, tensors: Tensors) -> Tensors:
         """The tensors of some of the examples that were taken together, without padding that none of them needs."""

@@ -1,6 +1,7 @@
 """Rows of numbers and categories as a model reads them: numbers in spreads from the mean, categories by number."""
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError
+from glassformer.data.columns.dates import ORDERS, date_parts, moment_of
 from glassformer.data.columns.heuristics import hold_numbers, is_empty, number_in
+from glassformer.data.columns.inference import Columns
+from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, listed
@@ -33,6 +38,10 @@ class TableInputs(Inputs):
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         return torch.from_numpy(self.numbers[rows]), torch.from_numpy(self.categories[rows])
 
+    def select(self, rows: NDArray[np.int64]) -> "TableInputs":
+        texts = [self.texts[row] for row in rows.tolist()]
+        return TableInputs(self.numbers[rows], self.categories[rows], self.answers[rows], texts, self.remarks)
+
 
 @dataclass(frozen=True)
 class NumberColumn:
@@ -43,6 +52,21 @@ class NumberColumn:
     spread: float
     flag: bool
     """Whether some were empty: a second number says of each row whether this one is."""
+    decimal: str = POINT
+    """The sign before a fraction, where both could be meant."""
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {"name": self.name, "mean": self.mean, "spread": self.spread, "flag": self.flag}
+        return plain if self.decimal == POINT else {**plain, "decimal": self.decimal}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> "NumberColumn":
+        decimal = value.get("decimal", POINT)
+        if decimal not in OTHER_SIGN:
+            raise ValueError(f"{decimal} is no decimal sign")
+        return NumberColumn(
+            str(value["name"]), float(value["mean"]), float(value["spread"]), bool(value["flag"]), decimal
+        )
 
 
 @dataclass(frozen=True)
@@ -54,44 +78,77 @@ class CategoryColumn:
 
 
 @dataclass(frozen=True)
+class DateColumn:
+    """A column of dates. What is read of one are columns of their own, such as "date: weekday"."""
+
+    name: str
+    order: str
+    first: datetime.datetime
+    """The first date in the training part, from which days are counted."""
+
+    def parts(self, values: Sequence[str]) -> dict[str, list[str]]:
+        return {f"{self.name}: {part}": cells for part, cells in date_parts(values, self.order, self.first).items()}
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "order": self.order, "first": self.first.isoformat()}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> "DateColumn":
+        if value["order"] not in ORDERS:
+            raise ValueError(f"{value['order']} is no order of a date")
+        return DateColumn(str(value["name"]), value["order"], datetime.datetime.fromisoformat(value["first"]))
+
+
+@dataclass(frozen=True)
 class TableFeatures(Features):
     numbers: tuple[NumberColumn, ...]
     categories: tuple[CategoryColumn, ...]
+    dates: tuple[DateColumn, ...] = ()
+    """Those that some of the numbers and categories are made of."""
     remarks: tuple[str, ...] = ()
 
     @staticmethod
-    def learn(part: Labelled) -> "TableFeatures":
-        """What the training part tells of its columns. A column that is the same in every row is left out."""
+    def learn(part: Labelled, columns: Columns | None = None) -> "TableFeatures":
+        """What the training part tells of its columns. A column that is the same in every row is left out.
+
+        `columns`: how numbers and dates are written.
+        """
         numbers: list[NumberColumn] = []
         categories: list[CategoryColumn] = []
         remarks: list[str] = []
-        for name, values in part.columns.items():
+        decimals, unread = ({}, {}) if columns is None else (columns.decimals, columns.unread)
+        dates = [] if columns is None else _learn_dates(part, columns.dates)
+        cells = _with_dates(part.columns, dates)
+        for name, values in cells.items():
             different = {value.strip() for value in values}
-            if len(different) == 1:
-                value = next(iter(different)) or "empty"
-                remarks.append(f"column '{name}' is {value} in every row of training: left out")
-            elif hold_numbers(values):
-                found = _numbers(part, name)
-                filled = found[~np.isnan(found)]
-                empty = len(found) - len(filled)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    mean, spread = float(filled.mean()), float(filled.std())
-                if not np.isfinite(spread):
-                    raise DataError(f"{part.origin}: column '{name}' holds numbers too large to work with: divide them")
-                numbers.append(NumberColumn(name, mean, spread or 1.0, empty > 0))
-                if empty:
-                    remarks.append(
-                        f"column '{name}' is empty in {empty:,} of {len(found):,} rows of training: they count as its "
-                        "mean, and a further number says which they are"
-                    )
-            else:
+            if len(different) == 1 or (name not in part.columns and len(different - {""}) == 1):
+                if name in part.columns and name not in unread:
+                    value = next(iter(different)) or "empty"
+                    remarks.append(f"column '{name}' is {value} in every row of training: left out")
+                continue
+            sign = decimals.get(name, POINT)
+            if not hold_numbers(plain_cells(values, sign).values if name in decimals else values):
                 categories.append(CategoryColumn(name, tuple(sorted(different))))
+                continue
+            found = _numbers(part, name, values, sign)[0]
+            filled = found[~np.isnan(found)]
+            empty = len(found) - len(filled)
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean, spread = float(filled.mean()), float(filled.std())
+            if not np.isfinite(spread):
+                raise DataError(f"{part.origin}: column '{name}' holds numbers too large to work with: divide them")
+            numbers.append(NumberColumn(name, mean, spread or 1.0, empty > 0, sign))
+            if empty and name in part.columns:
+                remarks.append(
+                    f"column '{name}' is empty in {empty:,} of {len(found):,} rows of training: they count as its "
+                    "mean, and a further number says which they are"
+                )
         if not numbers and not categories:
             raise DataError(
                 f"{part.origin}: no column says anything ({listed(part.columns)}: each the same in every row of "
                 "training): name others with --extra-columns"
             )
-        return TableFeatures(tuple(numbers), tuple(categories), tuple(remarks))
+        return TableFeatures(tuple(numbers), tuple(categories), tuple(dates), tuple(remarks))
 
     @property
     def shape(self) -> Shape:
@@ -101,13 +158,23 @@ class TableFeatures(Features):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return (*(column.name for column in self.numbers), *(column.name for column in self.categories))
+        made = {name for date in self.dates for name in date.parts([])}
+        names = [column.name for column in (*self.numbers, *self.categories) if column.name not in made]
+        return (*names, *(date.name for date in self.dates))
+
+    @property
+    def decimals(self) -> dict[str, str]:
+        """The decimal sign of each column of numbers."""
+        return {column.name: column.decimal for column in self.numbers}
 
     @property
     def words(self) -> str:
-        numbers, categories = self.columns[: len(self.numbers)], self.columns[len(self.numbers) :]
-        parts = {"number": numbers, "category": categories}
-        return "; ".join(f"{kind} columns: {', '.join(names)}" for kind, names in parts.items() if names)
+        parts = {"number": self.numbers, "category": self.categories}
+        return "; ".join(
+            f"{kind} columns: {', '.join(column.name for column in columns)}"
+            for kind, columns in parts.items()
+            if columns
+        )
 
     def inputs(self, part: Labelled, answers: NDArray[Any]) -> TableInputs:
         for name in self.columns:
@@ -115,24 +182,28 @@ class TableFeatures(Features):
                 raise DataError(
                     f"{part.origin}: no column '{name}', which this model reads (columns: {listed(part.columns)})"
                 )
-        remarks: list[str] = []
+        remarks = [remark for date in self.dates for remark in _missing_dates(date, part.columns[date.name])]
         numbers, flags, categories = [], [], []
+        cells = _with_dates(part.columns, self.dates)
         for column in self.numbers:
-            found = _numbers(part, column.name)
+            found, more = _numbers(part, column.name, cells[column.name], column.decimal)
+            remarks += more
             empty = np.isnan(found)
             numbers.append(np.where(empty, 0.0, (found - column.mean) / column.spread))
             if column.flag:
                 flags.append(empty.astype(np.float64))
-            elif empty.any():
+            elif empty.any() and column.name in part.columns:
                 remarks.append(f"column '{column.name}': {counted(int(empty.sum()), 'value')} empty, taken as its mean")
         for chosen in self.categories:
             places = {value: place for place, value in enumerate(chosen.values, 1)}
-            ids = np.array([places.get(value.strip(), 0) for value in part.columns[chosen.name]], np.int64)
-            categories.append(ids)
-            if (ids == 0).any():
-                first = part.columns[chosen.name][int(np.argmin(ids))].strip()
-                some = counted(int((ids == 0).sum()), "value")
-                remarks.append(f"column '{chosen.name}': {some} not in training, such as '{first}', taken as unknown")
+            values = [value.strip() for value in cells[chosen.name]]
+            categories.append(np.array([places.get(value, 0) for value in values], np.int64))
+            unknown = [value for value in values if value not in places and (value or chosen.name in part.columns)]
+            if unknown:
+                some = counted(len(unknown), "value")
+                remarks.append(
+                    f"column '{chosen.name}': {some} not in training, such as '{unknown[0]}', taken as unknown"
+                )
         return TableInputs(
             _stack([*numbers, *flags], len(part), np.float32),
             _stack(categories, len(part), np.int64),
@@ -141,29 +212,33 @@ class TableFeatures(Features):
             tuple(remarks),
         )
 
+    def cells(self, columns: Mapping[str, list[str]]) -> dict[str, list[str]]:
+        """Values as they are read: numbers as programs write them, dates in their parts."""
+        cells = _with_dates(columns, self.dates)
+        plain = {name: plain_cells(cells[name], sign).values for name, sign in self.decimals.items()}
+        return {**cells, **plain}
+
     def to_json(self) -> dict[str, Any]:
-        return {
-            "numbers": [
-                {"name": one.name, "mean": one.mean, "spread": one.spread, "flag": one.flag} for one in self.numbers
-            ],
+        plain = {
+            "numbers": [column.to_json() for column in self.numbers],
             "categories": [{"name": one.name, "values": list(one.values)} for one in self.categories],
         }
+        return {**plain, "dates": [date.to_json() for date in self.dates]} if self.dates else plain
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "TableFeatures":
         return TableFeatures(
-            tuple(
-                NumberColumn(str(one["name"]), float(one["mean"]), float(one["spread"]), bool(one["flag"]))
-                for one in value["numbers"]
-            ),
+            tuple(map(NumberColumn.from_json, value["numbers"])),
             tuple(CategoryColumn(str(one["name"]), tuple(map(str, one["values"]))) for one in value["categories"]),
+            tuple(map(DateColumn.from_json, value.get("dates", ()))),
         )
 
 
-def _numbers(part: Labelled, name: str) -> NDArray[np.float64]:
-    """The values of a number column; where it is empty, NaN."""
+def _numbers(part: Labelled, name: str, values: Sequence[str], sign: str) -> tuple[NDArray[np.float64], list[str]]:
+    """The values of a number column, where it is empty NaN; and what is odd about how they are written."""
     found = np.full(len(part), np.nan)
-    for row, value in enumerate(part.columns[name]):
+    cells = plain_cells(values, sign)
+    for row, value in enumerate(cells.values):
         if is_empty(value):
             continue
         number = number_in(value)
@@ -173,7 +248,36 @@ def _numbers(part: Labelled, name: str) -> NDArray[np.float64]:
                 f"'{value.strip()[:40]}' (write a number or nothing there, or leave the column out: --extra-columns)"
             )
         found[row] = number
-    return found
+    return found, cells.remarks(name)
+
+
+# --- dates: columns that others are made of ---
+
+
+def _learn_dates(part: Labelled, orders: Mapping[str, str]) -> list[DateColumn]:
+    """The date columns of a training part; one without a date is left out."""
+    dates = []
+    for name, order in orders.items():
+        moments = [moment for value in part.columns.get(name, ()) if (moment := moment_of(value, order)) is not None]
+        if moments:
+            dates.append(DateColumn(name, order, min(moments)))
+    return dates
+
+
+def _with_dates(columns: Mapping[str, list[str]], dates: Sequence[DateColumn]) -> dict[str, list[str]]:
+    """The columns, with what is read of dates in place of these."""
+    cells = {name: values for name, values in columns.items() if name not in {date.name for date in dates}}
+    for date in dates:
+        cells |= date.parts(columns[date.name])
+    return cells
+
+
+def _missing_dates(date: DateColumn, values: Sequence[str]) -> list[str]:
+    odd = [value.strip() for value in values if not is_empty(value) and moment_of(value, date.order) is None]
+    if not odd:
+        return []
+    some = counted(len(odd), "value is no date", "values are no dates")
+    return [f"column '{date.name}': {some}, such as '{odd[0][:40]}', taken as missing"]
 
 
 def _stack(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:

@@ -52,6 +52,11 @@ class Sequences:
         ids: list[int] = self.ids[self.starts[row] : self.starts[row + 1]].tolist()
         return ids
 
+    def select(self, rows: NDArray[np.int64]) -> "Sequences":
+        """Only these texts."""
+        pieces = [self.ids[self.starts[row] : self.starts[row + 1]] for row in rows.tolist()]
+        return Sequences.concatenate(pieces, self.pad)
+
     def count(self, token: int | None) -> int:
         """How often one token stands in the texts; None, which stands for no token, never does."""
         return 0 if token is None else int((self.ids == token).sum())
@@ -87,6 +92,7 @@ class Examples(Inputs):
     """How many ids are UNK."""
 
     noun = "text"
+    has_words = True
 
     @property
     def ids(self) -> NDArray[np.int32]:
@@ -98,6 +104,10 @@ class Examples(Inputs):
 
     def take(self, rows: NDArray[np.int64]) -> Tensors:
         return self.tokens.padded(rows)
+
+    def select(self, rows: NDArray[np.int64]) -> "Examples":
+        texts = [self.texts[row] for row in rows.tolist()]
+        return Examples(self.tokens.select(rows), self.answers[rows], texts, self.cut, self.unknown)
 
     def trim(self, tensors: Tensors) -> Tensors:
         return self.tokens.trim(*tensors)
@@ -159,6 +169,12 @@ class PairExamples:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def select(self, rows: NDArray[np.int64]) -> "PairExamples":
+        """Only these pairs."""
+        sources, targets = ([texts[row] for row in rows.tolist()] for texts in (self.sources, self.targets))
+        source, target = self.source.select(rows), self.target.select(rows)
+        return PairExamples(source, target, sources, targets, self.dropped, self.cut, self.unknown)
 
     def batches(self, rows: NDArray[np.int64] | None = None) -> Iterator[Batch]:
         """These pairs (unset: all) once, those of like length together."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError, Misuse, error_line
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.io.rows import as_text
@@ -50,12 +51,15 @@ class Frame:
                 raise DataError(f"{where}: {with_article(value)} where a text is wanted")
         return [as_text(str(value)) for value in values]
 
-    def table(self, texts: Iterable[str], others: Iterable[str], spellings: Spellings) -> Table:
+    def table(
+        self, texts: Iterable[str], others: Iterable[str], spellings: Spellings, decimals: Mapping[str, str]
+    ) -> Table:
         """These columns. Where one is no text, a missing value is what an empty cell is in a file."""
         columns = {name: self.texts(name) for name in texts}
         for name in others:
             spelled = _spelled(spellings.get(name, ()))
-            columns[name] = [cell_text(value, spelled) for value in self.values(name)]
+            sign = decimals.get(name, POINT)
+            columns[name] = [cell_text(value, spelled, sign) for value in self.values(name)]
         return Table(self.name, columns, list(range(len(next(iter(columns.values()), [])))))
 
     def holds_texts(self, column: str) -> bool:
@@ -113,6 +117,8 @@ class MemoryReader:
     apart: Collection[str] = ()
     """Columns of what it says, which are no text to read."""
     spellings: Spellings = field(default_factory=dict)
+    decimals: Mapping[str, str] = field(default_factory=dict)
+    """The decimal signs with which the run learned its columns of numbers."""
     files: bool = False
     """Whether texts name image files."""
 
@@ -135,7 +141,7 @@ class MemoryReader:
         if not self.columns:
             return self.texts(data)
         if (frame := frame_of(data)) is not None:
-            return frame.table(filter(None, [self.text]), self.columns, self.spellings)
+            return frame.table(filter(None, [self.text]), self.columns, self.spellings, self.decimals)
         if self.is_one(data):
             return [self._example(data)]
         return [self._example(one, _position(place)) for place, one in enumerate(self._several(data))]
@@ -193,7 +199,10 @@ class MemoryReader:
             raise self._refusal(value, where)
         if self.text is not None and self.text in row and is_missing(row[self.text]):
             raise DataError(f"there is no text in '{self.text}'{where}: leave such rows out, or write one")
-        return {str(name): cell_text(one, _spelled(self.spellings.get(str(name), ()))) for name, one in row.items()}
+        return {
+            name: cell_text(one, _spelled(self.spellings.get(name, ())), self.decimals.get(name, POINT))
+            for name, one in zip(map(str, row), row.values(), strict=True)
+        }
 
     def _row(self, value: Any) -> Mapping[str, Any] | None:
         """A row by the names of its columns, also as a DataFrame gives one; None: it is none."""
@@ -219,8 +228,9 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, float) and value != value
 
 
-def cell_text(value: Any, spelled: Mapping[Any, str]) -> str:
-    """A value as a file would have it. `spelled`: how numbers and truths were written where they were learned."""
+def cell_text(value: Any, spelled: Mapping[Any, str], decimal: str = POINT) -> str:
+    """A value as a file would have it. `spelled`: how numbers and truths were written where they were learned;
+    `decimal`: with which sign."""
     if hasattr(value, "tolist"):  # numpy's numbers and arrays
         value = value.tolist()
     if is_missing(value):
@@ -229,7 +239,7 @@ def cell_text(value: Any, spelled: Mapping[Any, str]) -> str:
         return spelled.get(str(value), spelled.get(float(value), str(value)))
     if isinstance(value, int | float) and value in spelled:
         return spelled[value]
-    return as_text(value)
+    return as_text(value).replace(POINT, decimal) if isinstance(value, float) else as_text(value)
 
 
 def _spelled(known: Iterable[str]) -> dict[Any, str]:

@@ -345,3 +345,6 @@ READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
     "parquet": _parquet_rows,
 }
 """What reads the rows of a file, by how its name ends."""
+
+TYPED = ("jsonl", "parquet")
+"""The files that tell numbers from texts."""

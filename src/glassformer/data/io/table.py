@@ -1,7 +1,7 @@
 """What is held in memory, for tasks that learn labels: a table, every value as text, or pictures of one size."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import HeldMemory, check_encoding
-from glassformer.data.io.rows import Row, is_table, read_rows
+from glassformer.data.io.rows import TYPED, Row, is_table, kind_of, read_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,8 @@ class Table:
     """Reads the rows that an embedded data set always holds out for the test."""
     remarks: tuple[str, ...] = ()
     """What reading it left out or chose, in words for a person."""
+    typed: bool = False
+    """Whether numbers are numbers in the file itself, and no texts: then they have a decimal point."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -76,7 +78,8 @@ def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = 
     if not path.is_file() or not is_table(path):
         raise DataError(f"{path_or_name} is no table: labels come from a .csv, .tsv, .jsonl or .parquet file")
     check_encoding(settings.encoding)
-    return _collect(path_or_name, path, islice(read_rows(path, settings.encoding), most))
+    rows = islice(read_rows(path, settings.encoding), most)
+    return replace(_collect(path_or_name, path, rows), typed=kind_of(path) in TYPED)
 
 
 def _collect(name: str, path: Path, rows: Iterable[Row]) -> Table:

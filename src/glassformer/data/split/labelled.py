@@ -13,7 +13,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in, require_column
-from glassformer.data.columns.inference import Columns, labels_to_learn
+from glassformer.data.columns.inference import Columns, labelled_rows, skipped
 from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, names_of
 from glassformer.data.io.pictures import read_images, read_pictures
 from glassformer.data.io.table import Pictures, Table, read_table
@@ -66,47 +66,49 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         split.warn(absent_labels(whole))
     else:
         split.warn()
-    given = (
-        (part := _labelled(other, columns, settings, name)[0], left_out(other, part))
-        for name, other in given_tables(table, settings, read_table)
-    )
-    return labelled_corpus(split.corpus(given, settings), classes, columns)
+    given = given_tables(table, settings, read_table)
+    corpus = split.corpus((_labelled(other, columns, settings, name)[0] for name, other in given), settings)
+    return labelled_corpus(corpus, classes, columns, strict=settings.strict)
 
 
-def labelled_corpus(corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns) -> LabelledCorpus:
-    """A corpus with its classes, of which no part may have others than those that can be learned."""
-    remarks, train = corpus.remarks, corpus.parts["train"]
+def labelled_corpus(
+    corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns, *, strict: bool
+) -> LabelledCorpus:
+    """A corpus with its classes; examples of a part whose label cannot be learned are skipped, or refused."""
+    remarks, parts, train = corpus.remarks, dict(corpus.parts), corpus.parts["train"]
     if classes is not None:
         several = columns.label_kind == LABEL_SET
-        for part in corpus.parts.values():
-            refuse_unseen(part, columns, classes if several else train.labels)
+        for name, part in parts.items():
+            parts[name] = known_labels(part, columns, classes if several else train.labels, strict=strict)
+            remarks += tuple(f"{name}: {remark}" for remark in parts[name].remarks if remark not in part.remarks)
         remarks += tuple(_never_learned(train, classes)) if several else ()
-    return LabelledCorpus(corpus.fingerprint, corpus.parts, remarks, classes, columns)
+        classes = classes if several else classes_of(train)
+    return LabelledCorpus(corpus.fingerprint, parts, remarks, classes, columns)
 
 
 def whole_table(
     table: Table, columns: Columns, name: str, classes: Collection[str] | None, settings: DataSettings | None = None
 ) -> Labelled:
-    """All rows that have a text, as one part; a label that is none of the `classes` is refused."""
-    part = _labelled(table, columns, settings or DataSettings(), name)[0]
-    if classes is not None:
-        refuse_unseen(part, columns, classes)
-    return part
+    """All rows that have a text and a label, as one part; those whose label is none of the `classes` are skipped."""
+    settings = settings or DataSettings()
+    part = _labelled(table, columns, settings, name)[0]
+    return part if classes is None else known_labels(part, columns, classes, strict=settings.strict)
 
 
 def _labelled(
     table: Table, columns: Columns, settings: DataSettings, name: str = "whole"
 ) -> tuple[Labelled, list[int]]:
-    """The rows that have a text, and which of the table's they are."""
+    """The rows that have a text and a label, and which of the table's they are."""
     if columns.label is None:
         raise DataError(f"{table.name}: there is no label column to learn: name it with --label")
     if columns.text is not None:
         require_column(table.name, columns.text, table.columns, "--text")
     filled = filled_rows(table, columns.text)
-    labels = labels_to_learn(table, columns, filled)
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
-    return rows_as_part(table, columns, settings, filled, name, labels), filled
+    found = labelled_rows(table, columns, filled, strict=settings.strict)
+    part = rows_as_part(table, columns, settings, found.rows, name, found.labels)
+    return replace(part, remarks=(*left_out(len(table) - len(filled), "text"), *found.remarks)), found.rows
 
 
 def rows_as_part(
@@ -145,13 +147,27 @@ def classes_of(whole: Labelled) -> tuple[str, ...]:
     return tuple(sorted(different, key=lambda label: (numbers[label], label)))
 
 
-def refuse_unseen(part: Labelled, columns: Columns, classes: Collection[str]) -> None:
+def known_labels(part: Labelled, columns: Columns, classes: Collection[str], *, strict: bool) -> Labelled:
+    """The part without examples whose label is none of the classes; if `strict`, or if none is left, it is refused."""
     known = set(classes)
-    for row, names in enumerate(names_of(part.labels, columns.label_kind)):
-        if new := [name for name in names if name not in known]:
-            line = f"line {part.lines[row]:,}, {columns.labels}"
-            where = part.texts[row] if columns.kind == IMAGE else line
-            raise DataError(f"{part.origin}, {where}: the label '{new[0]}' does not occur in training")
+    new = {
+        row: unknown[0]
+        for row, names in enumerate(names_of(part.labels, columns.label_kind))
+        if (unknown := [name for name in names if name not in known])
+    }
+    if not new:
+        return part
+    first, label = next(iter(new.items()))
+    if strict or len(new) == len(part):
+        line = f"line {part.lines[first]:,}, {columns.labels}"
+        where = part.texts[first] if columns.kind == IMAGE else line
+        none = "" if strict else ", nor does that of any other row"
+        raise DataError(f"{part.origin}, {where}: the label '{label}' does not occur in training{none}")
+    labels = listed([f"'{name}'" for name in dict.fromkeys(new.values())], EXAMPLES)
+    why = f"with a label that does not occur in training ({labels})"
+    remark = skipped([part.lines[row] for row in new], why, part.noun)
+    rest = part.select(part.name, [row for row in range(len(part)) if row not in new])
+    return replace(rest, remarks=(*part.remarks, remark))
 
 
 def _never_learned(train: Labelled, names: Sequence[str]) -> list[str]:
@@ -236,15 +252,13 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
     for part in given.values():
         split.take(part)
     read = ((name, read_pictures(path, settings.size_of_images())) for name, path in files.items())
-    corpus = split.corpus(((_picture_part(other, name), ()) for name, other in read), settings)
-    return labelled_corpus(corpus, classes, PICTURE_COLUMNS)
+    corpus = split.corpus((_picture_part(other, name) for name, other in read), settings)
+    return labelled_corpus(corpus, classes, PICTURE_COLUMNS, strict=settings.strict)
 
 
-def whole_pictures(pictures: Pictures, name: str, classes: Collection[str]) -> Labelled:
-    """All pictures as one part; a label that is none of the `classes` is refused."""
-    part = _picture_part(pictures, name)
-    refuse_unseen(part, PICTURE_COLUMNS, classes)
-    return part
+def whole_pictures(pictures: Pictures, name: str, classes: Collection[str], *, strict: bool = False) -> Labelled:
+    """All pictures as one part; those whose label is none of the `classes` are skipped."""
+    return known_labels(_picture_part(pictures, name), PICTURE_COLUMNS, classes, strict=strict)
 
 
 def as_table(pictures: Pictures) -> tuple[Table, Columns]:

@@ -1,7 +1,7 @@
 """Pairs of texts: which columns hold them, and what is learned from and held out to see how well."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from dataclasses import replace
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
@@ -64,8 +64,6 @@ def _other_side(where: str, names: list[str], known: Sequence[str], side: str) -
 class Pairs(RowPart):
     """One part: texts, and a translation of each. A sentence with several translations is in one part alone."""
 
-    lacking: ClassVar[str] = "source or target"
-
     @property
     def sources(self) -> list[str]:
         return self.texts
@@ -83,11 +81,9 @@ def split_pairs(table: Table, source: str, target: str, settings: DataSettings) 
     whole, filled = _pairs(table, source, target)
     split = split_rows(whole, table, filled, settings, alike="source", facts=table.remarks)
     split.warn()
-    given = (
-        (part := whole_pairs(other, source, target, name), [*other.remarks, *left_out(other, part)])
-        for name, other in given_tables(table, settings, read_pairs)
-    )
-    return split.corpus(given, settings)
+    given = given_tables(table, settings, read_pairs)
+    parts = ((whole_pairs(other, source, target, name), other.remarks) for name, other in given)
+    return split.corpus((replace(part, remarks=(*said, *part.remarks)) for part, said in parts), settings)
 
 
 def whole_pairs(table: Table, source: str, target: str, name: str) -> Pairs:
@@ -109,4 +105,5 @@ def _pairs(table: Table, source: str, target: str, name: str = "whole") -> tuple
     filled = [row for row, text in enumerate(sources) if text.strip() and targets[row].strip()]
     if not filled:
         raise DataError(f"{table.name}: no row has a text in both column '{source}' and column '{target}'")
-    return Pairs(name, sources, targets, table.lines, table.name).select(name, filled), filled
+    pairs = Pairs(name, sources, targets, table.lines, table.name).select(name, filled)
+    return replace(pairs, remarks=tuple(left_out(len(table) - len(pairs), "source or target"))), filled

@@ -69,11 +69,11 @@ class RowPart:
     """The values of number and category columns."""
     pixels: NDArray[np.uint8] | None = None
     """N×H×W×C, where there are images."""
+    remarks: tuple[str, ...] = ()
+    """What was left out of it, or is odd about it, in words for a person."""
 
     noun: ClassVar[str] = "row"
     """What one of them is called."""
-    lacking: ClassVar[str] = "text"
-    """What a row of a table has to have, to be one of them."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -178,19 +178,19 @@ class RowSplit(Generic[P]):
                 self.remarks.append(f"warning: a score over {counted(len(part), 'row')} of {name} says little")
             self.remarks += further(part)
 
-    def take(self, part: P, remarks: Sequence[str] = ()) -> None:
+    def take(self, part: P) -> None:
         """A part that came as it is: where it is from, what else is said of it, what of it is trained on."""
         self.parts[part.name] = part
-        self.remarks += [f"{part.name} from {part.origin}: {counted(len(part), part.noun)}", *remarks]
+        self.remarks += [f"{part.name} from {part.origin}: {counted(len(part), part.noun)}", *part.remarks]
         self.remarks += overlap(
             part.name, part.same(self.same_text), self.parts["train"].same(self.same_text), part.noun
         )
 
-    def corpus(self, given: Iterable[tuple[P, Sequence[str]]], settings: DataSettings) -> Corpus[P]:
+    def corpus(self, given: Iterable[P], settings: DataSettings) -> Corpus[P]:
         """All parts, with those from files of their own; a refit learns from a validation part among them too."""
-        for part, remarks in given:
+        for part in given:
             self.fingerprint = digest(self.fingerprint, part.name, part.fingerprint)
-            self.take(part, remarks)
+            self.take(part)
         if settings.refit and "validation" in self.parts:
             self.parts["train"] = self.parts["train"].join(self.parts.pop("validation"))
             self.remarks.append(REFITTED)
@@ -260,7 +260,7 @@ def split_rows(
         remarks.append(_in_words(held, times, column))
     learned = f"{len(parts['train']):,} of {counted(assignment.before_share, 'row')}"
     remarks += training_in_words(settings, learned, assignment.in_every_fold)
-    remarks += [*notes, *left_out(table, whole)]
+    remarks += [*notes, *whole.remarks]
     if again := len(whole) - len(np.unique(same)):
         repeats = f"{counted(again, f'{whole.noun} repeats', f'{whole.noun}s repeat')} an earlier {alike}"
         remarks.append(f"{repeats}{whole.in_other_letters(settings.same_text)}")
@@ -315,9 +315,9 @@ def given_tables(
     return given.items()
 
 
-def left_out(table: Table, part: RowPart) -> list[str]:
-    lost = len(table) - len(part)
-    return [f"left out: {counted(lost, 'row')} without {part.lacking}"] if lost else []
+def left_out(count: int, lacking: str) -> list[str]:
+    """`lacking`: what so many rows of a table have not."""
+    return [f"left out: {counted(count, 'row')} without {lacking}"] if count else []
 
 
 def in_order(parts: Mapping[str, T]) -> dict[str, T]:

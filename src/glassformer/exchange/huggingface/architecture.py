@@ -18,6 +18,12 @@ Choices = Mapping[str, Sequence[Any]]
 """The values that each setting can have; the first is meant where nothing is said."""
 
 
+DIRECTION = "model.causal"
+"""Which way a text is read: a model of the other kind is further away than any of its own."""
+FEW = 4
+"""Differences that are said one by one, each with what it could be."""
+
+
 class Unsupported(Misuse):
     """A model, or a part of one, that has no counterpart on the other side; it is said by name, never passed over."""
 
@@ -186,8 +192,9 @@ def require_settings(config: Config, choices: Choices, name: str) -> None:
     apart = [key for key in choices if config.idle(key) is None and config.get(key) not in choices[key]]
     if apart:
         lines = [f"no {key} {_plain(config.get(key))}: only {' or '.join(map(_plain, choices[key]))}" for key in apart]
-        error = Unsupported(f"{name} has {'; '.join(lines)}")
-        error.differences = len(apart)
+        few = f"{name} has {'; '.join(lines)}"
+        error = Unsupported(few if len(apart) <= FEW else f"{name} differs in {', '.join(apart)}")
+        error.differences = len(apart) + (len(choices) if DIRECTION in apart else 0)
         raise error
 
 

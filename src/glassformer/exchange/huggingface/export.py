@@ -19,6 +19,7 @@ from glassformer.exchange.tokens.files import ORIGINALS
 from glassformer.models.weights import take_weights
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Answers, Classes, Scale
+from glassformer.text.escaping import markdown
 
 HEAD, HEAD_BIAS = "head.output.weight", "head.output.bias"
 AUTO = {
@@ -153,9 +154,9 @@ def read_back(folder: Path, answers: Answers | None) -> nn.Module:
 def _readme(run: ExportedRun, name: str) -> str:
     auto = next((auto for end, auto in AUTO.items() if name.endswith(end)), "AutoModel")
     return README.format(
-        run=run.name,
+        run=markdown(run.name),
         name=name,
-        kind="translator" if run.config.task == TRANSLATION else run.config.task,
+        kind="translator" if run.config.task == TRANSLATION else markdown(run.config.task),
         version=VERSION,
         auto=auto,
         use=USE.get(auto, 'print(model(**tokenizer("A text", return_tensors="pt")))'),

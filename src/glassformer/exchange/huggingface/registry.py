@@ -54,4 +54,13 @@ def their_config(config: Config, vocab: int) -> TheirConfig:
             nearest = error if nearest is None or error.differences < nearest.differences else nearest
     if nearest is None:
         raise Unsupported(f"no architecture there has a model of the task {config.task}; try --to onnx")
-    raise Unsupported(f"{nearest}; --to onnx exports any run")
+    raise Unsupported(f"{nearest}; {_advice(config)}--to onnx exports any run")
+
+
+def _advice(config: Config) -> str:
+    """What would have made a run exportable that reads a text both ways."""
+    bert = ARCHITECTURES[Bert.model_type]
+    if bert.name_for(config.task) is None or config.model.encoder != "transformer" or config.model.causal:
+        return ""
+    before = ", and what it begins from" if config.is_finetuned else ""
+    return f"train it with --style bert{before}; "

@@ -21,6 +21,7 @@ from glassformer.exchange.onnx.twins import twin_of
 from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Classes, Labels, Scale
+from glassformer.text.escaping import markdown
 from glassformer.text.tokenizer import Tokenizer
 
 TEMPLATE = "README.md.jinja"
@@ -94,6 +95,7 @@ def readme(run: ExportedRun, graphs: Sequence[Graph]) -> str:
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["markdown"] = markdown
     template = environment.from_string(files("glassformer.exchange.onnx").joinpath(TEMPLATE).read_text("utf-8"))
     mixed = run.features if isinstance(run.features, MixedFeatures) else None
     parts = [run.features] if mixed is None else [mixed.text, mixed.table, mixed.image]

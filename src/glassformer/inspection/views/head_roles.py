@@ -7,6 +7,9 @@ Tokens that count. Those at positions 0 and 1 do not: from there, the first toke
 one. A role counts only where it can be: the next token in a model that reads both ways, an earlier occurrence of the
 same token where there is one. What stands before is no role of its own where it is the first or the previous token, and
 what followed it none where that is the token itself or the previous one.
+
+A head without such a role may still look nearby, or far away (long range): that is told by how many tokens lie between
+a token and what it looks at, beside how many do where a head spreads its weights evenly.
 """
 
 import math
@@ -50,6 +53,9 @@ EVEN = 0.9
 """A head is spread evenly from this part of the largest possible entropy on."""
 NEARBY = 0.5
 """A head looks nearby up to this part of the distance at which an even one looks."""
+LONG_RANGE = 1.5
+"""A head is long range from this multiple of that distance on: so far looks one that spreads its weights over the
+farther half of what it may see."""
 HELD_OUT = 64
 """Texts of the validation part over which roles are measured."""
 
@@ -144,14 +150,21 @@ class HeadRole:
         return best if best is not None and self.plainness(best) >= PLAIN else None
 
     @property
+    def is_long_range(self) -> bool:
+        """Whether it looks far away, without a plainer role."""
+        return self.role is None and self.own.distance >= LONG_RANGE * self.even.distance
+
+    @property
     def name(self) -> str:
-        """What it does in words: its role with its share; else whether it is spread evenly, or looks nearby."""
+        """What it does in words: its role with its share; else whether it is spread evenly, or how far it looks."""
         if self.role is not None:
             return f"{ROLES[self.role]} ({self.own.shares[self.role]:.2f})"
         if self.own.entropy >= EVEN * self.even.entropy:
             return "spread evenly"
         if self.own.distance <= NEARBY * self.even.distance:
             return f"looks nearby ({self.own.distance:.1f} tokens away)"
+        if self.is_long_range:
+            return f"long range ({self.own.distance:.1f} tokens away)"
         return "no plain role"
 
 
@@ -278,8 +291,10 @@ def _in_words(heads: Sequence[HeadRole]) -> str:
     """How many heads have which role, the most frequent first."""
     plain = Counter(head.role for head in heads if head.role is not None)
     listed = "; ".join(_counted(count, ROLES[role]) for role, count in plain.most_common())
+    far = sum(head.is_long_range for head in heads)
+    others = f" Of the others, {far} {'is' if far == 1 else 'are'} long range." if far else ""
     return (
-        f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {listed}' if listed else ''}. "
+        f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {listed}' if listed else ''}.{others} "
         f"Measured at {heads[0].tokens:,} tokens."
     )
 

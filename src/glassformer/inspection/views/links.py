@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,12 @@ def links(request: LookRequest) -> View:
         raise Misuse("the view links needs links that somebody annotated: --links FILE")
     stack = next(stack for stack in sizes_of(request.model) if stack in SOURCE_ATTENTION)
     texts = read_links(request.links)
-    seen = attention_by_text(request.loaded, (request.encode(linked.text) for linked in texts), stack)
+    remarks: list[str] = []  # of hundreds of texts, one is enough
+    quiet = replace(request, say=remarks.append)
+    seen = list(attention_by_text(request.loaded, (quiet.encode(linked.text) for linked in texts), stack))
+    for remark in remarks[:1]:
+        more = f" (and {len(remarks) - 1:,} more such remarks)" if len(remarks) > 1 else ""
+        request.say(f"{remark}{more}")
     return links_view(link_scores(zip(texts, seen, strict=True), request.source_tokenizer))
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.config.presets import IMAGE
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.modules import BagPredictor, Predictor
@@ -39,7 +40,8 @@ LARGEST = 12
 @register_view("pooling", quick=True, needs=lambda loaded: isinstance(loaded.model, Predictor | BagPredictor))
 def pooling(request: LookRequest) -> View:
     weights, how = token_weights(request.model, request.example.inputs)
-    return pooling_view(request.example.tokens, weights, how)
+    noun = "image" if request.loaded.config.data.kind == IMAGE else "text"
+    return pooling_view(request.example.tokens, weights, how, noun)
 
 
 def pool_kind(pool: nn.Module) -> str:
@@ -91,8 +93,8 @@ def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str
     return numbers_of(pooling_weights(model.pool, model.encoder(x, mask), mask)[0]), pool_kind(model.pool)
 
 
-def pooling_view(tokens: Sequence[str], weights: Weights, how: str) -> View:
-    """`how`: the pool's name."""
+def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = "text") -> View:
+    """`how`: the pool's name; `noun`: what the tokens make up."""
     order = np.argsort(-weights, kind="stable").tolist()[:LARGEST]
     rows = [(tokens[at], at, float(weights[at])) for at in order]
     note = HOW.get(how, how)
@@ -101,7 +103,7 @@ def pooling_view(tokens: Sequence[str], weights: Weights, how: str) -> View:
         evenly = weights.sum() / len(tokens)
         note += f". Most comes from '{tokens[first]}': {weights[first]:.3g}, where evenly each would count {evenly:.3g}"
     return View(
-        f"How the text becomes one vector: {how}",
+        f"How the {noun} becomes one vector: {how}",
         [
             Tokens(tokens=tokens, values=weights[None], names=("weight",)),
             Table(title="what counts most", columns=("token", "place", "weight"), rows=rows, bars=("weight",)),

@@ -11,7 +11,7 @@ from torch import nn
 
 from glassformer.config.errors import GlassformerError, Misuse, Say, silent, unknown
 from glassformer.config.plugins import note_plugin
-from glassformer.config.views import ALL, OPTIONS, VIEWS, LookOptions
+from glassformer.config.views import ALL, OPTIONS, OWN_VIEWS, VIEWS, LookOptions
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example, ModelInput
@@ -32,7 +32,7 @@ MODULES = (
 
 HEADS = ("layer", "head", "mode")
 """Options of what shows attention."""
-DECODING = ("target", "beam")
+DECODING = ("translation", "beam")
 """Options of what shows a translation: what is to be written, or how the translator searches for it."""
 
 
@@ -74,7 +74,7 @@ class LookRequest(LookOptions):
         return self.encode(self.text)
 
     def encode(self, text: Example) -> ModelInput:
-        return encode_example(self.loaded, text, target=self.target, beam=self.beam, say=self.say)
+        return encode_example(self.loaded, text, target=self.translation, beam=self.beam, say=self.say)
 
     def encode_all(self) -> list[ModelInput]:
         return [self.encode(text) for text in self.texts]
@@ -133,6 +133,7 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
             raise ValueError(f"there is a view {name} already: choose another name")
         kind = ViewKind(make=make, **{"shows": VIEWS.get(name), **facts})
         if own:
+            OWN_VIEWS[name] = kind.shows
             kind = replace(kind, make=_guarded(name, make), needs=_guarded(name, kind.needs))
         _REGISTERED[name] = kind
         note_plugin(make.__module__)

@@ -21,7 +21,12 @@ def merges(request: LookRequest) -> View:
 
 @register_view("pairs", needs=lambda loaded: loaded.family.predicts_next)
 def pairs(request: LookRequest) -> View:
-    return pairs_view(request.example.tokens, between=" " if request.tokenizer.kind == "word" else "")
+    tokenizer, example = request.tokenizer, request.example
+    is_whole = len(example.ids) == len(tokenizer.encode(example.text)) + (tokenizer.start is not None)
+    end = (
+        [] if tokenizer.end is None or not is_whole else [tokenizer.shown(tokenizer.end)]
+    )  # a text that is cut goes on
+    return pairs_view([*example.tokens, *end], between=" " if tokenizer.kind == "word" else "")
 
 
 def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, str]]) -> View:

@@ -18,6 +18,7 @@ from glassformer.rendering.drawing.style import BLUE, GREY, HEADING, STRONG, TIT
 from glassformer.rendering.drawing.text import table, tokens, words
 from glassformer.rendering.panels import Frames, Panel
 from glassformer.runs.files import aside
+from glassformer.text.escaping import encodable
 
 DRAWERS: dict[str, Callable[[Any, float], Block]] = {
     "words": words,
@@ -46,6 +47,7 @@ HIGHEST = 200.0
 
 def draw(panels: Sequence[Panel], *, title: str, note: str = "") -> Figure:
     """The title and the note, then the panels one beneath another."""
+    title, note = encodable(title, "utf-8"), encodable(note, "utf-8")  # they may name a file
     with _our_style(), any_letter():
         blocks = [_panel(panel, MOST_WIDTH) for panel in panels]
         room = max([LEAST_ROOM, *(block.width for block in blocks)])

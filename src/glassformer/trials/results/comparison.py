@@ -13,11 +13,12 @@ from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs.files import write_json, write_text, writing
 from glassformer.statistics.paired import Difference
+from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, memory, rounded, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
 from glassformer.trials.results.panels import against_cost, each_seed, learning_curves, panels_of_mode
-from glassformer.trials.results.remarks import BEST, USE, marks_of, notes_of
+from glassformer.trials.results.remarks import BEST, FALLING, USE, marks_of, notes_of
 from glassformer.trials.results.rows import Row, compare_rows, rows_of
 from glassformer.trials.running.question import ABLATION, LADDER
 
@@ -88,10 +89,13 @@ class Comparison:
 
     def _leader(self) -> dict[str, Any] | None:
         """The best of the trained models, against every other row: by how much it is better."""
-        leader = min((row for row in self.done if row.is_trained), key=lambda row: row.rank, default=None)
+        leader = min(
+            (row for row in self.done if row.is_trained and row.is_judged), key=lambda row: row.rank, default=None
+        )
         if leader is None:
             return None
-        leads = {row.label: compare_rows(leader, row) for row in self.done if row is not leader}
+        others = [row for row in self.done if row is not leader and not row.undertrained]
+        leads = {row.label: compare_rows(leader, row) for row in others}
         against = {label: None if lead is None else asdict(lead) for label, lead in leads.items()}
         return {"model": leader.label, "against": against}
 
@@ -144,20 +148,19 @@ class Comparison:
             for row, behind in zip(self.rows, self.behind, strict=True)
         ]
         out = io.StringIO()
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows(map(spreadsheet_cell, row) for row in (rows[0], *(row.values() for row in rows)))
         return out.getvalue()
 
     def markdown(self) -> str:
         """A table for a report, and what it says."""
         names, rows = self.table()
-        lines = [f"## {self.title}", ""]
+        lines = [f"## {markdown(self.title)}", ""]
         lines += [f"Trained for {self.budget}.", ""] if self.budget else []
         under = ["---" if name in TEXT_COLUMNS else "---:" for name in names]
         lines += [_line(cells) for cells in (names, under, *rows)]
-        lines += ["", *(f"- {word}" for word in self.words)]
-        lines += ["", *(f"_{note}_  " for note in self.notes)]
+        lines += ["", *(f"- {markdown(word)}" for word in self.words)]
+        lines += ["", *(f"_{markdown(note)}_  " for note in self.notes)]
         return "\n".join(lines).rstrip() + "\n"
 
     def view(self) -> View:
@@ -217,7 +220,7 @@ def _cells(row: Row, behind: Difference | None) -> list[str]:
     few, many = row.updates
     primary = row.outcomes[0].primary
     return [
-        row.label,
+        f"{row.label} {FALLING}" if row.undertrained else row.label,
         row.score_with_interval,
         # of the whole part, where rows are ranked by a mean of its examples instead
         rounded(row.metrics[primary], row.decimals) if row.metric == MEANS.get(primary) else "",
@@ -232,7 +235,7 @@ def _cells(row: Row, behind: Difference | None) -> list[str]:
 
 
 def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(map(markdown, cells)) + " |"
 
 
 def summarise(
@@ -245,7 +248,8 @@ def summarise(
     verdict, rows = verdict_of(ranked, mode), in_order(ranked, mode)
     reference = parts_left_out(rows)[0] if mode == ABLATION else verdict.best
     behind = [
-        None if reference is None or row is reference or row.seen else compare_rows(reference, row) for row in rows
+        None if reference is None or row is reference or not row.is_judged else compare_rows(reference, row)
+        for row in rows
     ]
     marked = [
         replace(

@@ -9,15 +9,17 @@ from typing import Any
 
 from glassformer.statistics.paired import Difference
 from glassformer.trials.results.metrics import SCALES, amount, from_to
-from glassformer.trials.results.rows import Row, compare_rows, is_better, label_of, percent, reverse
-from glassformer.trials.results.verdict import (
-    Verdict,
+from glassformer.trials.results.pairs import is_better, reverse
+from glassformer.trials.results.rows import Row, compare_rows, label_of, percent
+from glassformer.trials.results.sentences import (
     difference_in_words,
     difference_within,
+    lead_in_words,
+    scope,
     score_in_words,
     sentence,
-    verdict,
 )
+from glassformer.trials.results.verdict import Verdict, undertrained, verdict
 from glassformer.trials.running.candidates import MASK
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES
 
@@ -36,7 +38,13 @@ PARTS = {
 
 
 def verdict_of(rows: Sequence[Row], mode: str) -> Verdict:
-    """Sentences for a mode; where models compete, they do so with all the data."""
+    """Sentences for a mode, and which rows these do not judge."""
+    plain = _judge(rows, mode)
+    return replace(plain, words=[*plain.words, *undertrained(rows)])
+
+
+def _judge(rows: Sequence[Row], mode: str) -> Verdict:
+    """Where models compete, they do so with all the data."""
     if mode == ABLATION:
         return _ablation(rows)
     if mode != FRACTIONS:
@@ -48,7 +56,7 @@ def verdict_of(rows: Sequence[Row], mode: str) -> Verdict:
     plain = verdict(alike)
     chosen = None if plain.recommended is None else competing[alike.index(plain.recommended)]
     words = [*_gains(rows, FRACTION), *plain.words, *_finetuning(in_order(rows, mode))]
-    return Verdict(words, next((row for row in rows if row.outcomes and not row.seen), None), chosen)
+    return Verdict(words, next((row for row in rows if row.is_judged), None), chosen)
 
 
 def with_all_data(rows: Sequence[Row]) -> list[Row]:
@@ -96,7 +104,8 @@ def _gains(rows: Sequence[Row], key: str) -> Iterator[str]:
     gain.
     """
     for name, line in along(rows, key).items():
-        lead = compare_rows(line[-1], line[-2]) if len(line) > 1 and line[-1].is_trained else None
+        judged = len(line) > 1 and line[-1].is_trained and all(row.is_judged for row in line[-2:])
+        lead = compare_rows(line[-1], line[-2]) if judged else None
         if lead is None:
             continue
         before, after = line[-2:]
@@ -114,7 +123,7 @@ def _gains(rows: Sequence[Row], key: str) -> Iterator[str]:
         little = lead.high < LITTLE * (top if math.isfinite(top) else abs(after.score))
         lost = is_better(reverse(lead))
         kind = better if is_better(lead) else "lost" if lost else "little" if little else "unsure"
-        by = difference_in_words(reverse(lead) if lost else lead, after)
+        by = lead_in_words(reverse(lead) if lost else lead, after)
         yield sentence(kind, name=name, step=step, by=by, what=what, twice=twice)
 
 
@@ -123,10 +132,10 @@ def _gains(rows: Sequence[Row], key: str) -> Iterator[str]:
 
 def parts_left_out(rows: Sequence[Row]) -> tuple[Row | None, list[tuple[Row, Difference]]]:
     """The whole model; and each that lacks a part, with what the part was worth, the most first."""
-    whole = next((row for row in rows if row.is_trained and not row.varied and row.outcomes), None)
+    whole = next((row for row in rows if row.is_trained and not row.varied and row.is_judged), None)
     if whole is None:
         return None, []
-    others = [row for row in rows if row.is_trained and row.varied and row.outcomes]
+    others = [row for row in rows if row.is_trained and row.varied and row.is_judged]
     parts = [(row, worth) for row in others if (worth := compare_rows(whole, row)) is not None]
     return whole, sorted(parts, key=lambda part: -part[1].value)
 
@@ -146,7 +155,8 @@ def _ablation(rows: Sequence[Row]) -> Verdict:
     level = [_lacking(row) for row, worth in honest if not is_better(worth) and not is_better(reverse(worth))]
     words = [sentence("whole", score=score_in_words(whole))]
     groups = {"parts worse": worse, "parts better": better, "parts level": level}
-    words += [sentence(key, parts="; ".join(group)) for key, group in groups.items() if group]
+    once = next((scope(worth, whole) for _, worth in honest if not worth.seeds), "")
+    words += [sentence(key, parts="; ".join(group), scope=once) for key, group in groups.items() if group]
     words += [sentence("mask")] if len(honest) < len(parts) else []
     more = [word for word in plain.words if word.startswith(("One seed", "It does not beat")) or " failed: " in word]
     return Verdict([*words, *more], whole, None)
@@ -169,11 +179,13 @@ def _finetuning(rows: Sequence[Row]) -> list[str]:
     model that begins from nothing, with as much data.
     """
     answers: dict[tuple[str, str], list[str]] = {}
+    scopes: dict[str, str] = {}
     for row in rows:
         if row.begins and row.outcomes and (other := _from_nothing(row, rows)):
             answers.setdefault((row.name, other.name), []).append(_beside(row, other))
+            scopes[row.name] = scope(compare_rows(row, other), row)
     return [
-        sentence("fine-tuned", name=name, other=other, answers="; ".join(several))
+        sentence("fine-tuned", name=name, other=other, answers="; ".join(several), scope=scopes[name])
         for (name, other), several in answers.items()
     ]
 
@@ -193,6 +205,8 @@ def _from_nothing(row: Row, rows: Sequence[Row]) -> Row | None:
 def _beside(row: Row, other: Row) -> str:
     lead = compare_rows(row, other)
     where = f"with {varied}, " if (varied := label_of("", row.varied)) else ""
+    if not (row.is_judged and other.is_judged):
+        return f"{where}not trained to its end"
     if lead is None:
         return f"{where}not judged on the same examples"
     if is_better(lead):

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from statistics import median
 
 from glassformer.statistics.paired import Difference
-from glassformer.trials.outcome import FLOOR, KINDS, TRAINED
-from glassformer.trials.results.metrics import amount, decimals_of, rounded, titled, unit_of
-from glassformer.trials.results.rows import Row, is_better
+from glassformer.trials.outcome import KINDS, TRAINED
+from glassformer.trials.results.metrics import amount, rounded, titled, unit_of
+from glassformer.trials.results.pairs import is_better
+from glassformer.trials.results.rows import Row
 from glassformer.trials.running.question import ABLATION
 
 BEST, LEVEL, USE = "best", "within chance", "recommended"
+FALLING, UNDERTRAINED = "↘", "undertrained"
 STEPS = "training.steps"
 PLUS_MINUS = "±, or from and to where both sides differ"
 
@@ -25,6 +27,7 @@ def marks_of(row: Row, behind: Difference | None, best: bool, chosen: bool, mode
         BEST: best,
         LEVEL: behind is not None and not is_better(behind) and mode != ABLATION,
         USE: chosen,
+        f"{FALLING} {UNDERTRAINED}": row.undertrained,
         KINDS[row.kind]: row.kind != TRAINED,
         f"{amount(row.learned)} parameters learned": row.learned is not None and row.learned < row.parameters,
         f"{done} {row.repeats} alike": row.alike,
@@ -50,13 +53,22 @@ def notes_of(rows: Sequence[Row], behind: Sequence[Difference | None], mode: str
     on = f"{counted} {what} of the {outcome.part} part" if sizes[-1] else f"the {outcome.part} part"
     notes = [f"Score: {titled(first.metric)} on {on}; {better}."]
     notes += _uncertainty(done)
+    if any(row.undertrained for row in done):
+        notes.append(
+            f"{FALLING} {UNDERTRAINED}: its loss was still falling at the end, or it has not gone through the training "
+            "data once. Such a score says how far a training got, not how good the model is."
+        )
+    leads = [lead for row, lead in zip(rows, behind, strict=True) if lead is not None and row.is_trained]
     if any(lead is not None for lead in behind):
         of, unit = "the whole model" if mode == ABLATION else "the best", unit_of(first.metric)
+        competing = first.pairs.rows
+        together = f", so wide that those of all pairs of {competing} rows hold at once" if competing > 2 else ""
         notes.append(
-            f"How far behind {of} ({unit}): on the same examples, each row for itself, with a 95 % interval"
-            + (" over examples and seeds." if any(lead and lead.seeds for lead in behind) else " over examples.")
+            f"How far behind {of} ({unit}): on the same examples, with a 95 % interval over examples"
+            + (" and seeds" if any(lead.seeds for lead in leads) else "")
+            + f"{together}."
         )
-        notes += _smallest_difference(rows, behind, f"{counted} {what}")
+        notes += _smallest_difference(done, f"{counted} {what}")
     several = len({outcome.tokenizer for row in done for outcome in row.outcomes if outcome.tokenizer is not None})
     by_bytes = ": the loss per token does not compare, bits per byte do" if first.metric == "bits_per_byte" else ""
     threads = {outcome.threads for row in done for outcome in row.outcomes if outcome.threads}
@@ -80,19 +92,28 @@ def _uncertainty(done: Sequence[Row]) -> list[str]:
             f"{PLUS_MINUS}: a 95 % interval of the mean over {seeds} {what} (Student's t){folds}.",
             f"± is over {what} alone, how far behind is paired on the same examples too: the two need not agree.",
         ]
-    return [f"{PLUS_MINUS}: a 95 % interval over the examples; one seed, so the chance of training is not in it."]
-
-
-def _smallest_difference(rows: Sequence[Row], behind: Sequence[Difference | None], counted: str) -> list[str]:
-    """How small a difference between models could be seen: half of the interval in the middle."""
-    pairs = [(row, lead) for row, lead in zip(rows, behind, strict=True) if lead is not None and row.kind != FLOOR]
-    halves = [
-        (lead.high - lead.low) / 2 for _, lead in pairs if math.isfinite(lead.high - lead.low) and lead.high > lead.low
+    return [
+        f"{PLUS_MINUS}: a 95 % interval over the examples, of this training; one seed, so the chance of training is "
+        "not in it."
     ]
+
+
+def _smallest_difference(done: Sequence[Row], counted: str) -> list[str]:
+    """By how little two rows could be told apart here: half of the narrowest interval of all that were reckoned,
+    rounded down, so that no difference that is told lies below it; and half of the one in the middle.
+    """
+    first = max(done, key=lambda row: len(row.outcomes))
+    halves = first.pairs.halves
     if not halves:
         return []
-    half, row = median(halves), pairs[0][0]
-    seeds = max(len(row.outcomes) for row, _ in pairs)
-    again = f" and {seeds} {row.repeats}" if seeds > 1 else ""
-    least = rounded(half, decimals_of(half))
-    return [f"With {counted}{again}, a difference below about {least} {unit_of(row.metric)} can hardly be seen."]
+    again = f" and {len(first.outcomes)} {first.repeats}" if len(first.outcomes) > 1 else ""
+    least, usual = (_rounded_down(half) for half in (halves[0], median(halves)))
+    more = f", and most pairs not by less than {usual}" if usual != least else ""
+    return [
+        f"With {counted}{again}, no two rows could be told apart by less than {least} {unit_of(first.metric)}{more}."
+    ]
+
+
+def _rounded_down(half: float) -> str:
+    decimals = 1 - math.floor(math.log10(half))
+    return rounded(math.floor(half * 10**decimals) / 10**decimals, decimals)

@@ -1,4 +1,4 @@
-"""The rows of a comparison: outcomes of one model with several seeds, put together; and which of two is better."""
+"""The rows of a comparison: outcomes of one model with several seeds, put together."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,10 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.statistics.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
-from glassformer.statistics.paired import Difference, difference
-from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Outcome
+from glassformer.statistics.paired import Difference
+from glassformer.trials.outcome import GIVEN, TRAINED, Outcome
 from glassformer.trials.results.metrics import (
     is_paired,
     ranked_by,
@@ -21,11 +20,7 @@ from glassformer.trials.results.metrics import (
     with_ends,
     within,
 )
-
-SURE = (FLOOR, REFERENCE)
-"""Kinds in which no chance has a part: fitted twice they are the same."""
-CHANCE = 0.05
-"""What shows less often by chance alone counts as told apart."""
+from glassformer.trials.results.pairs import Pairs, is_better, scores_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +44,8 @@ class Row:
     marks: Sequence[str] = field(default_factory=list)
     nameless: bool = False
     """All models have one name: what is varied says enough."""
+    pairs: Pairs = field(default_factory=Pairs, repr=False, compare=False)
+    """The differences between the rows of its table."""
 
     @property
     def label(self) -> str:
@@ -97,6 +94,19 @@ class Row:
     def seen(self) -> bool:
         """It has learned from the examples that it is judged on."""
         return any(outcome.seen for outcome in self.outcomes)
+
+    @property
+    def undertrained(self) -> str:
+        """Why it counts as not trained to its end, where half of its seeds do; of others, and of outcomes that do not
+        say, nothing.
+        """
+        reasons = [outcome.undertrained for outcome in self.outcomes if outcome.undertrained]
+        return reasons[0] if 2 * len(reasons) >= max(1, len(self.outcomes)) else ""
+
+    @property
+    def is_judged(self) -> bool:
+        """It came to a score that says how good it is."""
+        return bool(self.outcomes) and not self.seen and not self.undertrained
 
     @property
     def rank(self) -> float:
@@ -156,6 +166,7 @@ class Row:
             "seconds_per_example": self.per_example,
             "memory": self.memory,
             "updates": [outcome.steps for outcome in self.outcomes],
+            "undertrained": [outcome.undertrained for outcome in self.outcomes],
             "runs": [outcome.run for outcome in self.outcomes],
             "failed": len(self.errors),
             "errors": list(self.errors),
@@ -210,7 +221,8 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
             )
         )
     finest = max((score_decimals(row.score, row.half) or 0 for row in rows if row.half), default=0)
-    rows = [replace(row, decimals=_decimals(row, finest)) for row in rows]
+    pairs = Pairs.of([row.outcomes for row in rows if row.is_judged])
+    rows = [replace(row, decimals=_decimals(row, finest), pairs=pairs) for row in rows]
     return sorted(rows, key=lambda row: (not row.outcomes, row.rank if row.outcomes else 0.0))
 
 
@@ -237,61 +249,12 @@ def _over_examples(outcomes: Sequence[Outcome], metric: str) -> Interval | None:
     return Interval(value, value - half, value + half)
 
 
-def scores_of(outcome: Outcome) -> NDArray[np.float64]:
-    """A score for each example, such that the mean is the metric, below zero where lower is better. An RMSE is the root
-    of a mean: there they lie on the root's tangent at that mean.
-    """
-    scores = np.array(outcome.scores, float)
-    root = outcome.metrics[outcome.primary]
-    return (scores / root - root) / 2 if outcome.primary == "rmse" and root > 0 else scores
-
-
-# --- whether one row is better than another, or had luck ---
-
-
 def compare_rows(first: Row, second: Row) -> Difference | None:
     """The difference on the same examples: by how much one is better than the other; None: there are none."""
-    outcomes = [*first.outcomes, *second.outcomes]
-    if not first.outcomes or not second.outcomes or not is_paired(first.metric, outcomes[0]):
-        return None
-    if not all(outcome.scores for outcome in outcomes):
-        return None
-    if len({outcome.examples for outcome in outcomes}) == 1:
-        weights = None if outcomes[0].weights is None else _weights(outcomes[0])
-        return difference(_stack(first), _stack(second), weights)
-    # folds: each seed has examples of its own, which together are one long list
-    mine, theirs = ({outcome.cell.repeat: outcome for outcome in row.outcomes} for row in (first, second))
-    both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
-    if not both:
-        return None
-    # each fold counts alike, as in the mean over folds that the table shows
-    weights = np.concatenate([_weights(mine[seed]) / _weights(mine[seed]).sum() for seed in both])
-    scores = [np.concatenate([scores_of(folds[seed]) for seed in both])[None] for folds in (mine, theirs)]
-    return difference(scores[0], scores[1], weights)
-
-
-def _stack(row: Row) -> NDArray[np.float64]:
-    """The scores, seeds×examples. What no chance has a part in would be the same a second time."""
-    scores = np.array([scores_of(outcome) for outcome in row.outcomes])
-    return np.repeat(scores, 2, 0) if row.kind in SURE and len(scores) == 1 else scores
-
-
-def _weights(outcome: Outcome) -> NDArray[np.float64]:
-    """How much each example counts."""
-    return np.ones(len(outcome.scores)) if outcome.weights is None else np.array(outcome.weights, float)
-
-
-def is_better(lead: Difference) -> bool:
-    """Whether one is better, and not by chance. Of a few examples that all differ alike, only p tells."""
-    return lead.low > 0 and lead.p < CHANCE
+    return first.pairs.compare(first.outcomes, second.outcomes, first.metric)
 
 
 def is_level(first: Row, second: Row) -> bool:
     """Whether one is known not to be better beyond chance."""
     lead = compare_rows(first, second)
     return lead is not None and not is_better(lead)
-
-
-def reverse(lead: Difference) -> Difference:
-    """The difference the other way round."""
-    return Difference(-lead.value, -lead.high, -lead.low, lead.p, lead.seeds)

@@ -1,97 +1,29 @@
-"""What a comparison says: every sentence, which model is best, whether that is more than luck, and what to use."""
+"""What a comparison says: which model is best, whether that is more than luck, and what to use."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from glassformer.config.resolve import BUDGETS
 from glassformer.config.units import duration, two_digits
-from glassformer.statistics.paired import Difference
 from glassformer.trials.baselines.names import reference_in_words
 from glassformer.trials.outcome import FLOOR, REFERENCE
-from glassformer.trials.results.metrics import LABELLED, from_to, rounded, titled, unit_of
-from glassformer.trials.results.rows import Row, compare_rows, is_better, is_level, reverse
+from glassformer.trials.results.metrics import LABELLED, rounded
+from glassformer.trials.results.pairs import is_better, reverse
+from glassformer.trials.results.rows import Row, compare_rows, is_level
+from glassformer.trials.results.sentences import (
+    difference_in_words,
+    difference_within,
+    lead_in_words,
+    listed,
+    scope,
+    score_in_words,
+    sentence,
+)
 
 TRANSFORMER = "transformer"
 CHEAP, SAVED = 0.5, 1.0
 """What may be worse than the best is recommended only where it trains in at most such a part of the time, and saves at
 least so many seconds."""
-WORTH = "Is the Transformer worth it?"
-SENTENCES = {
-    # which is best
-    "nothing": "Nothing was trained to the end, so there is nothing to compare.",
-    "leader": "Best of the trained models: {row.label} ({score}{repeats}).",
-    "alone": "It is the only model that was trained to the end: there is no other to compare it with.",
-    "luck unknown": "Whether that is luck cannot be told: {row.label} was not judged on the same examples.",
-    "beats next": "It beats the next, {row.label}, beyond chance: by {by}.",
-    "level": "That is not beyond chance: {names} cannot be told from it by these examples{seeds}; the next is behind "
-    "by {by}.",
-    # floors and references
-    "above floor": "It is better than the best floor, {floor.label} ({score}).",
-    "beats floor": "It beats the best floor, {floor.label} ({score}), by {by}.",
-    "below floor": "It does not beat the best floor, {floor.label} ({score}){chance}: nothing was learned here that is "
-    "worth a model. Train longer, with more data or other settings{look}.",
-    "look": ", and look whether the labels can be told from what is read",
-    "beats reference": "It beats {name} ({score}), by {by}.",
-    "below reference": "{name} ({score}; it trains in {took}, {best.label} in {best_took}) is better than all that was "
-    "trained here, by {by}{start}.",
-    "level reference": "{name} ({score}) {untold}{start}.",
-    "cheap reference": "{name} {untold}: start with it.",
-    "untold": "cannot be told from {best.label} by these examples ({apart}), and {cost}",
-    # what to use
-    "use cheaper": "Use {row.label}: it {untold}.",
-    "use untold": "Use {row.label}: its score is the best; how much of that is chance cannot be told.",
-    "use slower": "Use {row.label}: its score is the best, and what cannot be told from it trains hardly faster.",
-    "use best": "Use {row.label}: nothing that trains faster is within chance of it.",
-    # the Transformer
-    "worth: floor": WORTH + " Not here: {which} the best floor, {floor.label}.",
-    "worth: unknown": WORTH + " Not to be told: it and {other.label} were not judged on the same examples.",
-    "worth: worse": WORTH + " Not here: {other.label} is better, by {by}.",
-    "worth: free": WORTH + " It costs nothing: {other.label} cannot be told from it, and trains no faster.",
-    "worth: level": WORTH + " Not by these numbers: {other.label} cannot be told from it, and {cost}.",
-    "worth: yes": WORTH + " Yes: {by} better than {other.label}, and {cost}.",
-    # how far to trust it
-    "one seed": "One seed each: that another seed would have given other scores is not counted here; --seeds 3 counts "
-    "it.",
-    "failed": "{row.label} failed: {error}",
-    "partly failed": "{row.label}: {failed} of {all} {row.repeats} failed: {error}",
-    # more data, larger models
-    "more data": "{name}: more data still helps: {step} it gained {by}. Twice the data would bring about {twice}, if "
-    "it went on at this pace; curves flatten, so take that for the most.",
-    "larger": "{name}: a larger model still helps: {step} it gained {by}.",
-    "lost": "{name}: {step} it lost {by}: {what} did not help.",
-    "little": "{name}: {step} nothing was gained beyond chance, {by}: {what} promises little.",
-    "unsure": "{name}: {step} it gained {by}, which may be chance: whether {what} helps cannot be told by these "
-    "examples.",
-    # parts left out
-    "whole": "The whole model has {score}.",
-    "parts worse": "Worse, the part worth most first: {parts}.",
-    "parts better": "Better: {parts}.",
-    "parts level": "Cannot be told from the whole: {parts}.",
-    "mask": "Without the mask it reads the token it is to predict: that score is no honest one.",
-    # beginning from a run
-    "fine-tuned": "Is it worth it to begin from what was learned before? {name} beside {other}, which begins from "
-    "nothing: {answers}.",
-}
-
-
-def sentence(key: str, **facts: Any) -> str:
-    return SENTENCES[key].format(**facts)
-
-
-def score_in_words(row: Row) -> str:
-    return f"{titled(row.metric)} {row.score_with_interval}"
-
-
-def difference_in_words(lead: Difference, row: Row) -> str:
-    """How much, between which ends, in what."""
-    unit = unit_of(row.metric)
-    amount = from_to(lead.value, lead.low, lead.high)
-    return amount if unit == titled(row.metric) else f"{amount} {unit}"
-
-
-def difference_within(lead: Difference, row: Row) -> str:
-    """The difference, to stand in brackets."""
-    return difference_in_words(lead, row).replace(" (", ", ").replace(")", "")
 
 
 # --- the verdict ---
@@ -109,21 +41,28 @@ class Verdict:
 
 def verdict(rows: Sequence[Row]) -> Verdict:
     """What is said of rows that compete with one another."""
-    done = [row for row in rows if row.outcomes and not row.seen]
+    done = [row for row in rows if row.is_judged]
     trained = [row for row in done if row.is_trained]
     if not trained:
         return Verdict([sentence("nothing"), *_failures(rows)], done[0] if done else None)
     leader, best = trained[0], done[0]
+    late = [row for row in rows if row.undertrained]
     recommended = _recommended(best, done)
     seeds = len(leader.outcomes)
     repeats = f", {seeds} {leader.repeats}{' alike' * leader.alike}" if seeds > 1 else ""
     words = [
-        sentence("leader", row=leader, score=score_in_words(leader), repeats=repeats),
+        sentence(
+            "leader",
+            models="models that were trained to their end" if late else "trained models",
+            row=leader,
+            score=score_in_words(leader),
+            repeats=repeats,
+        ),
         _against_next(trained),
         *_against_floor(leader, done),
         *_against_reference(leader, recommended, done),
         *_recommendation(recommended, best, done),
-        *_transformer(trained, done),
+        *_transformer(trained, done, late),
         *([] if any(len(row.outcomes) > 1 for row in trained) else [sentence("one seed")]),
         *_failures(rows),
     ]
@@ -137,12 +76,11 @@ def _against_next(trained: Sequence[Row]) -> str:
     lead = compare_rows(best, second)
     if lead is None:
         return sentence("luck unknown", row=second)
-    by = difference_in_words(lead, best)
     if is_better(lead):
-        return sentence("beats next", row=second, by=by)
-    *names, last = [row.label for row in trained[1:] if is_level(best, row)]
-    level = f"{', '.join(names)} and {last}" if names else last
-    return sentence("level", names=level, seeds=" and seeds" if lead.seeds else "", by=by)
+        return sentence("beats next" if lead.seeds else "ahead of next", row=second, by=lead_in_words(lead, best))
+    by = difference_in_words(lead, best)
+    level = [row.label for row in trained[1:] if is_level(best, row)]
+    return sentence("level", names=listed(level), seeds=" and seeds" if lead.seeds else "", by=by)
 
 
 # --- floors and references ---
@@ -167,11 +105,11 @@ def _against_floor(best: Row, done: Sequence[Row]) -> Iterator[str]:
     if not _beats(best, floor):
         chance = " beyond chance" if best.rank < floor.rank else ""
         look = sentence("look") if best.metric in LABELLED else ""
-        yield sentence("below floor", floor=floor, score=score, chance=chance, look=look)
+        yield sentence("below floor", floor=floor, score=score, chance=chance, look=look, scope=scope(lead, best))
     elif lead is None:
         yield sentence("above floor", floor=floor, score=score)
     else:
-        yield sentence("beats floor", floor=floor, score=score, by=difference_in_words(lead, best))
+        yield sentence("beats floor", floor=floor, score=score, by=lead_in_words(lead, best))
 
 
 def _against_reference(best: Row, recommended: Row | None, done: Sequence[Row]) -> Iterator[str]:
@@ -183,11 +121,11 @@ def _against_reference(best: Row, recommended: Row | None, done: Sequence[Row]) 
     score = rounded(reference.score, reference.decimals)
     start = ": start with it" if reference is recommended else ""
     if is_better(lead):
-        yield sentence("beats reference", name=_spelled(reference), score=score, by=difference_in_words(lead, best))
+        yield sentence("beats reference", name=_spelled(reference), score=score, by=lead_in_words(lead, best))
         return
     name = _begin(_spelled(reference))
     if is_better(reverse(lead)):
-        by, took = difference_in_words(reverse(lead), best), [duration(row.seconds) for row in (reference, best)]
+        by, took = lead_in_words(reverse(lead), best), [duration(row.seconds) for row in (reference, best)]
         yield sentence(
             "below reference", name=name, score=score, took=took[0], best=best, best_took=took[1], by=by, start=start
         )
@@ -243,18 +181,34 @@ def _recommendation(row: Row | None, best: Row, done: Sequence[Row]) -> Iterator
     elif any(is_level(best, other) for other in faster):
         yield sentence("use slower", row=row)
     else:
-        yield sentence("use best", row=row)
+        leads = [lead for other in faster if (lead := compare_rows(best, other)) is not None]
+        once = next((lead for lead in leads if not lead.seeds), None)
+        yield sentence("use best", row=row, scope=scope(once, row))
 
 
-def _transformer(trained: Sequence[Row], done: Sequence[Row]) -> Iterator[str]:
+def _transformer(trained: Sequence[Row], done: Sequence[Row], late: Sequence[Row]) -> Iterator[str]:
     """Whether it is worth it, where it is one of several: never before a floor and a reference are beaten.
 
     What begins from a run is asked another question, and may be a Transformer by any name.
     """
-    own = next((row for row in trained if row.name.startswith(TRANSFORMER) and not row.begins), None)
-    others = [row for row in trained if _is_other(row)]
-    if own is not None and others:
-        yield _transformer_beside(own, others[0], trained[0], done)
+    own, own_late = (
+        [row for row in rows if row.name.startswith(TRANSFORMER) and not row.begins] for rows in (trained, late)
+    )
+    others, others_late = ([row for row in rows if _is_other(row)] for rows in (trained, late))
+    if own and others:
+        yield _transformer_beside(own[0], others[0], trained[0], done)
+    elif (own or own_late) and (others or others_late):
+        missing = [] if own else own_late
+        yield _not_yet([*missing, *([] if others else others_late)])
+
+
+def _not_yet(late: Sequence[Row]) -> str:
+    return sentence(
+        "worth: undertrained",
+        names=f"{listed([row.label for row in late])} {'was' if len(late) == 1 else 'were'}",
+        end="its end" if len(late) == 1 else "their end",
+        budget=more_budget(late),
+    )
 
 
 def _transformer_beside(own: Row, other: Row, best: Row, done: Sequence[Row]) -> str:
@@ -262,21 +216,22 @@ def _transformer_beside(own: Row, other: Row, best: Row, done: Sequence[Row]) ->
     floor, reference = _first(FLOOR, done), _first(REFERENCE, done)
     if floor is not None and not _beats(own, floor):
         which = "it does not beat" if _beats(best, floor) else "no trained model beats"
-        return sentence("worth: floor", which=which, floor=floor)
+        return sentence("worth: floor", which=which, floor=floor, scope=scope(compare_rows(own, floor), own))
     lead = compare_rows(own, other)
     if lead is None:
         return sentence("worth: unknown", other=other)
     for rival in (other, reference):
         against = None if rival is None else compare_rows(rival, own)
         if against is not None and is_better(against):
-            return sentence("worth: worse", other=rival, by=difference_in_words(against, own))
+            return sentence("worth: worse", other=rival, by=lead_in_words(against, own))
     level = [row for row in done if (_is_other(row) or row.kind == REFERENCE) and is_level(own, row)]
     if level:
         fastest = min(level, key=lambda row: row.seconds)
+        once = scope(compare_rows(own, fastest), own)
         if own.seconds <= fastest.seconds:
-            return sentence("worth: free", other=fastest)
-        return sentence("worth: level", other=fastest, cost=_cost(own, fastest))
-    return sentence("worth: yes", by=difference_in_words(lead, own), other=other, cost=_cost(own, other))
+            return sentence("worth: free", other=fastest, scope=once)
+        return sentence("worth: level", other=fastest, cost=_cost(own, fastest), scope=once)
+    return sentence("worth: yes", by=lead_in_words(lead, own), other=other, cost=_cost(own, other))
 
 
 def _is_other(row: Row) -> bool:
@@ -292,6 +247,24 @@ def _cost(own: Row, other: Row) -> str:
 
 
 # --- how far to trust it ---
+
+
+def undertrained(rows: Sequence[Row]) -> list[str]:
+    """Which rows were not trained to their end, by what one sees it, and what to do."""
+    late = [row for row in rows if row.undertrained]
+    if not late:
+        return []
+    reasons = "; ".join(f"{row.label} ({row.undertrained})" for row in late)
+    end = "its end" if len(late) == 1 else "their end"
+    return [sentence("undertrained", end=end, reasons=reasons, budget=more_budget(late))]
+
+
+def more_budget(late: Sequence[Row]) -> str:
+    """What rows lack that were not trained to their end: more of what bounds them."""
+    cell = late[0].outcomes[0].cell
+    bounds = [f"--{key.split('.')[-1]}" for key in BUDGETS if cell.settings.get(key) is not None]
+    usual = "--cpu-seconds" if cell.cpu_seconds is not None else "--epochs or --steps"
+    return f"more {bounds[0] if bounds else usual}"
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:

@@ -158,5 +158,9 @@ UNMASKED = "without the mask it reads the token it is to predict: its loss is no
 
 def ablations(config: Config) -> list[dict[str, Any]]:
     """What to change, one row each: nothing at first, then all that this model has and can do without."""
-    usable = [part for part in PARTS if all(config.idle(key) is None for key in part)]
-    return [{}, *(part for part in usable if any(config.get(key) != part[key] for key in part))]
+    rows: list[dict[str, Any]] = [{}]
+    for part in PARTS:
+        there = {key: value for key, value in part.items() if config.get(key) != value}
+        if there not in rows and all(config.idle(key) is None for key in part):
+            rows.append(there)
+    return rows

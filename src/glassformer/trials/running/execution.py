@@ -23,10 +23,12 @@ from glassformer.training.events import Ended, Event, Started, Stepped, Validate
 from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
 from glassformer.trials.running.candidates import MASK, UNMASKED
+from glassformer.trials.running.convergence import undertraining, updates_per_epoch
+from glassformer.trials.running.cpu_budget import updates_within
 from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example
 from glassformer.verbs.train import train
 
-RUN = "run"
+RUN, PILOT = "run", "pilot"
 OFTEN = 0.25
 """Seconds between two words on how far a training is."""
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -48,19 +50,26 @@ def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | 
     status = _status(run)
     if status == "":
         shutil.rmtree(run.path, ignore_errors=True)
-        status = train(None, out=run.path, draft=True, listen=progress, **cell.settings).reason
+        budget = {}
+        if cell.cpu_seconds is not None:
+            updates = updates_within(cell.cpu_seconds, cell.settings, folder / PILOT)
+            if updates is None:
+                return None
+            budget = {"training.steps": updates}
+        status = train(None, out=run.path, draft=True, listen=progress, **cell.settings, **budget).reason
     elif status not in DONE:
         status = train(out=run.path, resume=True, draft=True, listen=progress).reason
     if status == "interrupted":
         return None
     tell(event="judging")
     loaded = load(run, cell.settings.get("training.device", "auto"))
-    card = run.card()
+    card, parts = run.card(), split_data(loaded.config).parts
     return _run_outcome(
         cell,
         part,
         loaded,
-        split_data(loaded.config).parts[part],
+        parts[part],
+        epoch=updates_per_epoch(loaded.family, loaded.config, card, parts["train"]),
         parameters=int(card["parameters"]),
         learned=learned_of(card),
         memory=progress.memory(4 * int(card["parameters"])),
@@ -182,8 +191,10 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
 # --- outcomes ---
 
 
-def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, **more: Any) -> Outcome:
-    """What a run comes to on a part of its own data, or of other data of the same kind."""
+def _run_outcome(
+    cell: Cell, part: str, loaded: Loaded, examples: Any, *, epoch: int | None = None, **more: Any
+) -> Outcome:
+    """What a run comes to on a part of its own data, or of other data of the same kind. `epoch`: its updates."""
     with torch.inference_mode():
         evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions(), silent).evaluation
     card = loaded.run.card()
@@ -197,6 +208,7 @@ def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, **more: A
         per_example=seconds_per_example(loaded, examples),
         tokenizer=None if loaded.tokenizer is None else loaded.tokenizer.hash,
         curve=_curve(loaded.run, evaluation.primary),
+        undertrained=undertraining(loaded.run, epoch),
         **more,
     )
 

@@ -23,6 +23,10 @@ PATIENCE = 90.0
 """Seconds to wait for the trainings of a comparison that was killed: they save where they stand."""
 
 
+UNSAID = {"cpu_seconds": None}
+"""What a cell that was written before does not say."""
+
+
 def id_of(cell: Cell) -> str:
     """A name for a cell's folder: readable, and never that of another; with the first names that settings had."""
     settings = {first_name(key): value for key, value in cell.varied.items()}
@@ -49,7 +53,10 @@ class Folder:
         """The folder that is asked for; else that of the same comparison, where one was stopped; else a new one."""
 
         def is_same(path: Path) -> bool:
-            there = cls(path)._question()
+            try:
+                there = cls(path)._question()
+            except RunError:  # damaged: whatever it was, it cannot go on
+                return False
             if there is None or there.get("finished"):
                 return False
             here = {**identity, "settings": {**identity["settings"], SAME_TEXT: there["same"]["settings"][SAME_TEXT]}}
@@ -59,11 +66,11 @@ class Folder:
 
     def open(self, identity: dict[str, Any], ids: list[str], *, overwrite: bool) -> None:
         """Make it, or see that what is there belongs to the same question."""
-        path, there = self.path, self._question()
-        if there is not None and overwrite:
+        path = self.path
+        if overwrite:
             with writing(path):
                 shutil.rmtree(path / "cells", ignore_errors=True)
-            there = None
+        there = None if overwrite else self._question()
         if there is not None and (changed := _difference(there.get("same", {}), identity)):
             raise Misuse(
                 f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
@@ -77,8 +84,11 @@ class Folder:
 
     @property
     def same_text(self) -> str | None:
-        """Which texts are the same in the comparison that is there; None: there is none."""
-        there = self._question()
+        """Which texts are the same in the comparison that is there; None: there is none that could go on."""
+        try:
+            there = self._question()
+        except RunError:
+            return None
         return None if there is None else str(there["same"]["settings"][SAME_TEXT])
 
     def finish(self) -> None:
@@ -88,7 +98,10 @@ class Folder:
         if not (self.path / QUESTION).is_file():
             return None
         there = read_json(self.path / QUESTION)
-        return {**there, "same": _with_new_names(there.get("same", {}))}
+        same, asked = there.get("same"), there.get("asked")
+        if not isinstance(same, dict) or not isinstance(same.get("settings", {}), dict) or not isinstance(asked, list):
+            raise RunError(f"{self.path / QUESTION} is damaged: replace the comparison with --overwrite")
+        return {**there, "same": _with_new_names(same), "asked": [str(name) for name in asked]}
 
     # --- its cells ---
 
@@ -102,7 +115,7 @@ class Folder:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / OUTCOME).unlink(missing_ok=True)
         there = folder / CELL
-        if there.is_file() and _with_new_names(read_json(there).get("cell", {})) != _with_new_names(asdict(cell)):
+        if there.is_file() and not _is_same(read_json(there).get("cell"), cell):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
         write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
         return folder
@@ -110,8 +123,7 @@ class Folder:
     def outcome(self, cell: Cell) -> Outcome | None:
         """What a cell came to, if it is done, and was this very one."""
         outcome = _read_outcome(self.cell_path(cell))
-        same = outcome is not None and _with_new_names(asdict(outcome.cell)) == _with_new_names(asdict(cell))
-        return outcome if same else None
+        return outcome if outcome is not None and _is_same(asdict(outcome.cell), cell) else None
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
         """What is done: outcomes of these cells in their order, and then of those that were asked for before."""
@@ -140,7 +152,7 @@ class Folder:
         path = self.path
         if path.is_file():
             raise Misuse(f"--out {path} is a file: name a folder for the comparison")
-        if path.is_dir() and self._question() is None and any(entry.name != LOCK for entry in path.iterdir()):
+        if path.is_dir() and not (path / QUESTION).is_file() and any(entry.name != LOCK for entry in path.iterdir()):
             raise Misuse(f"--out {path} is not empty and holds no comparison: name another --out")
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -166,7 +178,7 @@ class Folder:
 
 
 def _read_outcome(folder: Path) -> Outcome | None:
-    with contextlib.suppress(GlassformerError, OSError, TypeError, KeyError):  # not there, or another version's
+    with contextlib.suppress(GlassformerError, OSError):  # not there, damaged, or another version's
         return Outcome.read(folder / OUTCOME)
     return None
 
@@ -207,6 +219,14 @@ def _with_new_names(stored: dict[str, Any]) -> dict[str, Any]:
     return {**new, "settings": with_rule(with_new_names(stored.get("settings", {})))}
 
 
+def _is_same(stored: Any, cell: Cell) -> bool:
+    """Whether what a file holds is this cell."""
+    try:
+        return _with_new_names({**UNSAID, **stored}) == _with_new_names(asdict(cell))
+    except (AttributeError, TypeError):  # it holds no cell
+        return False
+
+
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     """The first thing in which two questions differ, in words; None: nothing."""
     main = ("data", "mode", "part")
@@ -216,6 +236,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
             **question.get("settings", {}),
             "--folds": question.get("folds"),
             "--parameters": question.get("parameters"),
+            "--cpu-seconds": question.get("cpu_seconds"),
         }
         for question in (before, now)
     )

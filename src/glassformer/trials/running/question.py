@@ -9,6 +9,7 @@ from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
 from glassformer.families.base import FAMILIES, Family
 from glassformer.families.recognition import infer_config
+from glassformer.training.device import choose_device
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell
 from glassformer.trials.running.candidates import ablations, grid, ladder, main_rungs, rung
@@ -37,6 +38,8 @@ class CompareOptions:
     seeds: int = SEEDS
     folds: int | None = None
     parameters: int | None = None
+    cpu_seconds: float | None = None
+    """How long each model is trained, where that is not among the settings."""
     floors: bool = True
     references: bool = True
     runs: tuple[str, ...] = ()
@@ -90,6 +93,7 @@ class Question:
             "folds": self.options.folds,
             "parameters": self.options.parameters,
             "part": self.shared.part,
+            **({} if self.options.cpu_seconds is None else {"cpu_seconds": self.options.cpu_seconds}),
         }
 
     @property
@@ -101,6 +105,8 @@ class Question:
         for key, unit in (("steps", "update"), ("epochs", "epoch"), ("minutes", "minute")):
             if (value := self.shared.settings.get(f"training.{key}")) is not None:
                 words = f"{value:,} {unit}{'s' * (value != 1)} each".replace(".0 ", " ")
+        if self.options.cpu_seconds is not None:
+            words = f"{self.options.cpu_seconds:g} CPU seconds each"
         if self.options.parameters is not None:
             words += f"; about {self.options.parameters:,} parameters each"
         return words
@@ -146,6 +152,12 @@ def _refuse_contradictions(settings: Mapping[str, Any], options: CompareOptions)
         raise Misuse("--folds says how much is held out for validation: leave --data.validation_fraction away")
     if options.folds is not None and options.runs:
         raise Misuse("--runs are judged on one part of the data, and --folds has several: give one of them")
+    if options.cpu_seconds is not None:
+        for key in BUDGETS:
+            if settings.get(key) is not None or key in options.varied:
+                raise Misuse(f"{key} and --cpu-seconds: give one of them")
+        if choose_device(settings.get("training.device", "auto")).type != "cpu":
+            raise Misuse("--cpu-seconds are those of a CPU's core: add --device cpu, or give --minutes")
     for key in ("training.last_blocks", "training.layer_decay"):
         if options.from_runs and settings.get(key) is not None:
             raise Misuse(
@@ -164,7 +176,7 @@ def _with_repeat(cell: Cell, options: CompareOptions, repeat: int) -> Cell:
     """A cell with its own seed, or its own fold."""
     seed = {"training.seed": cell.settings.get("training.seed", 0) + repeat}
     own = seed if options.folds is None else {"data.fold": repeat}
-    return replace(cell, settings={**cell.settings, **own}, repeat=repeat)
+    return replace(cell, settings={**cell.settings, **own}, repeat=repeat, cpu_seconds=options.cpu_seconds)
 
 
 def _baseline_cells(options: CompareOptions, shared: SharedSettings, rows: Sequence[Mapping[str, Any]]) -> list[Cell]:

@@ -9,6 +9,7 @@ from glassformer.config.data_section import EXACT
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import BUDGETS, SAME_TEXT, Config, first_name, flatten, full_key, keys, with_new_names
 from glassformer.config.setting import value_text
+from glassformer.data.io.table import Table
 from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import PATHS, RUNS, infer_config, read_config, with_vectors
 from glassformer.finetuning.settings import Finetuning
@@ -126,25 +127,30 @@ def plan_search(
     source = Finetuning.of(fixed)
     encoder = fixed.pop("model.encoder", "transformer" if source is None else source.encoder)
     configs: dict[str, Config] = {}
+    characters = None
     for model in models or [encoder]:
         whole = flatten({**fixed, "model": model})
-        configs[model], _ = infer_config({}, with_vectors(whole, whole), silent if configs else say)
+        configs[model], rows = infer_config({}, with_vectors(whole, whole), silent if configs else say)
+        if isinstance(rows, Table):
+            characters = sum(map(len, rows.columns.get(configs[model].data.text or "", ()))) or None
     task = next(iter(configs.values())).task
+    fixed_of = {model: {*fixed, *flatten({"model": model})} for model in configs}
+    if space is None:
+        spaces = {model: default_space(start, fixed_of[model], characters) for model, start in configs.items()}
+    else:
+        spaces = _read_spaces(space, configs, fixed_of, say)
     return Search(
         task=task,
         settings={**fixed, "task": task},
-        spaces=_spaces(space, configs, fixed, say),
+        spaces=spaces,
         starts={model: {key: start.get(key) for key in keys()} for model, start in configs.items()},
         begins={key: weights_digest(Run.open(fixed[key]).path)[:12] for key in RUNS if key in fixed},
     )
 
 
-def _spaces(
-    space: str | Path | Mapping[str, Any] | None, configs: Mapping[str, Config], fixed: Mapping[str, Any], say: Say
+def _read_spaces(
+    space: str | Path | Mapping[str, Any], configs: Mapping[str, Config], fixed_of: Mapping[str, set[str]], say: Say
 ) -> dict[str, list[Dimension]]:
-    fixed_of = {model: {*fixed, *flatten({"model": model})} for model in configs}
-    if space is None:
-        return {model: default_space(config, fixed_of[model]) for model, config in configs.items()}
     where = str(space) if isinstance(space, str | Path) else "space"
     whole = read_config(space) if isinstance(space, str | Path) else dict(space)
     own = {model: whole.pop(model) for model in configs if isinstance(whole.get(model), dict)}

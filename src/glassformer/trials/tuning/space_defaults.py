@@ -22,6 +22,9 @@ POOLS = {
     **dict.fromkeys(("window", "cnn"), ("max", "mean", "attention")),
     **dict.fromkeys(RECURRENT, ("max", "mean", "attention", "last")),
 }
+RUNS = (3, 4, 5, 6)
+"""Characters of the longest run in a bag of characters."""
+MOST_BUCKETS = 2**20
 HEAD = {"model.head_layers": (1, 2)}
 
 
@@ -29,13 +32,15 @@ Candidates = list[tuple[Dimension, bool]]
 """Dimensions, and whether each is searched here."""
 
 
-def default_space(config: Config, fixed: Collection[str]) -> list[Dimension]:
-    """The space for a model on this data, as `config` would train it; what is `fixed` is not searched."""
+def default_space(config: Config, fixed: Collection[str], characters: int | None = None) -> list[Dimension]:
+    """The space for a model on this data, as `config` would train it; what is `fixed` is not searched. `characters`: of
+    all texts together, where that is known.
+    """
     fixed = {*fixed, *SIZED} if "model.size" in fixed else fixed
     if config.is_finetuned:
         candidates = _finetuned(config, fixed)
     else:
-        candidates = [*_training(config, fixed), *_tokens(config), *_shape(config, fixed), *_head(config)]
+        candidates = [*_training(config, fixed), *_tokens(config, characters), *_shape(config, fixed), *_head(config)]
     wanted = [dimension for dimension, searched in candidates if searched]
     usable = [_with_start(dimension, config) for dimension in wanted if _is_open(dimension, config, fixed)]
     if not usable:
@@ -95,7 +100,7 @@ def _training(config: Config, fixed: Collection[str]) -> Candidates:
     ]
 
 
-def _tokens(config: Config) -> Candidates:
+def _tokens(config: Config, characters: int | None) -> Candidates:
     """What it reads."""
     subwords = has_decoder(config.task) and config.tokenizer.kind == "bpe"
     words = labels_examples(config.task) and config.data.kind in WORDS  # a language model's loss is that of a token
@@ -109,12 +114,20 @@ def _tokens(config: Config) -> Candidates:
             words and config.tokenizer.file is None,
         ),
         (choice("model.ngrams", 1, 2, 3, when={"tokenizer.kind": ("word", "bpe")}), bag),
-        (choice("model.ngrams", 3, 4, 5, 6, when=spelled), bag),
+        (choice("model.ngrams", *RUNS, when=spelled), bag),
         (Dimension("model.words", low=0, high=3, whole=True, when=spelled), bag),
-        (choice("model.buckets", 2**18, 2**20, when=spelled), bag),
+        (choice("model.buckets", *_buckets(characters), when=spelled), bag),
         (choice("model.weighting", "tfidf", "counts"), bag),
         (Dimension("model.word_dropout", low=0.0, high=0.5, step=0.1), words),
     ]
+
+
+def _buckets(characters: int | None) -> tuple[int, int]:
+    """Places for runs of characters: as many as there can be runs, or a million; and a quarter of that."""
+    most = MOST_BUCKETS
+    if characters is not None:
+        most = min(most, 2 ** math.ceil(math.log2(max(8, max(RUNS) * characters))))
+    return most // 4, most
 
 
 def _shape(config: Config, fixed: Collection[str]) -> Candidates:

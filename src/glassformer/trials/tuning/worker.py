@@ -49,7 +49,7 @@ class Worker:
     trials: int | None
     """The number of trials in all, with those of other processes; None: until the time is up."""
     until: float | None
-    """When the time is up, on the clock."""
+    """When the time is up, on the clock that nobody sets: all processes of a machine share it."""
     say: Say = silent
     job: int = 0
     stop: Callable[[], bool] = lambda: False
@@ -100,7 +100,7 @@ class Worker:
 
     def _late(self) -> bool:
         """Only once there is a score: a search must come to something."""
-        late = self.until is not None and time.time() > self.until
+        late = self.until is not None and time.monotonic() > self.until
         return late and bool(self.study.get_trials(False, (State.COMPLETE,)))
 
     def _try(self, trial: "optuna.Trial") -> Verdict:

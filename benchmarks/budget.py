@@ -1,0 +1,81 @@
+"""Whether `train --minutes` keeps its promise: the whole command, a process of its own, against the clock on the wall.
+
+python benchmarks/budget.py [--minutes 0.5 1] [--data ../shared/data] [--device cpu] [kinds …]
+
+Prints, for each kind of data and budget, the seconds of the command, by how much they differ from the budget (a tenth of
+it or five seconds, whichever is more, are promised), updates, and what was judged at the end; and how busy the machine was.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+EMBEDDED = {
+    "language": ["docstrings"],
+    "labels": ["opinions", "--model", "lstm"],
+    "bag": ["opinions", "--model", "bag"],
+    "translation": ["dates", "--model", "lstm"],
+    "table": ["diabetes", "--model", "mlp"],
+    "images": ["digits", "--model", "cnn"],
+}
+REAL = {
+    "WikiText-2": ["wikitext2/train.txt", "--validation", "wikitext2/valid.txt"],
+    "IMDB": ["imdb/train.jsonl", "--model", "lstm"],
+    "SST-2, bag": ["sst2/train.csv", "--model", "bag"],
+    "Multi30k": ["multi30k/train.en-de.tsv", "--data.validation_fraction", "0.17"],
+}
+"""Of Multi30k about 5,000 pairs are held out."""
+
+
+def measure(words: list[str], minutes: float, out: Path, device: str) -> dict[str, object]:
+    command = [sys.executable, "-m", "glassformer.cli.main", "train", *words, "--minutes", str(minutes)]
+    began = time.perf_counter()
+    done = subprocess.run(
+        [*command, "--device", device, "--out", str(out), "--json"], capture_output=True, text=True, check=False
+    )
+    seconds = time.perf_counter() - began
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: {done.stderr.splitlines()[-1]}")
+    found = json.loads(done.stdout)
+    return {"seconds": seconds, **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kinds", nargs="*", metavar="KIND")
+    parser.add_argument("--minutes", type=float, nargs="+", default=[0.5, 1.0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    kinds = dict(EMBEDDED)
+    if options.data.is_dir():
+        paths = {".txt", ".csv", ".jsonl", ".tsv"}
+        kinds |= {
+            name: [str(options.data / word) if Path(word).suffix in paths else word for word in words]
+            for name, words in REAL.items()
+        }
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start\n")
+    print("| data | budget, s | command, s | ratio | kept | updates | judged of validation | load |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in options.kinds or kinds:
+        for minutes in options.minutes:
+            with tempfile.TemporaryDirectory() as folder:
+                found = measure(kinds[name], minutes, Path(folder, "run"), options.device)
+            budget, seconds = 60 * minutes, float(found["seconds"])
+            kept = "yes" if seconds <= budget + max(5, 0.1 * budget) else "no"
+            judged = found["validation"].get("judged_share", 1.0)
+            why = " (converged)" if found["reason"] == "patience" else ""
+            print(
+                f"| {name} | {budget:.0f} | {seconds:.1f} | {seconds / budget:.2f}{why} | {kept} | {found['steps']:,} | "
+                f"{judged:.2g} | {os.getloadavg()[0]:.1f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What a person gives to a verb in Python, held against the types that it says: a wrong one is one line."""
+
+import functools
+import inspect
+import numbers
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from glassformer.config.errors import Misuse
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    types.NoneType: ((types.NoneType,), ""),
+    bool: ((bool,), "True or False"),
+    int: ((numbers.Integral,), "a whole number"),
+    float: ((numbers.Real,), "a number"),
+    str: ((str, os.PathLike), "text"),
+    os.PathLike: ((os.PathLike,), "a path"),
+    Iterable: ((Iterable,), "several"),
+    Sequence: ((Sequence,), "several"),
+    Mapping: ((Mapping,), "a mapping"),
+}
+"""The types that are checked: what is of them, and in words. A parameter of any other is left to its verb."""
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def check_arguments(verb: Callable[P, R]) -> Callable[P, R]:
+    """The verb, which refuses arguments of plain types (numbers, texts, truths, several of them) that are of others."""
+    signature = inspect.signature(verb)
+
+    @functools.wraps(verb)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            if signature.parameters[name].kind in NAMED:
+                check_type(name, value, signature.parameters[name].annotation)
+        return verb(*args, **kwargs)
+
+    return checked
+
+
+def check_type(name: str, value: object, hint: Any) -> None:
+    """Refuse a value that is none of the plain types that a hint names; where it names others too, all pass."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    hints = typing.get_args(hint) if union else (hint,)
+    if any(typing.get_args(kind) == (Any,) for kind in hints):  # examples, which are read one by one
+        return
+    kinds = [typing.get_origin(kind) or kind for kind in hints]
+    kinds = [os.PathLike if isinstance(kind, type) and issubclass(kind, os.PathLike) else kind for kind in kinds]
+    if any(kind not in KINDS or _is(value, kind) for kind in kinds):
+        return
+    wanted = " or ".join(dict.fromkeys(KINDS[kind][1] for kind in kinds if kind is not types.NoneType))
+    shown = repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
+    raise Misuse(f"{name} wants {wanted}, not {shown}")
+
+
+def _is(value: object, kind: Any) -> bool:
+    return isinstance(value, KINDS[kind][0]) and (kind is bool or not isinstance(value, bool))

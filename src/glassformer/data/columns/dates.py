@@ -1,0 +1,86 @@
+"""Dates as people write them: in which order, and what a model reads of one."""
+
+import datetime
+import re
+from collections.abc import Iterable, Sequence
+
+UNCLEAR = "unclear"
+"""The order of dates whose day and month cannot be told apart."""
+
+_TIME = (
+    r"(?:[T ,]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
+    r" *(?P<half>[AaPp][Mm])? *(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?"
+)
+_YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
+_ORDERS = {
+    name: re.compile(rf"{first}(?P<sign>[-./]){second}(?P=sign){third}{_TIME}")
+    for name, (first, second, third) in {
+        "ymd": (_YEAR, _MONTH, _DAY),
+        "dmy": (_DAY, _MONTH, _YEAR),
+        "mdy": (_MONTH, _DAY, _YEAR),
+    }.items()
+}
+ORDERS = tuple(_ORDERS)
+"""Year, month and day in the order in which they are written."""
+
+
+def moment_of(value: str, order: str) -> datetime.datetime | None:
+    """The date that a value names, with its time as it is written there; None: it is none in this order."""
+    found = _ORDERS[order].fullmatch(value.strip())
+    if found is None:
+        return None
+    hour = int(found["hour"] or 0)
+    if found["half"]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if found["half"].lower() == "pm" else 0)
+    year, month, day = (int(found[part]) for part in ("year", "month", "day"))
+    try:
+        return datetime.datetime(year, month, day, hour, int(found["minute"] or 0), int(found["second"] or 0))
+    except ValueError:
+        return None
+
+
+def date_order(values: Iterable[str]) -> str | None:
+    """The order of a column of dates, which most of its values tell, empty ones left out; None: they are none.
+
+    What comes first in 05/06/2024 is told by other dates, such as 31/05/2024; a date with dots begins with its day.
+    """
+    different = {value.strip() for value in values}
+    counts = {order: sum(moment_of(value, order) is not None for value in different) for order in ORDERS}
+    best = max(counts, key=counts.__getitem__)
+    if counts[best] <= len(different) / 2:
+        return None
+    if best != "ymd" and counts["dmy"] == counts["mdy"]:
+        return "dmy" if all("." in value for value in different) else UNCLEAR
+    return best
+
+
+def are_dates(values: Sequence[str]) -> bool:
+    return bool(values) and all(_is_date(value) for value in values)
+
+
+def _is_date(value: str) -> bool:
+    iso = re.match(r"\d{4}-\d\d-\d\d(?:$|[T ])", value)
+    return bool(iso) or any(moment_of(value, order) is not None for order in ORDERS)
+
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def date_parts(values: Sequence[str], order: str, first: datetime.datetime) -> dict[str, list[str]]:
+    """What a model reads of each date, by its name: nothing, where it is none. `first`: from which days are counted."""
+    parts: dict[str, list[str]] = {name: [] for name in ("year", "month", "weekday", "hour", "days")}
+    for value in values:
+        moment = moment_of(value, order)
+        said = [""] * len(parts)
+        if moment is not None:
+            days = str((moment - first).total_seconds() / 86400)
+            said = [str(moment.year), MONTHS[moment.month - 1], WEEKDAYS[moment.weekday()], str(moment.hour), days]
+        for cells, part in zip(parts.values(), said, strict=True):
+            cells.append(part)
+    return parts

@@ -1,0 +1,130 @@
+"""Which columns are read as numbers, categories or dates, and why others are not."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from glassformer.config.data_section import PLAIN
+from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.dates import UNCLEAR, are_dates, date_order
+from glassformer.data.columns.heuristics import (
+    FEW,
+    are_row_numbers,
+    hold_numbers,
+    is_empty,
+    is_id_name,
+    require_column,
+)
+from glassformer.data.io.table import Table
+from glassformer.data.wording import listed
+
+
+def date_orders(table: Table, names: Collection[str], settings: DataSettings) -> dict[str, str]:
+    """Those of the columns that hold dates, and the order of these."""
+    if settings.decimal == PLAIN:
+        return {}
+    orders = {name: _order(table.columns[name]) for name in names}
+    return {name: order for name, order in orders.items() if order not in (None, UNCLEAR)}
+
+
+def _order(values: Sequence[str]) -> str | None:
+    return date_order(value for value in values if not is_empty(value))
+
+
+def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
+    """The columns that --extra-columns names."""
+    for name in settings.beside:
+        require_column(table.name, name, table.columns, "--extra-columns")
+        taken = {settings.text: "the text (--text)", settings.label: "the label (--label)"}.get(name)
+        if taken is not None:
+            raise DataError(
+                f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --extra-columns"
+            )
+        values = table.columns[name]
+        order = None if settings.decimal == PLAIN else _order(values)
+        if order == UNCLEAR:
+            raise DataError(f"{table.name}: column '{name}': {NO_ORDER}: write 2024-05-31, or leave it out")
+        if order is None and (different := like_names(values)) is not None:
+            raise DataError(
+                f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, a text or a "
+                "name and no category: leave it out of --extra-columns, or read it with --text"
+            )
+    return tuple(dict.fromkeys(settings.beside))
+
+
+def readable_columns(table: Table, taken: Collection[str | None], settings: DataSettings) -> tuple[str, ...]:
+    """The columns to learn from where there is no text: all but those that are taken, and ids and names."""
+    free = [name for name in table.columns if name not in taken]
+    read = tuple(name for name in free if why_unreadable(name, table.columns[name], settings) is None)
+    if not read:
+        raise DataError(
+            f"{table.name}: there is no number or category column to learn from (columns: {listed(table.columns)}): "
+            "name some with --extra-columns"
+        )
+    if odd := next((name for name in read if "," in name), None):
+        raise DataError(
+            f"{table.name}: column '{odd}' has a comma in its name: rename it, or name others with --extra-columns"
+        )
+    return read
+
+
+# --- what is not read, and why ---
+
+NO_ORDER = "dates whose day and month cannot be told apart"
+ROW_IDS = "only tells rows apart"
+
+
+def unread_columns(
+    table: Table, taken: Collection[str | None], also: Collection[str], settings: DataSettings, *, otherwise: str
+) -> dict[str, str]:
+    """Every column that a model learns nothing from, and why. `otherwise`: why those are not read that could be.
+
+    `taken`: the text, the label and the like. `also`: the other columns that are read; one of them that is the same in
+    every row is left out too.
+    """
+    why: dict[str, str] = {}
+    for name, values in table.columns.items():
+        if name in taken:
+            continue
+        if name == settings.split_by:
+            why[name] = "decides what is held out, --data.split_by"
+        elif len(different := {value.strip() for value in values}) == 1:
+            why[name] = "the same in every row" if different != {""} else "empty in every row"
+        elif name not in also:
+            why[name] = why_unreadable(name, values, settings) or otherwise
+    return why
+
+
+def why_unreadable(name: str, values: Sequence[str], settings: DataSettings) -> str | None:
+    """Why a column can be read neither as numbers nor as categories nor as dates; None: it can."""
+    if is_marker(name, values):
+        return ROW_IDS
+    order = _order(values)
+    if order == UNCLEAR:
+        return f"{NO_ORDER}: write 2024-05-31"
+    if settings.decimal == PLAIN and are_dates(values):
+        return "dates"
+    if order is not None and settings.decimal != PLAIN:
+        return None
+    different = like_names(values)
+    return None if different is None else f"{different:,} different values, a text or a name"
+
+
+def unread_in_words(why: Mapping[str, str]) -> str:
+    """Every column that is not read, those with one reason together; nothing, where all are."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in why.items():
+        reasons.setdefault(reason, []).append(name)
+    told = ", ".join(f"{listed(names)} ({reason})" for reason, names in reasons.items())
+    return f"not read: {told}" if told else ""
+
+
+def is_marker(name: str, values: Sequence[str]) -> bool:
+    """Whether a column only tells rows apart: an id by its name, or the rows' numbers."""
+    return is_id_name(name) or are_row_numbers(values)
+
+
+def like_names(values: Sequence[str]) -> int | None:
+    """How many different values there are, if so many that they are texts or names."""
+    different = len({value.strip() for value in values})
+    many = different > FEW and different > len(values) / 2
+    return different if many and not hold_numbers(values) else None

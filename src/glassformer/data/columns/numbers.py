@@ -1,0 +1,126 @@
+"""Numbers as people write them: with a decimal point or a decimal comma, and with signs between thousands."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from glassformer.config.data_section import COMMA, PLAIN, POINT
+from glassformer.data.columns.heuristics import is_empty, number_in
+from glassformer.data.io.table import Table
+from glassformer.data.wording import counted, listed
+
+OTHER_SIGN = {POINT: COMMA, COMMA: POINT}
+
+_APART = " '’\u00a0\u202f"
+"""Signs between thousands that are no decimal sign anywhere."""
+_SPELLINGS = {
+    sign: re.compile(
+        rf"[+-]?(?:\d+|[1-9]\d{{0,2}}(?:[{other}]\d{{3}})+|[1-9]\d{{0,2}}(?:[{_APART}]\d{{3}})+)?"
+        rf"(?:[{sign}]\d+)?(?:[eE][+-]?\d+)?"
+    )
+    for sign, other in OTHER_SIGN.items()
+}
+
+
+def plain_number(value: str, sign: str) -> str | None:
+    """A number with this decimal sign as a program writes it, 1234.5; None: it is none."""
+    text = value.strip()
+    if sign == POINT and number_in(text) is not None:
+        return text
+    if not _SPELLINGS[sign].fullmatch(text):
+        return None
+    plain = text.translate({ord(apart): None for apart in _APART + OTHER_SIGN[sign]}).replace(sign, POINT)
+    return plain if number_in(plain) is not None else None
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The values of a column of numbers."""
+
+    values: list[str]
+    """As a program writes them; what is no number stays as it is."""
+    other_sign: list[str]
+    """Those that can be read only with the other decimal sign, as they were written."""
+
+    def remarks(self, name: str) -> list[str]:
+        if not self.other_sign:
+            return []
+        first = self.other_sign[0].strip()
+        number = plain_number(first, COMMA if plain_number(first, POINT) is None else POINT)
+        some = counted(len(self.other_sign), "value is", "values are")
+        return [f"column '{name}': {some} written with the other decimal sign, '{first}' is read as {number}"]
+
+
+def plain_cells(values: Iterable[str], sign: str) -> Cells:
+    """Numbers with this decimal sign; what is none with it may be one with the other."""
+    cells, other_sign = [], []
+    for value in values:
+        plain = plain_number(value, sign)
+        if plain is None and not is_empty(value):
+            plain = plain_number(value, OTHER_SIGN[sign])
+            if plain is not None:
+                other_sign.append(value)
+        cells.append(value if plain is None else plain)
+    return Cells(cells, other_sign)
+
+
+def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
+    """The decimal sign of each column of numbers that are not all written as a program writes them.
+
+    What can be read with one sign alone tells it. Where both could be meant, as in 1,234, it is the `wanted` one, or
+    that of the table's other columns; where these do not tell either, the point.
+    """
+    if wanted == PLAIN:
+        return {}
+    signs: dict[str, str] = {}
+    unclear = []
+    for name, values in table.columns.items():
+        different = {value.strip() for value in values if not is_empty(value)}
+        if table.typed and all(number_in(value) is not None for value in different):
+            continue
+        counts = {sign: sum(plain_number(value, sign) is not None for value in different) for sign in OTHER_SIGN}
+        if max(counts.values()) <= len(different) / 2:
+            continue
+        if wanted is not None and counts[wanted] > len(different) / 2:
+            signs[name] = wanted
+        elif counts[POINT] != counts[COMMA]:
+            signs[name] = max(counts, key=counts.__getitem__)
+        elif any(COMMA in value or POINT in value for value in different):
+            unclear.append(name)
+    usual = next(iter(signs.values())) if len(set(signs.values())) == 1 else POINT
+    signs |= dict.fromkeys(unclear, usual)
+    return {name: sign for name, sign in signs.items() if _changes(table.columns[name], sign)}
+
+
+def _changes(values: Sequence[str], sign: str) -> bool:
+    return any(plain != value.strip() for value, plain in zip(values, plain_cells(values, sign).values, strict=True))
+
+
+def plain_numbers(table: Table, signs: Mapping[str, str]) -> Table:
+    """The table, its numbers as a program writes them."""
+    if not signs:
+        return table
+    plain = {name: plain_cells(table.columns[name], sign).values for name, sign in signs.items()}
+    return replace(table, columns={**table.columns, **plain})
+
+
+def spelled_with(table: Table, signs: Mapping[str, str]) -> Table:
+    """A table whose numbers are numbers, not texts, and so have a point: written with these signs."""
+    commas = [name for name, sign in signs.items() if table.typed and sign == COMMA and name in table.columns]
+    spelled = {
+        name: [value.replace(POINT, COMMA) if number_in(value) is not None else value for value in table.columns[name]]
+        for name in commas
+    }
+    return replace(table, columns={**table.columns, **spelled}) if spelled else table
+
+
+def numbers_in_words(table: Table, signs: Mapping[str, str]) -> str:
+    """How the numbers of each column are read, by an example; nothing, where a program would read them alike."""
+    examples = []
+    for name, sign in signs.items():
+        values = [value.strip() for value in table.columns[name]]
+        odd = [value for value in values if plain_number(value, sign) not in (None, value)]
+        telling = [value for value in odd if plain_number(value, OTHER_SIGN[sign]) is None]
+        example = (telling or odd or values)[0]
+        examples.append(f"'{example}' in {name} is {plain_cells([example], sign).values[0]}")
+    return f"numbers: {listed(examples)} (--data.decimal)" if examples else ""

@@ -1,0 +1,168 @@
+"""Validations on the way: when one is due, on how much, which weights are kept, and when it is enough."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from glassformer.config.sections import TrainingSettings
+from glassformer.config.units import duration
+from glassformer.data.wording import counted
+from glassformer.models.weights import take_weights
+from glassformer.tasks.base import Evaluation, Task
+from glassformer.training.average import Average
+from glassformer.training.budget import EACH, FEWEST, Budget, Clock, fit_sample
+from glassformer.training.checkpointer import Checkpointer, Progress
+from glassformer.training.device import Precision
+from glassformer.training.events import Listener, Noted, Validated
+from glassformer.training.processes import Processes
+
+
+@dataclass
+class Validator:
+    """Judges a model as it is trained, and keeps the best weights."""
+
+    model: nn.Module
+    task: Task
+    settings: TrainingSettings
+    progress: Progress
+    average: Average
+    precision: Precision
+    processes: Processes
+    checkpointer: Checkpointer
+    listen: Listener
+    clock: Clock
+    budget: Budget | None
+    last: float = 0.0
+    """How much of the training was done at the last validation."""
+
+    def due(self, before: float, done: float) -> bool:
+        """Every so many updates, or when a tenth of the budget is through; of minutes, as often as these allow.
+
+        `before`, `done`: how much of the training was done before the last update, and after it.
+        """
+        if self.settings.validate_every:
+            return self.progress.step % self.settings.validate_every == 0
+        if self.budget is not None:
+            return self.budget.validation_due(self.progress, self.last, done, self.task.steps_per_epoch)
+        return int(10 * before) < int(10 * done)
+
+    def fit_sample(self) -> float:
+        """With minutes, the part of what is held out that validations judge, found out at the first of them; gives the
+        seconds that this took.
+        """
+        progress, task, began = self.progress, self.task, self.clock()
+        if self.budget is None or progress.sample is not None or not task.validates:
+            return 0.0
+        count = task.record_count("validation")
+        most = task.token_share("validation", self.settings.validation_tokens)
+        self.model.eval()
+        with self.average.in_use():
+            share, growing = fit_sample(self._seconds, count, most, EACH * self.budget.left(progress))
+        progress.sample, progress.growing = map(self.processes.from_first, (share, growing))
+        judged = max(1, round(progress.sample * count))
+        if judged < count:
+            why = "so that all of them take a tenth of the time at most"
+            self.listen(Noted(f"each validation judges {judged:,} of {counted(count, task.record)}, {why}"))
+        return self.processes.from_first(self.clock() - began)
+
+    def validate(self) -> str | None:
+        """One validation; gives what is no longer finite, if so: the caller looks for the culprit in the trained
+        weights.
+        """
+        if not self.task.validates:
+            self._keep_last()
+            return None
+        self.model.eval()
+        with self.average.in_use():
+            evaluation = self._evaluation()
+            score = self.processes.from_first(evaluation.score)  # it is the first one's weights that are kept
+            if not math.isfinite(score):
+                return f"the validation {evaluation.primary} became {score} after step {self.progress.step}"
+            self._judge(evaluation, score)
+        return None
+
+    def _evaluation(self) -> Evaluation:
+        """All that a validation judges; with minutes, a sample that is the same each time."""
+        if self.budget is None:
+            return self._evaluate(self.task, self.settings.validation_tokens)
+        task = self.task.sample(1.0 if self.progress.sample is None else self.progress.sample)
+        began = self.clock()
+        evaluation = self._evaluate(task, None)
+        self.progress.evaluating = self.processes.from_first(self.clock() - began)
+        return evaluation
+
+    def _evaluate(self, task: Task, most: int | None) -> Evaluation:
+        with self.precision.autocast():
+            return task.evaluate(self.model, "validation", most=most)
+
+    def _seconds(self, share: float) -> float:
+        """Seconds that judging a part of what is held out takes."""
+        began = self.clock()
+        self._evaluate(self.task.sample(share), None)
+        return self.clock() - began
+
+    def _keep_last(self) -> None:
+        """Where nothing is held out to judge weights by, those of this step."""
+        with self.average.in_use():
+            if self.processes.first:
+                nothing = Evaluation({}, "", lower_is_better=True)
+                self.checkpointer.best(take_weights(self.model), nothing, self.progress.step)
+
+    def _judge(self, evaluation: Evaluation, score: float) -> None:
+        """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""
+        progress = self.progress
+        better = self.settings.keep == "last" or progress.best_score is None or score < progress.best_score
+        if better:
+            progress.best_score, progress.best_step, progress.since_best = score, progress.step, 0
+            if self.processes.first:
+                self.checkpointer.best(take_weights(self.model), evaluation, progress.step)
+        else:
+            progress.since_best += 1
+        loss = self.processes.from_first(evaluation.metrics.get("loss", score))
+        lower = progress.best_loss is None or loss < progress.best_loss
+        progress.best_loss = loss if lower else progress.best_loss
+        if better or lower:
+            progress.stale, progress.improved = 0, progress.elapsed
+        else:
+            progress.stale += 1
+        self.listen(Validated(progress.step, evaluation, better))
+
+    def last_task(self, parts: Sequence[str], elapsed: float, *, whole: bool) -> Task:
+        """The task as it is judged at the end, on these parts: what fits into the time that is left of the minutes; or
+        all of it, if it has to be `whole`.
+        """
+        budget, progress, task = self.budget, self.progress, self.task
+        share = 1.0 if budget is None else budget.last_share(progress, elapsed)
+        if share >= 1 or budget is None:
+            return task
+        if whole:
+            needed = duration(sum(budget.evaluation_seconds(progress)))
+            self.listen(Noted(f"the last evaluation is of all that is held out, which takes about {needed}"))
+            return task
+        share = min(1.0, max(share, *(FEWEST / task.record_count(part) for part in parts)))
+        self.listen(
+            Noted(
+                f"the last evaluation judges {share:.2g} of what is held out, drawn at random, so that it ends within "
+                "the minutes (`glassformer evaluate` judges all of it)"
+            )
+        )
+        return task.sample(share)
+
+    def had_enough(self) -> bool:
+        """Whether validations got no better for as long as is waited; with minutes, unless told, until the model has
+        converged.
+        """
+        progress = self.progress
+        if self.settings.patience is not None:
+            return progress.since_best >= self.settings.patience
+        if self.budget is None or self.settings.keep == "last" or not self.budget.has_converged(progress):
+            return False
+        self.listen(
+            Noted(
+                f"converged: neither score nor loss got better in {progress.stale} validations, so the rest of the "
+                "minutes is left (--training.patience N waits for N)"
+            )
+        )
+        return True

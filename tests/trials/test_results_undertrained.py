@@ -1,0 +1,102 @@
+"""What was not trained to its end is marked, and never judged; in every kind of comparison."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from glassformer.trials.outcome import Outcome
+from glassformer.trials.results.comparison import Comparison, summarise
+from helpers.simulated import floor, outcomes_of, reference
+
+WHY = "11 updates, and an epoch takes 125"
+WORTH = "Is the Transformer worth it? "
+
+
+def of(*groups: list[Outcome], mode: str = "ladder") -> Comparison:
+    outcomes = [one for group in groups for one in group]
+    return summarise(outcomes, title="a comparison", budget="0.3 minutes each", mode=mode)
+
+
+def late(name: str, accuracy: float, **more: Any) -> list[Outcome]:
+    made = outcomes_of(name, accuracy, undertrained=WHY, **more)
+    return [replace(one, cell=replace(one.cell, settings={"training.minutes": 0.3})) for one in made]
+
+
+def said(comparison: Comparison) -> str:
+    return " ".join(comparison.words)
+
+
+@pytest.mark.parametrize("accuracy", [0.72, 0.95])
+def test_a_transformer_that_was_not_trained_to_its_end(accuracy: float) -> None:
+    """Whether it is behind or ahead: it may be called neither worse nor best."""
+    found = of(floor(), outcomes_of("bag:tfidf", 0.90), outcomes_of("cnn", 0.85), late("transformer", accuracy))
+    assert WORTH + "Not to be told yet: transformer was not trained to its end. Train longer: more --minutes." in (
+        found.words
+    )
+    assert (
+        found.words[-1] == f"Not trained to its end, so not judged: transformer ({WHY}). Train longer: more --minutes."
+    )
+    assert found.words[0].startswith("Best of the models that were trained to their end: bag:tfidf")
+    row, behind = next((row, behind) for row, behind in zip(found.rows, found.behind, strict=True) if row.undertrained)
+    assert behind is None
+    assert row.marks == ["↘ undertrained"]
+    assert "transformer ↘" in repr(found)
+    assert "↘ undertrained" in found.markdown()
+    assert any(note.startswith("↘ undertrained: ") for note in found.notes)
+    assert found.best is not None
+    assert found.best.name == "bag:tfidf"
+    assert found.recommended is found.best
+    document = found.to_dict()
+    assert document["leader"]["model"] == "bag:tfidf"
+    assert "transformer" not in document["leader"]["against"]
+    assert next(one for one in document["rows"] if one["name"] == "transformer")["undertrained"] == [WHY] * 3
+
+
+def test_nothing_was_trained_to_its_end() -> None:
+    found = of(floor(), reference(0.8), late("bag", 0.90), late("transformer", 0.7))
+    assert found.words[0] == "Nothing was trained to the end, so there is nothing to compare."
+    assert f"so not judged: bag ({WHY}); transformer ({WHY}). Train longer: more --minutes." in found.words[1]
+    assert found.recommended is None
+    found.view()
+
+
+def test_the_other_models_were_not_trained_to_their_end() -> None:
+    found = of(late("bag", 0.7), late("cnn", 0.6), outcomes_of("transformer", 0.8))
+    assert WORTH + "Not to be told yet: bag and cnn were not trained to their end. Train longer: more --minutes." in (
+        found.words
+    )
+    assert "It is the only model that was trained to the end: there is no other to compare it with." in found.words
+
+
+def test_most_seeds_decide_and_what_nobody_knows_is_judged() -> None:
+    first, *others = outcomes_of("lstm", 0.8)
+    one_of_three = [replace(first, undertrained=WHY), *(replace(one, undertrained="") for one in others)]
+    assert not of(one_of_three, outcomes_of("cnn", 0.7)).rows[0].undertrained
+    two_of_three = [first, *(replace(one, undertrained=WHY) for one in others)]
+    assert of(two_of_three, outcomes_of("cnn", 0.7)).rows[0].undertrained == WHY
+    before = of(outcomes_of("lstm", 0.8, undertrained=None), outcomes_of("cnn", 0.7))
+    assert before.best is not None
+    assert before.best.name == "lstm"
+
+
+def test_parts_and_data_and_runs_that_were_not_trained_to_their_end() -> None:
+    whole = outcomes_of("transformer", 0.85)
+    parts = of(whole, late("transformer", 0.6, varied={"model.norm": "none"}), mode="ablation")
+    assert "without the norm" not in said(parts)
+    assert f"so not judged: norm=none ({WHY})" in said(parts)
+    nothing = of(
+        late("transformer", 0.8), outcomes_of("transformer", 0.6, varied={"model.norm": "none"}), mode="ablation"
+    )
+    assert "without the norm" not in said(nothing)
+    nothing.view()
+    part, all_of_it = ({"data.train_fraction": share} for share in (0.3, 1.0))
+    data = of(late("lstm", 0.7, varied=part), outcomes_of("lstm", 0.8, varied=all_of_it), mode="fractions")
+    assert "gained" not in said(data)
+    assert "so not judged: 30 % of the data" in said(data)
+    settings = {"model.encoder": "transformer"}
+    begun = [
+        replace(one, cell=replace(one.cell, settings=settings, begins="abc")) for one in late("writer fine-tuned", 0.9)
+    ]
+    plain = [replace(one, cell=replace(one.cell, settings=settings)) for one in whole]
+    assert "which begins from nothing: not trained to its end" in said(of(begun, plain))

@@ -1,0 +1,83 @@
+"""Comparisons of models whose truth is known, by the hundred: what they say is as sure as they say."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from glassformer.trials.outcome import Cell, Outcome
+from glassformer.trials.results.comparison import Comparison, summarise
+from glassformer.trials.results.remarks import BEST, LEVEL
+from trust.conftest import Tried
+
+EXAMPLES, ALIKE, SEEDS_DIFFER = 200, 0.8, 0.03
+
+pytestmark = pytest.mark.trust
+
+
+def table(random: Generator, models: Sequence[float], seeds: int) -> tuple[Comparison, NDArray[np.float64]]:
+    """A comparison of classifiers of kinds that are right so often, and how often each training truly is."""
+    hard = random.normal(0, 0.05, EXAMPLES)
+    outcomes, truths = [], np.array(models)[:, None] + random.normal(0, SEEDS_DIFFER, (len(models), seeds))
+    for model, shares in enumerate(truths):
+        for seed, share in enumerate(shares):
+            right = (random.random(EXAMPLES) < share + hard).astype(float)
+            outcomes.append(
+                Outcome(
+                    cell=Cell(name=f"model {model}", repeat=seed),
+                    part="test",
+                    metrics={"accuracy": float(right.mean())},
+                    primary="accuracy",
+                    scores=right.tolist(),
+                    examples="same",
+                    seconds=1.0,
+                )
+            )
+    return summarise(outcomes, title="a comparison", budget=""), truths
+
+
+def tells_apart(comparison: Comparison) -> bool:
+    return any(BEST not in row.marks and LEVEL not in row.marks for row in comparison.rows)
+
+
+@pytest.mark.parametrize(("rows", "times"), [(2, 800), (8, 400)])
+def test_models_alike_are_told_apart_in_one_table_of_twenty_at_most(rows: int, times: int, tried: Tried) -> None:
+    random = np.random.default_rng(rows)
+    wrong = sum(tells_apart(table(random, [ALIKE] * rows, 3)[0]) for _ in range(times))
+    assert wrong / times <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / times)
+    tried("compare calls models apart that are alike", f"{rows} rows, 3 seeds that differ by {SEEDS_DIFFER}", times,
+          f"in {100 * wrong / times:.1f} % of the tables, 5 are allowed")  # fmt: skip
+
+
+def test_a_model_that_is_better_is_found(tried: Tried) -> None:
+    """What is never wrong since it says nothing would be of no use."""
+    random, times = np.random.default_rng(5), 150
+    tables = [table(random, [0.95, *[0.7] * 7], 3)[0] for _ in range(times)]
+    said = sum("beyond chance: by" in one.words[1] for one in tables)
+    assert said / times >= 0.9
+    tried("compare overlooks a model that is better by 0.25", "8 rows, 3 seeds", times,
+          f"found in {100 * said / times:.0f} %")  # fmt: skip
+
+
+def test_one_seed_speaks_of_this_training_alone(tried: Tried) -> None:
+    random, times = np.random.default_rng(7), 800
+    scores, differences = [], []
+    for _ in range(times):
+        found, truths = table(random, [ALIKE] * 2, 1)
+        true_of = {f"model {model}": float(shares[0]) for model, shares in enumerate(truths)}
+        best, other = found.rows
+        assert best.interval is not None
+        behind = found.behind[1]
+        assert behind is not None
+        scores.append(best.interval.low <= true_of[best.name] <= best.interval.high)
+        differences.append(behind.low <= true_of[best.name] - true_of[other.name] <= behind.high)
+        assert "beyond chance: by" not in " ".join(found.words)
+        assert "on these examples, of this training" in found.words[0]
+    held = float(np.mean(differences))
+    assert held >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / times) - 0.01
+    assert np.mean(scores) >= 0.9  # the better of two was lucky a little: of one score alone that is not corrected
+    tried("an interval of one seed misses what this training is worth", "the difference of two models", times,
+          f"in {100 * (1 - held):.1f} %, 5 are claimed; none is called better beyond chance")  # fmt: skip
