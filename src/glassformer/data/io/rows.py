@@ -90,6 +90,8 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
                 for values in zip(*(map(as_text, column.to_pylist()) for column in batch.columns), strict=True):
                     row += 1
                     yield row, dict(zip(names, values, strict=True))
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not a sound .parquet file: after row {row:,}, a text is not UTF-8") from None
     except arrow_error as error:
         raise DataError(f"{path}: not a sound .parquet file: {first_line(error)}") from None
     except OSError as error:
