@@ -3,8 +3,8 @@
     python benchmarks/verification.py --turns 7
 
 A small run, and one of about 100 MB of weights, neither trained to any good. Processor seconds with one thread, which
-a busy machine changes least; the commands take turns, each in a process of its own. Beside them loading in this process,
-and the digest alone.
+a busy machine changes least; the commands take turns, each in a process of its own. Beside them loading in this
+process, and the digest alone.
 """
 
 import argparse
@@ -64,9 +64,8 @@ def main():
     parser.add_argument("--turns", type=int, default=7)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(
-        f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; medians of {options.turns} turns, processor seconds"
-    )
+    load = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"{load}; medians of {options.turns} turns, processor seconds")
     with tempfile.TemporaryDirectory() as folder:
         for name, sizes in RUNS.items():
             run = Path(folder) / name
