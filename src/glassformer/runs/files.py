@@ -90,7 +90,7 @@ def read_notes(path: Path) -> dict[str, str]:
     """What a file of tensors says of them."""
     try:
         with safe_open(path, framework="pt") as file:
-            notes = json.loads((file.metadata() or {}).get(NOTES, "{}"))
+            notes = parse_json((file.metadata() or {}).get(NOTES, "{}"), str(path))
     except (OSError, ValueError, SafetensorError) as error:
         raise RunError(f"{path} cannot be read: {reason(error)}") from None
     return notes if isinstance(notes, dict) else {}

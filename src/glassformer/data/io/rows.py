@@ -95,7 +95,7 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
     except arrow_error as error:
         raise DataError(f"{path}: not a sound .parquet file: {first_line(error)}") from None
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+        raise DataError(f"cannot read {path}: {error.strerror or first_line(error)}") from None
     if not row:
         raise DataError(f"{path} has no rows")
 
