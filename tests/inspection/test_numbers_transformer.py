@@ -10,10 +10,12 @@ from torch import Tensor
 from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.norm import NoNorm
 from glassformer.config.errors import Misuse
+from glassformer.config.resolve import resolve
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.capture import Seen, capture
 from glassformer.inspection.numbers import steps
 from glassformer.inspection.numbers.walk import walk
+from glassformer.models.build import build_language_model
 from glassformer.models.modules import LanguageModel
 from glassformer.rendering.panels import Grid, Table
 from helpers.arithmetic import check_sentences, grid_of, holds, worked_lines, written_in_full  # noqa: F401
@@ -26,6 +28,14 @@ NAMES = ["<s>", " the", " cat", " sat", "."]
 IDS = tokens(1, T, vocab=VOCAB, seed=4)
 
 full = pytest.mark.usefixtures("written_in_full")
+
+
+def test_of_a_model_of_hand_size_every_number_is_shown() -> None:
+    model = build_language_model(resolve({}, {"size": "hand", "model.context": 9}).model, vocab=7)
+    view = walk(model, (torch.tensor([[1, 4, 5, 3]]),), list("abcd"))
+    grids = [panel for panel in view.panels if isinstance(panel, Grid)]
+    assert len(grids) > 10
+    assert not any("The first" in panel.note for panel in grids)
 
 
 def model_of(flags: Flags, *, causal: bool) -> LanguageModel:

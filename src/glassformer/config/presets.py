@@ -83,6 +83,7 @@ KINDS = (TEXT, TABLE, IMAGE, MIXED)
 """What an example is: a text, a row of numbers and categories, an image, or several of these at once."""
 
 SIZES: dict[str, dict[str, int]] = {
+    "hand": {"layers": 1, "heads": 2, "width": 4, "hidden": 8},  # every number fits on paper
     "nano": {"layers": 3, "heads": 3, "width": 48},
     "tiny": {"layers": 4, "heads": 4, "width": 128},
     "small": {"layers": 6, "heads": 6, "width": 384},

@@ -130,9 +130,9 @@ class Advice:
         config, model = self.config, self.config.model
         if config.is_finetuned:  # its body is what it is
             return None
-        names = list(SIZES)
+        names = list(SIZES)[1:]  # the smallest is for reading its numbers, not for learning
         if model.size is not None and config.idle("model.size") is None:
-            return f"--size {names[names.index(model.size) - 1]}" if model.size != names[0] else None
+            return f"--size {names[names.index(model.size) - 1]}" if model.size in names[1:] else None
         if (
             config.idle("model.width") is None
             and model.width >= 2 * LEAST_WIDTH
