@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from torch import nn
 
+from glassformer.cli.terminal.progress import Watcher
+from glassformer.config.errors import SettingError
 from glassformer.data.order import drawn_rows
 from glassformer.reporting.papers import leave_report
 from glassformer.runs.run import Run
@@ -20,7 +22,7 @@ from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.translation import Translating
 from glassformer.training.budget import FEWEST, Budget, fit_sample
 from glassformer.training.checkpointer import Progress
-from glassformer.training.events import Ended, Noted, Validated
+from glassformer.training.events import Ended, Noted, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
 from glassformer.verbs.train import train
 from helpers.fitting import CPU, Fit, Memory, Pairs, linear
@@ -259,6 +261,30 @@ def test_a_budget_that_was_used_up_stays_so() -> None:
     progress.spent = 60.0
     assert budget.part_done(progress) == 1
     assert Budget(120.0, 2, 2.0, 4.0).part_done(progress) < 1  # who gives more goes on
+
+
+# --- what is refused, and said ---
+
+
+@pytest.mark.parametrize("settings", [{"steps": 0}, {"lr": 0}, {"minutes": 0}, {"epochs": 0}])
+def test_nothing_to_learn_is_refused_before_data_is_looked_for(settings: dict[str, Any]) -> None:
+    name, _ = next(iter(settings.items()))
+    with pytest.raises(SettingError, match=rf"^training\.{name} is 0"):
+        train("nowhere.csv", **settings)
+
+
+@pytest.mark.parametrize(("per_example", "said"), [(None, "400 tokens/s"), (4, "100 examples/s")])
+def test_rows_and_images_are_counted_as_examples(
+    per_example: int | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watcher = Watcher()
+    watcher(Started(0, 1, None, ("on cpu",), per_example))
+    for step in (1, 2):
+        watcher.last_line = -100.0  # a line now and then
+        watcher(Stepped(step, 1.0, 0.1, None, 400 * step, float(step), 0.0))
+    told = capsys.readouterr().err
+    assert "training: 1 update; on cpu" in told
+    assert said in told
 
 
 # --- whole trainings ---
