@@ -2,15 +2,10 @@
 
 import json
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-LOG = Path(__file__).parents[2] / "build" / "trust.jsonl"
-"""A line for each attempt; `table.py` makes the table of it."""
-
-Tried = Callable[[str, str, int, str], None]
+from helpers.attempts import LOG, Tried
 
 
 @pytest.fixture

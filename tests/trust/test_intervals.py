@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.remarks import BEST, LEVEL
-from trust.conftest import Tried
+from helpers.attempts import Tried
 
 EXAMPLES, ALIKE, SEEDS_DIFFER = 200, 0.8, 0.03
 

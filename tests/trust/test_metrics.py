@@ -14,7 +14,6 @@ import torch
 from sklearn import metrics as theirs
 from sklearn.calibration import calibration_curve
 
-from conftest import Tried
 from glassformer.data.features.texts import Examples
 from glassformer.diagnosis.evaluation import small_validation
 from glassformer.error_analysis.classes import error_count, errors_by_class
@@ -25,6 +24,7 @@ from glassformer.statistics.calibration import expected_error, reliability
 from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.tasks.prediction import Classification, Multilabel, Regression
 from glassformer.tasks.translation import judge
+from helpers.attempts import Tried
 from helpers.tables import examples_of_lengths
 
 pytestmark = pytest.mark.trust

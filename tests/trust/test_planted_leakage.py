@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from conftest import Tried
 from glassformer.cli.main import main
 from glassformer.data.split.base import PURPOSES
 from glassformer.families.evaluate import own_corpus
 from glassformer.statistics.intervals import Interval, weighted_mean_interval
+from helpers.attempts import Tried
 from helpers.kinds import write_rows
 from helpers.running import labelled
 

@@ -23,9 +23,9 @@ from random import Random
 import pytest
 
 import glassformer as gf
-from conftest import Tried
 from glassformer.cli.main import main
 from glassformer.runs.run import Run
+from helpers.attempts import Tried
 from helpers.running import PATIENCE, flags, identical, labelled, tensors_of
 from helpers.tables import opinions, write_table
 

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from conftest import Tried
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.presets import IMAGE, MASKED, MIXED, TABLE, TEXT
 from glassformer.families.load import load, prepare_again
@@ -26,6 +25,7 @@ from glassformer.runs.run import Run
 from glassformer.statistics.intervals import Interval, share_interval, weighted_mean_interval
 from glassformer.statistics.paired import difference
 from glassformer.tasks.base import Evaluation
+from helpers.attempts import Tried
 from helpers.kinds import write_rows
 from helpers.running import CAUSAL, labelled, tiny
 from helpers.tables import WORDS, write_table

@@ -105,7 +105,8 @@ def _amount(name: str, amount: float) -> str:
 
 def limits_help() -> str:
     """Every limit with its default, for `--help`."""
-    return ", ".join(f"{name} {_amount(name, field.default)}" for name, field in FIELDS.items())
+    usual = Limits()
+    return ", ".join(f"{name} {_amount(name, getattr(usual, name))}" for name in FIELDS)
 
 
 # --- files ---

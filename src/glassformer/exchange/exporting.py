@@ -5,6 +5,7 @@ computes what the run does: the scores of both, on random examples of several si
 import contextlib
 import copy
 import math
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -54,18 +54,18 @@ def model_bytes(config: Config, build: Callable[[Config], nn.Module]) -> tuple[i
 
 def model_size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
     """The numbers of a model that is not built: of many layers, a few are, without numbers in them."""
-    layers, decoder_layers = config.model.layers, config.model.decoder_layers or 0
+    layers, decoder_layers = config.model.layers, config.model.decoder_layers
     if max(layers, decoder_layers) <= MANY:
         return _size(config, build)
 
     def of(layers: int, decoder_layers: int) -> ModelSize:
-        model = replace(config.model, layers=layers, decoder_layers=decoder_layers or None)
+        model = replace(config.model, layers=layers, decoder_layers=decoder_layers)
         return _size(replace(config, model=model), build)
 
     first, second = min(layers, FEW), min(decoder_layers, FEW)
     some = of(first, second)
     more = of(first + 1, second)
-    most = of(first, second + 1) if decoder_layers else some
+    most = of(first, second + 1)
     return ModelSize(
         *(
             few + (layers - first) * (one - few) + (decoder_layers - second) * (other - few)

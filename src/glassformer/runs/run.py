@@ -1,5 +1,6 @@
 """A run folder: everything a trained model needs, and the story of how it came about."""
 
+import contextlib
 import hashlib
 import json
 import math

@@ -94,7 +94,7 @@ def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _lines(path: Path, file: IO[bytes]) -> Iterator[Line]:
+def _lines(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[Line]:
     """Numbered lines, cut after the word; empty ones are passed over."""
     most = limits().field_bytes
     for number, line in enumerate(iter(lambda: file.readline(most + 1), b""), 1):
