@@ -13,7 +13,7 @@ from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import SAME_TEXT, flatten
 from glassformer.config.sections import DataSettings
 from glassformer.runs.files import read_json, write_json
-from glassformer.runs.folders import check_writable, contents, writing
+from glassformer.runs.folders import check_writable, contents
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
 from glassformer.trials.settings import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TRIALS = 30
 """The number of trials where neither that nor a time is given."""
-SEARCH = "search.json"
+SEARCH, JOURNAL = "search.json", "study.log"
 
 
 @check_arguments
@@ -85,10 +85,9 @@ def tune(
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / SEARCH, search.identity())  # first: it makes the folder that of a search
     with open_study(where, study or _stem(search), search) as opened:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / SEARCH, search.identity())
         retry_lost(opened, say)
         done = len(counted(opened))
         if done:
@@ -159,5 +158,5 @@ def _check_folder(folder: Path, search: Search) -> None:
     if (folder / SEARCH).is_file():
         if (what := search.difference(read_json(folder / SEARCH))) is not None:
             raise Misuse(f"{folder} holds another search: {what}; name another --out")
-    elif folder.is_dir() and contents(folder):
+    elif folder.is_dir() and any(path.name != JOURNAL for path in contents(folder)):  # killed after its first line
         raise Misuse(f"{folder} is not empty and holds no search: name another --out")

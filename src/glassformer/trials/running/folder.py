@@ -75,6 +75,8 @@ class Folder:
                 f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
             )
         before = [] if there is None else there["asked"]
+        with writing(path):
+            path.mkdir(parents=True, exist_ok=True)
         write_json(  # first: it makes the folder that of a comparison
             path / QUESTION, {"same": identity, "asked": list(dict.fromkeys([*before, *ids])), "finished": False}
         )
