@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 _NAMES = {
     "training.lr": "learning_rate learningrate alpha eta rate step_size",
-    "training.batch_size": "batch bs batchsize minibatch per_device_train_batch_size",
-    "training.epochs": "epoch num_epochs n_epochs max_epochs num_train_epochs",
-    "training.steps": "step updates max_steps num_steps n_steps iters max_iters iterations max_iter num_iterations",
-    "training.minutes": "time minute max_minutes max_time",
+    "training.batch_size": "batch bs minibatch per_device_train_batch_size",
+    "training.epochs": "num_epochs n_epochs max_epochs num_train_epochs",
+    "training.steps": "updates max_steps num_steps n_steps iters max_iters iterations max_iter num_iterations",
+    "training.minutes": "time max_minutes max_time",
     "training.weight_decay": "wd decay",
     "training.optimizer": "optim optimiser opt",
     "training.accumulation_steps": "gradient_accumulation gradient_accumulation_steps grad_accum accum",
