@@ -77,6 +77,28 @@ def json_changed(seed: bytes, chance: random.Random) -> bytes:
         return (seed.decode()[: chance.randrange(len(seed))] + DEEP).encode()
 
 
+SNIPPETS = [
+    "{{ 'a' * 10**9 }}",
+    "{% for i in range(10**9) %}x{% endfor %}",
+    "{{ messages.__class__.__mro__ }}",
+    "{{ x }}",
+]
+SNIPPETS += [
+    "{{ messages[9].content }}",
+    "{% include '/etc/passwd' %}",
+    "{{ raise_exception(1) }}",
+    "{% set x = 1 %}",
+    "ä",
+]
+
+
+def template_changed(seed: bytes, chance: random.Random) -> bytes:
+    if chance.random() < 0.3:
+        return bytes_changed(seed, chance)
+    before, sign, after = seed.decode().partition(chance.choice(["{{", "{% for", "{% if"]))
+    return (before + chance.choice(SNIPPETS) + sign + after).encode()
+
+
 def predict(run: Path) -> object:
     import glassformer as gf
 
@@ -152,7 +174,7 @@ READERS: dict[str, tuple[Outcome, tuple[str, ...], Callable[[bytes, random.Rando
     ),
     "configs": (imported, ("hub/config.json", "hub/tokenizer_config.json"), json_changed),
     "gguf": (imported, ("a.gguf",), bytes_changed),
-    "templates": (template, ("chat.jinja",), bytes_changed),
+    "templates": (template, ("chat.jinja",), template_changed),
 }
 """How each kind of file is read, its seeds, and how these are changed."""
 WHOLE_FOLDER = ("cards", "weights", "configs")
