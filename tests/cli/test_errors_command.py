@@ -87,7 +87,7 @@ def test_bad_input_is_one_line(command: Command, runs: Path, tmp_path: Path) -> 
         (("two", "--accuracy", "0.9"), "--accuracy goes with --errors"),
         (("rated", few, "--errors", "--accuracy", "0.9"), "--accuracy is for --errors of one classifier"),
         (("two", "--errors", "--out", "errors.txt"), "should end in"),
-        (("two", "--out", "errors.html"), "should end in .png, .svg or .pdf"),
+        (("two", "--out", "errors.html"), "which --errors finds: add --errors"),
         (("three", "--versus", runs / "two"), "it does not know the class 'so-so'"),
     ):
         code, out, err = command("evaluate", runs / words[0], *words[1:])
