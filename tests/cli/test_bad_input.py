@@ -35,7 +35,11 @@ WRONG = {
     "out of range": (["train", "good.txt", "--dropout", "1.5"], 2, ["model.dropout", "1.5"]),
     "two budgets": (["train", "good.txt", "--steps", "3", "--epochs", "1"], 2, ["steps", "epochs"]),
     "both ways": (["train", "good.txt", "--model", "lstm", "--model.bidirectional", "true"], 2, ["future"]),
-    "less than nothing held out": (["train", "good.txt", "--data.validation_fraction", "-0.1"], 2, ["validation_fraction"]),
+    "less than nothing held out": (
+        ["train", "good.txt", "--data.validation_fraction", "-0.1"],
+        2,
+        ["validation_fraction"],
+    ),
     "device": (["train", "good.txt", "--device", "tpu"], 2, ["tpu", "cuda"]),
     "accumulate": (["train", "good.txt", "--training.accumulation_steps", "5"], 2, ["accumulation_steps 5", "16"]),
     "task": (["train", "good.txt", "--task", "languagemodel"], 2, ["did you mean language-model"]),

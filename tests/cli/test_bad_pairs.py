@@ -55,7 +55,10 @@ WRONG = {
         ["train", "long.csv", *LETTERS, "--model.context", "16"],
         ["no pair is left", "--model.context", "too_long"],
     ),
-    "less than nothing held out": (["train", "pairs.csv", "--data.validation_fraction", "-0.1"], ["validation_fraction"]),
+    "less than nothing held out": (
+        ["train", "pairs.csv", "--data.validation_fraction", "-0.1"],
+        ["validation_fraction"],
+    ),
     "half the files": (["train", "--source-file", "pairs.source.txt"], ["--source-file", "--target-file"]),
     "the other half": (["train", "--target-file", "pairs.target.txt"], ["--target-file", "--source-file"]),
     "table and files": (["train", "pairs.csv", *BOTH], ["pairs.csv", "--source-file", "not both"]),

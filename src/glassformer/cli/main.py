@@ -70,10 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             _load_plugins(argv)
             code = _run(argv)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             return code
         except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-            for stream in (sys.stdout, sys.stderr):
+            for stream in filter(None, (sys.stdout, sys.stderr)):
                 mute(stream)
             return 0
         except GlassformerError as error:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import blocks_of, check_out, refuse_files
+from glassformer.cli.terminal.screen import Screen
 from glassformer.cli.terminal.show import say, visible
 from glassformer.config.errors import Misuse
-from glassformer.text.escaping import json_line
+from glassformer.text.escaping import TEXT, json_line
 
 if TYPE_CHECKING:
     from glassformer.families.translation import Translation
@@ -54,12 +55,13 @@ def run(argv: list[str]) -> None:
     loaded = load_for("translate", options.run, options.device, say)
     line = 0
     with nullcontext(sys.stdout) if options.out is None else open(options.out, "w", encoding="utf-8") as to:
+        screen = Screen(to, TEXT)
         for block in blocks:
             translations = loaded.translate(
                 block, beam=options.beam, length_penalty=options.length_penalty, nbest=options.nbest, say=say
             )
             for text in _lines(translations, options.nbest, line, as_json=options.json):
-                print(text, file=to)
+                screen.write(f"{text}\n")
             to.flush()
             line += len(translations)
     if options.out is not None:

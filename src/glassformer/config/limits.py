@@ -92,9 +92,10 @@ def refuse_beyond(name: str, amount: float, what: str, *, file_bytes: int = 0) -
     most = most_of(name, file_bytes)
     if amount <= most:
         return
+    needed = round(amount) * (2 if "and more" in what else 1)  # where reading stopped, nobody knows how much there is
     raise LimitExceeded(
         f"{what.replace('{}', _amount(name, amount))}, more than the limit of {_amount(name, most)}: "
-        f"--limit {name}={round(amount)} raises it"
+        f"--limit {name}={needed} raises it"
     )
 
 
@@ -130,7 +131,7 @@ def read_bytes(path: str | os.PathLike[str], limit: str = "json_bytes", *, strea
     refuse_beyond(limit, length, f"{path} is {{}}")
     with open(path, "rb") as file:
         read = file.read(getattr(limits(), limit) + 1) if streams else file.read()
-    refuse_beyond(limit, len(read), f"{path} is {{}}")
+    refuse_beyond(limit, len(read), f"{path} is {{}} and more")
     return read
 
 

@@ -20,7 +20,7 @@ from glassformer.data.features.inputs import Features
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import Seq2Seq
 from glassformer.runs.files import read_json, write_json
-from glassformer.runs.folders import contents, fill, is_unfinished
+from glassformer.runs.folders import contents, fill, is_unfinished, writing
 from glassformer.runs.lock import locked
 from glassformer.runs.run import CARD
 from glassformer.tasks.answers import Answers
@@ -219,5 +219,6 @@ def fill_folder(folder: Path, *, overwrite: bool = False, owned: Collection[str]
         with fill(folder, README) as place:
             yield place
             old = set(owned) - {file.name for file in place.iterdir()}
-        for name in old:
-            (folder / name).unlink(missing_ok=True)
+        with writing(folder):
+            for name in old:
+                (folder / name).unlink(missing_ok=True)

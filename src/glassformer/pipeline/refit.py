@@ -32,7 +32,7 @@ def train_and_refit(request: TrainRequest) -> Trained:
     out = request.out
     if out is None and request.resume:
         out = Run.last().path
-    if out is None or not Path(out).exists():
+    if out is None or not Path(out).is_dir():
         return _train_and_refit(request)
     with Run.locked(Path(out), "training", lambda line: request.listen(Noted(line))):
         return _train_and_refit(replace(request, out=out))
@@ -60,7 +60,13 @@ def _train_and_refit(request: TrainRequest) -> Trained:
             first = Training(replace(request, expects_refit=True))()
             if first.reason == "interrupted":
                 return first
-            run = _moved(Path(first.run))
+            with Run.locked(Path(first.run), "training", lambda line: request.listen(Noted(line))):
+                return _refit(_moved(Path(first.run)), request)
+    return _refit(run, request)
+
+
+def _refit(run: Run, request: TrainRequest) -> Trained:
+    """The second half, after the run of the first."""
     card = run.card()
     steps = int(card["best"]["step"])
     scores: dict[str, Any] = {part: card[part] for part in ("validation", "test") if part in card}

@@ -1,6 +1,7 @@
 """One training, from what a person asked for to a finished run: resolve, prepare, build, fit, report."""
 
 import contextlib
+import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -167,9 +168,14 @@ class TrainRequest:
             settings["model"] = self.model if self.own_model is None else OWN
         return flag_settings(self.data, settings)
 
+    @functools.cached_property
+    def file(self) -> dict[str, Any]:
+        """The settings of the file, which is read once: the shell's <(…) is gone then."""
+        return file_settings(self.config)
+
     def given(self) -> dict[str, Any]:
-        """The same, and under them those of the file."""
-        return {**file_settings(self.config), **self.flags()}
+        """Those of the file, and over them those that were given by name."""
+        return {**self.file, **self.flags()}
 
     @property
     def names_data(self) -> bool:
@@ -235,7 +241,7 @@ class Training:
     def resolve(self) -> None:
         """The whole configuration, and the device. What is asked for by name is locked before any data is read."""
         request = self.request
-        flags, file = request.flags(), file_settings(request.config)
+        flags, file = request.flags(), request.file
         for line in renamed_lines(request.settings):
             self.say(line)
         if request.out is not None or request.resume:

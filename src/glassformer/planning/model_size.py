@@ -80,6 +80,8 @@ def _size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
             model = build(config)
     except GlassformerError:
         raise
-    except (RuntimeError, OverflowError, TypeError):  # sizes beyond all counting
+    except (RuntimeError, OverflowError, TypeError) as error:
+        if "overflow" not in repr(error).lower():
+            return ModelSize(0, 0)  # a model of one's own that cannot be built without numbers: nobody knows its size
         raise SettingError("the model would have sizes that no model has: lower --model.width and the like") from None
     return ModelSize(parameter_count(model), learned_count(model))

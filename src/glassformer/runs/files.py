@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from glassformer.config.errors import RunError
-from glassformer.config.limits import parse_json, refuse_endless
+from glassformer.config.limits import LimitExceeded, parse_json, refuse_endless
 from glassformer.config.limits import read_text as limited_text
 from glassformer.config.parts import part_of
 from glassformer.runs.folders import flush as flush
@@ -48,7 +48,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     try:
         value = parse_json(limited_text(path), str(path))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LimitExceeded) as error:
         raise RunError(f"{path} cannot be read: {reason(error)}") from None
     if not isinstance(value, dict):
         raise RunError(f"{path} is damaged: it holds no object")

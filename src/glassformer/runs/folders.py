@@ -1,6 +1,6 @@
 """Folders that are filled at once or not at all, whenever their writer is killed.
 
-What is new is written into a part of the folder, and that is renamed to `.new` once it is whole: from then
+What is new is written into a part of the folder, and that is renamed to `.glassformer-new` once it is whole: from then
 on it is there. Its files are moved up one by one, by its writer or by whoever writes here next.
 """
 
@@ -17,7 +17,7 @@ from glassformer.config.errors import RunError, first_line
 from glassformer.config.parts import PART, part_of, remove
 
 LOCK = ".lock"
-NEW, INSTEAD = ".new", ".instead"
+NEW, INSTEAD = ".glassformer-new", ".glassformer-instead"
 """What is whole and waits to be moved up: beside what is there, or in its place."""
 
 
@@ -117,4 +117,4 @@ def complete(folder: Path, last: str) -> None:
 
 def is_unfinished(folder: Path) -> bool:
     """Whether what is new here still has to be moved up."""
-    return (folder / NEW).is_dir() or (folder / INSTEAD).is_dir()
+    return (folder / INSTEAD).is_dir() or (folder / NEW).is_dir()  # in this order: one becomes the other

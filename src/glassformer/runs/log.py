@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.limits import LimitExceeded, parse_json, read_bytes
+from glassformer.config.limits import LimitExceeded, limits, parse_json, refuse_endless
 
 Line = dict[str, Any]
 
@@ -17,13 +17,15 @@ def read_log(path: Path) -> list[Line]:
     if not path.is_file():
         return []
     lines = []
-    for text in read_bytes(path).decode("utf-8", errors="replace").splitlines():
-        try:
-            line = parse_json(text, str(path))
-        except (ValueError, LimitExceeded):
-            continue
-        if isinstance(line, dict) and _is_whole(line):
-            lines.append(line)
+    refuse_endless(path)
+    with path.open("rb") as file:  # as long as a training is: its lines are bounded, not the file
+        for text in iter(lambda: file.readline(limits().field_bytes), b""):
+            try:
+                line = parse_json(text.decode("utf-8", errors="replace"), str(path))
+            except (ValueError, LimitExceeded):
+                continue
+            if isinstance(line, dict) and _is_whole(line):
+                lines.append(line)
     return lines
 
 

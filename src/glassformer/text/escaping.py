@@ -10,7 +10,7 @@ TEXT = dict.fromkeys((code for code in (*range(32), *range(127, 160)) if chr(cod
 """What no output holds, wherever it goes: ESC and the other control characters."""
 SCREEN = TEXT | dict.fromkeys((ord("\r"), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), SIGN)
 """What no screen is shown: also what overwrites a line, or turns the direction of the letters after it."""
-LINES = str.maketrans({"\n": "⏎", "\t": "⇥", "\u2028": "⏎", "\u2029": "⏎"})
+LINES = str.maketrans({"\n": "⏎", "\t": "⇥", "\r": "␍", "\u2028": "⏎", "\u2029": "⏎"})
 UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 UNSAFE_IN_MARKDOWN = re.compile(r"[\\`\[\]|]")
 FORMULA = re.compile(r"[=@\t\r]|[+-][^\s+-]")

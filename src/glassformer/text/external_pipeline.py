@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,29 +93,34 @@ class Spelling:
         return name.removeprefix(self.inside or "").encode()
 
 
+_STDERR = threading.Lock()
+"""Held by the thread that has put stderr aside: it is the whole process's."""
+
+
 @contextlib.contextmanager
 def patterns_at_work() -> Iterator[None]:
     """While open, a pattern of somebody else's that gives up on a text is one error of ours: Rust would panic, with a
     page of its own on stderr.
     """
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is no stderr
-        kept = None
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        if kept is not None:
-            os.dup2(nowhere, 2)
-        yield
-    except BaseException as error:  # a panic is no Exception
-        if type(error).__name__ != "PanicException":
-            raise
-        raise DataError(f"the tokenizer's pattern gives up on this text: {first_line(error)}") from None
-    finally:
-        if kept is not None:
-            os.dup2(kept, 2)
-            os.close(kept)
-        os.close(nowhere)
+    with _STDERR:
+        try:
+            kept = os.dup(2)
+        except OSError:  # there is no stderr
+            kept = None
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            if kept is not None:
+                os.dup2(nowhere, 2)
+            yield
+        except BaseException as error:  # a panic is no Exception
+            if type(error).__name__ != "PanicException":
+                raise
+            raise DataError(f"the tokenizer's pattern gives up on this text: {first_line(error)}") from None
+        finally:
+            if kept is not None:
+                os.dup2(kept, 2)
+                os.close(kept)
+            os.close(nowhere)
 
 
 class SafeEncoder:

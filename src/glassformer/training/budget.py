@@ -111,7 +111,8 @@ class Budget:
 
     def last_share(self, progress: "Progress", elapsed: float) -> float:
         """The part of what is held out that the last evaluation judges in what is left of the time."""
-        room = max(0.0, self.seconds - elapsed - self.papers_of(progress))
+        reserved = self.last_evaluation(progress)  # also of a run that was killed after its last update
+        room = max(reserved, self.seconds - elapsed - self.papers_of(progress))
         same, growing = self.evaluation_seconds(progress)
         return 1.0 if same + growing <= room else max(0.0, room - same) / growing
 

@@ -23,7 +23,10 @@ def check_out(out: str | None, endings: tuple[str, ...] = ()) -> None:
         raise Misuse(f"--out {out}: its name should end in {', '.join(endings[:-1])} or {endings[-1]}")
     if not Path(out).parent.is_dir():
         raise Misuse(f"--out {out}: there is no folder {Path(out).parent}")
-    check_writable(out)
+    if Path(out).is_dir():
+        raise Misuse(f"--out {out} is a folder: name a file")
+    if Path(out).is_file() or not Path(out).exists():  # not what the shell made of >(…)
+        check_writable(out)
 
 
 def lines_of(file: str) -> list[str]:
@@ -44,7 +47,7 @@ FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", ".gz")
 def refuse_files(texts: list[str]) -> None:
     """A file's name where a text belongs: who gives one means what is in it."""
     for text in texts:
-        if " " not in text and (text.lower().endswith(FILE_ENDINGS) or ("." in text and Path(text).is_file())):
+        if " " not in text and (text.lower().endswith(FILE_ENDINGS) or ("." in text and os.path.isfile(text))):
             raise Misuse(f"{text} is a file's name and would be taken as the text itself: --file {text} reads the file")
 
 
