@@ -35,7 +35,7 @@ WRONG = {
     "out of range": (["train", "good.txt", "--dropout", "1.5"], 2, ["model.dropout", "1.5"]),
     "two budgets": (["train", "good.txt", "--steps", "3", "--epochs", "1"], 2, ["steps", "epochs"]),
     "both ways": (["train", "good.txt", "--model", "lstm", "--model.bidirectional", "true"], 2, ["future"]),
-    "less than nothing held out": (
+    "a negative part": (
         ["train", "good.txt", "--data.validation_fraction", "-0.1"],
         2,
         ["validation_fraction"],

@@ -55,7 +55,7 @@ WRONG = {
         ["train", "long.csv", *LETTERS, "--model.context", "16"],
         ["no pair is left", "--model.context", "too_long"],
     ),
-    "less than nothing held out": (
+    "a negative part": (
         ["train", "pairs.csv", "--data.validation_fraction", "-0.1"],
         ["validation_fraction"],
     ),

@@ -111,7 +111,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("registered")
 def test_as_a_language_model(tmp_path: Path) -> None:
     run = gf.train("reverse:rows=200", out=tmp_path / "run", model="averages", steps=4, **SMALL)
-    assert MovingAverages.started == ["xavier"]
+    assert set(MovingAverages.started) == {"xavier"}
     loaded: Any = gf.load(run, "cpu")
     assert all((layer.gate.bias - 3).abs().max() < 0.5 for layer in loaded.model.encoder.layers)
     assert loaded.generate("ab", tokens=5, seed=1) == loaded.generate("ab", tokens=5, seed=1)
@@ -157,5 +157,5 @@ def test_as_the_encoder_of_a_translator_and_not_as_its_decoder(tmp_path: Path) -
     )
     states: Any = gf.look(run, "abc", view="states", device="cpu")
     assert states.panels[0].title.startswith("Source")
-    with pytest.raises(gf.GlassformerError, match="averages cannot attend to a second text"):
+    with pytest.raises(gf.GlassformerError, match="unknown model.decoder .averages."):
         gf.train("reverse-pairs:rows=60", out=tmp_path / "no", **{"model.encoder": "lstm", "model.decoder": "averages"})
