@@ -157,5 +157,5 @@ def test_as_the_encoder_of_a_translator_and_not_as_its_decoder(tmp_path: Path) -
     )
     states: Any = gf.look(run, "abc", view="states", device="cpu")
     assert states.panels[0].title.startswith("Source")
-    with pytest.raises(gf.GlassformerError, match="unknown model.decoder .averages."):
+    with pytest.raises(gf.GlassformerError, match=r"unknown model\.decoder .averages."):
         gf.train("reverse-pairs:rows=60", out=tmp_path / "no", **{"model.encoder": "lstm", "model.decoder": "averages"})

@@ -122,9 +122,11 @@ def model_card(run: Path, config: Config, card: dict[str, Any], score: str, read
     )
 
 
-def imported_card(run: Path, config: Config, card: dict[str, Any]) -> str:
-    """What is known of a model that was made elsewhere."""
-    return _render("IMPORTED.md.jinja", run, config, card)
+def imported_card(run: Path, config: Config, card: dict[str, Any], files: Path) -> str:
+    """What is known of a model that was made elsewhere. `files`: where the run is written, before it has its place."""
+    command = FAMILIES[config.task].command(files, config)
+    here, there = (shlex.quote(str(path)) for path in (files, run))
+    return _render("IMPORTED.md.jinja", run, config, card, command=command.replace(here, there))
 
 
 def _render(template: str, run: Path, config: Config, card: dict[str, Any], **more: Any) -> str:

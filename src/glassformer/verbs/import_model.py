@@ -61,7 +61,7 @@ def _write(run: Run, place: Path, external: ExternalModel, imported: ImportedMod
         shutil.copyfile(file, run.path / ORIGINAL / file.name)
     if tokens.chat_template is not None:
         write_text(run.path / CHAT_TEMPLATE, tokens.chat_template)
-    write_text(run.path / "README.md", imported_card(place, imported.config, card))
+    write_text(run.path / "README.md", imported_card(place, imported.config, card, run.path))
     run.write_card(card)
 
 
