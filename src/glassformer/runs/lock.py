@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import Misuse, Say, silent
-from glassformer.config.parts import is_alive
+from glassformer.config.parts import is_alive, sweep
 from glassformer.runs.folders import LOCK, writing
 
 PATIENCE = 90.0
@@ -38,6 +38,7 @@ def locked(folder: Path, work: str, say: Say = silent) -> Iterator[IO[str]]:
         return
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     lock = _held[key] = _lock(folder, work, say)
+    sweep(folder)
     try:
         yield lock
     finally:
