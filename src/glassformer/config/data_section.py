@@ -45,7 +45,7 @@ class DataSettings:
     )
     split_seed: int = setting(0, "which documents or rows are held out (one text is split at its tail)", least=0)
     split_by: str | None = setting(
-        None, "rows alike in this column stay together; if it holds ISO dates, the latest are held out"
+        None, "rows alike in this column stay together; if it holds dates, the latest are held out"
     )
     same_text: str = setting(
         NORMAL,

@@ -119,6 +119,12 @@ def test_numbers() -> None:
     ]
 
 
+def test_what_stands_for_no_number_is_a_missing_label() -> None:
+    found = check_table(table(["a", "b", "c", "d", "e"], ["1", "n/a", "-", "", "4"]), AMOUNTS)
+    assert found.missing_labels == 3
+    assert any("3 texts have no label and would be skipped" in finding for finding in found.findings)
+
+
 def test_a_language_models_table() -> None:
     found = check_table(table(["a", "a", " "], ["x", "y", "z"]), Columns("text", None, None, ""))
     assert found.findings == [

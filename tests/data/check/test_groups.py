@@ -1,12 +1,17 @@
 """Rows that belong together by a column that is not read: found where the label tells it, and nowhere else."""
 
+import tracemalloc
+from dataclasses import replace
 from datetime import date, timedelta
 from random import Random
 
+import numpy as np
 import pytest
 
 from glassformer.config.sections import DataSettings
+from glassformer.data.check.groups import _numbered, _periods
 from glassformer.data.check.tables import check_table
+from glassformer.data.columns.extra import LIKE_NAMES
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.table import Table
 
@@ -48,3 +53,34 @@ def test_labels_that_change_with_time() -> None:
     said = "labels change with time (column 'day'): --data.split_by day holds out the latest rows, as in use"
     assert findings(labels, day=DAYS) == [said]
     assert findings(labels[80:120], day=DAYS[:40]) == []  # too few to tell
+    written = [f"{date.fromisoformat(day):%d.%m.%Y}" for day in DAYS]
+    assert findings(labels, day=written) == [said]
+    read = replace(CLASSES, also=("day",), dates={"day": "dmy"})
+    assert findings(labels, read, day=written) == [said]  # a model that reads the date would judge the past no less
+
+
+def test_dates_that_nothing_can_be_split_by_get_no_advice() -> None:
+    days = [f"{row % 12 + 1:02}/{row % 12 + 1:02}/2024" for row in range(200)]
+    assert findings(["xy"[row % 12 > 5] for row in range(200)], day=days) == []
+
+
+def test_stretches_of_time_have_as_many_rows_each() -> None:
+    many = 190 * ["2024-01-01"] + [f"2024-02-{day:02}" for day in range(1, 11)]
+    assert np.bincount(_periods(many))[:9].tolist() == [190] + [0] * 8
+
+
+def test_long_values_take_no_more_than_they_are() -> None:
+    values = ["x" * 10_000_000, *(f"customer {row % 40}" for row in range(4_000))]
+    tracemalloc.start()
+    assert _numbered(values)[[0, 1, 41]].tolist() == [0, 1, 1]
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+def test_texts_and_names_are_not_looked_at_and_neither_are_rows_without_a_label() -> None:
+    labels = ["xy"[sum(map(int, customer[9:])) % 2] for customer in CUSTOMERS]
+    names = replace(CLASSES, unread={"who": f"120 {LIKE_NAMES}"})
+    assert findings(labels, names, who=CUSTOMERS) == []
+    amounts = ["n/a" if row % 41 < 20 else str(row) for row in range(200)]
+    who = [f"nobody {row % 10}" if label == "n/a" else f"somebody {row % 20}" for row, label in enumerate(amounts)]
+    assert not any("'who'" in finding for finding in findings(amounts, AMOUNTS, who=who))

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns, choose_columns, labelled_rows
@@ -96,23 +97,41 @@ def test_other_spellings_are_read_and_said() -> None:
     ]
 
 
+def test_a_column_written_with_the_other_sign_is_read_with_it() -> None:
+    cells = plain_cells(["1.234", "1.5", "7", "1.25"], ",")
+    assert cells.values == ["1.234", "1.5", "7", "1.25"]
+    assert cells.remarks("a") == [
+        "column 'a': 3 values are written with the other decimal sign, '1.234' is read as 1.234"
+    ]
+    cells = plain_cells(["1,234", "84,44"], ".")
+    assert cells.values == ["1.234", "84.44"]
+    assert "'1,234' is read as 1.234" in cells.remarks("a")[0]
+    assert plain_cells(["1.234", "1.5", "2,5"], ",").values == ["1234", "1.5", "2.5"]  # some have this sign
+    assert decimal_signs(table(a=["1.234", "2.345", "1.5"]), ",") == {}  # the sign that it is read with later too
+
+
 def test_decimal_commas_are_numbers_to_learn_from_and_to_learn() -> None:
     found = chosen(a=COMMAS, b=THOUSANDS, amount=[f"{number * 3},5" for number in range(60)])
     assert (found.also, found.label, found.label_kind) == (("a", "b"), "amount", "number")
     assert found.decimals == {"a": ",", "b": ",", "amount": ","}
     assert "; numbers: '0,05' in a is 0.05, " in found.why
     assert "'0,5' in amount is 0.5, '1,000' in b is 1.000 (--data.decimal)" in found.why
-    rows = labelled_rows(table(amount=["1,5", "2.5", "", "3"]), found, range(4), strict=False)
+    rows = labelled_rows(table(amount=["1,5", "2.5", "", "3"]), found, range(4), DataSettings())
     assert (rows.rows, rows.labels) == ([0, 1, 3], ["1.5", "2.5", "3"])
     assert len(rows.remarks) == 2
 
 
 def test_a_class_keeps_its_name() -> None:
     few = choose_columns(table(a=POINTS, kind=["1,5", "2,5"] * 30), DataSettings(), "class")
-    assert labelled_rows(table(kind=["1,5"]), few, [0], strict=True).labels == ["1,5"]
+    assert labelled_rows(table(kind=["1,5"]), few, [0], DataSettings(strict=True)).labels == ["1,5"]
 
 
 def test_as_older_runs_read_it() -> None:
     found = chosen(DataSettings(decimal="plain"), a=COMMAS, b=POINTS, day=["2024-05-31", "2024-06-01"] * 30, k=LABELS)
     assert (found.also, found.decimals, found.dates) == (("b",), {}, {})
     assert dict(found.unread) == {"a": "60 different values, a text or a name", "day": "dates"}
+    amounts = Columns("text", "amount", "number", "")
+    written = table(amount=["7", "1,234"])
+    assert labelled_rows(written, amounts, range(2), DataSettings()).labels == ["7", "1234"]
+    with pytest.raises(DataError, match="line 3, column 'amount': text where a number is wanted: '1,234'"):
+        labelled_rows(written, amounts, range(2), DataSettings(decimal="plain"))

@@ -167,10 +167,37 @@ def test_dates_become_columns_of_their_own() -> None:
     days_column = [column.name for column in again.numbers].index("day: days")
     column = again.numbers[days_column]
     assert inputs.numbers[0, days_column] == np.float32((1 - column.mean) / column.spread)
-    assert inputs.numbers[1:, days_column].tolist() == [0.0] * 3  # what is no date is missing, as empty ones are
-    assert inputs.numbers[:, -1].tolist() == [0, 1, 1, 1]
-    assert inputs.remarks == ("column 'day': 2 values are no dates, such as 'soon', taken as missing",)
-    assert features.cells(given.columns)["day: weekday"] == ["Sunday", "", "", ""]
+    assert inputs.numbers[1:3, days_column].tolist() == [0.0] * 2  # what is no date is missing, as empty ones are
+    assert inputs.numbers[3, days_column] == np.float32((2 - column.mean) / column.spread)  # as programs write dates
+    assert inputs.numbers[:, -1].tolist() == [0, 1, 1, 0]
+    assert inputs.remarks == ("column 'day': 1 value is no date, such as 'soon', taken as missing",)
+    assert features.cells(given.columns)["day: weekday"] == ["Sunday", "", "", "Monday"]
+
+
+def test_one_date_in_every_row_is_left_out_and_not_asked_for_later() -> None:
+    features = TableFeatures.learn(part_of(day=["31.05.2024"] * 3, a=["1", "2", "3"]), written(dates={"day": "dmy"}))
+    assert (features.columns, features.dates) == (("a",), ())
+    assert features.remarks == ("column 'day' has one date in all rows of training: left out",)
+    assert features.inputs(part_of(a=["2"]), np.zeros(1)).numbers.tolist() == [[0.0]]
+
+
+def test_a_column_with_the_name_of_a_dates_part() -> None:
+    part = part_of(**{"day": ["2024-05-30", "2024-06-01"], "day: year": ["1", "2"]})
+    with pytest.raises(DataError) as caught:
+        TableFeatures.learn(part, written(dates={"day": "ymd"}))
+    assert str(caught.value) == "a.csv: column 'day: year' has the name of what is read of column 'day': rename it"
+
+
+def test_plain_numbers_are_as_programs_write_them() -> None:
+    plain = config_of("table", "linear", data__decimal="plain")
+    features = learn_features(plain, part_of(a=["1", "2", "3"]), None)
+    card = json.loads(json.dumps(features.to_json()))
+    assert card == learn_features(CONFIG, part_of(a=["1", "2", "3"]), None).to_json()
+    assert read_features(card, None, CONFIG, "a card").inputs(part_of(a=["1,234"]), np.zeros(1)).numbers[0, 0] > 1000
+    with pytest.raises(DataError, match="text where a number is wanted: '1,234'"):
+        read_features(card, None, plain, "a card").inputs(part_of(a=["1,234"]), np.zeros(1))
+    with pytest.raises(DataError, match="text where a number is wanted: '1,234'"):
+        learn_features(plain, part_of(a=["1", "2", "1,234"]), None)
 
 
 def test_hours_are_read_where_there_are_some() -> None:

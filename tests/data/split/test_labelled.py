@@ -15,7 +15,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.labels import label_values
 from glassformer.data.io.table import Table
-from glassformer.data.split.base import time_of
+from glassformer.data.split.base import time_of, times_of
 from glassformer.data.split.labelled import LabelledCorpus, split_table, whole_table
 
 CLASSES = Columns("text", "label", "class", "")
@@ -216,6 +216,11 @@ def test_a_moment_without_a_zone_is_in_utc() -> None:
     assert time_of("2024-05-31") == datetime.datetime(2024, 5, 31, tzinfo=datetime.UTC)
     assert time_of("2024-05-31T02:00+02:00") == time_of("2024-05-31")
     assert [time_of(value) for value in ("20240531", "2024", "2024-05-31x", "2024-05-31 soon")] == [None] * 4
+
+
+def test_iso_dates_are_read_one_by_one() -> None:
+    values = ["2024-05-31", "2024-05-31T02:00+02:00", "2024-05-31 12:30:00.25", "31.05.2024", "soon"]
+    assert times_of(values) == [time_of(value) for value in values]
 
 
 @pytest.mark.parametrize("time", ["", " 12:30:00", "T12:30:00+02:00", "T12:30:00Z"])
@@ -422,7 +427,35 @@ def test_the_seed_decides_which_small_classes_are_held_out() -> None:
     assert len(set(held)) > 1
 
 
-@pytest.mark.parametrize("date", ["28.01.2024", "01/28/2024", "28-1-24", "2024/01/28"])
+@pytest.mark.parametrize("shape", ["%d.%m.%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y 12:30"])
+def test_dates_of_an_order_that_they_tell_split_as_iso_dates_do(shape: str) -> None:
+    data, settings = numbered(100, "xy"), dataclasses.replace(FIFTH, split_by="day")
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=number * 37 % 100) for number in range(100)]
+    data.columns["day"] = [f"{day}" for day in days]
+    iso = split_table(data, CLASSES, settings)
+    data.columns["day"] = [day.strftime(shape) for day in days]
+    other = split_table(data, CLASSES, settings)
+    assert pairs(other) == pairs(iso)
+    assert other.remarks == iso.remarks
+
+
+def test_names_among_dates_of_another_order_are_groups_as_ever() -> None:
+    data, settings = numbered(60, "xy"), dataclasses.replace(FIFTH, split_by="day")
+    data.columns["day"] = [f"{number % 28 + 1:02}.01.2024" if number % 9 else "unknown" for number in range(60)]
+    assert "split by column 'day': rows alike in it stay together" in split_table(data, CLASSES, settings).remarks
+
+
+def test_a_test_file_that_knows_numbers_has_points(tmp_path: Path) -> None:
+    columns = dataclasses.replace(AMOUNTS, decimals={"label": ","})
+    test = tmp_path / "test.jsonl"
+    test.write_text('{"text": "a", "label": 1.234}\n{"text": "b", "label": 2.5}\n')
+    data = table([f"text {number}" for number in range(30)], [f"{number},5" for number in range(30)])
+    assert split_table(data, columns, DataSettings(test=str(test))).parts["test"].labels == ["1.234", "2.5"]
+    test.write_text('{"text": "a", "label": 1.234}\n')
+    assert split_table(data, columns, DataSettings(test=str(test))).parts["test"].labels == ["1.234"]
+
+
+@pytest.mark.parametrize("date", ["05/06/2024", "28-1-24"])
 def test_dates_without_a_certain_order_are_refused(date: str) -> None:
     data = numbered(60, "xy")
     data.columns["day"] = [date] * 60

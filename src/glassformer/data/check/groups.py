@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.presets import NUMBER
+from glassformer.data.columns.extra import LIKE_NAMES
 from glassformer.data.columns.heuristics import number_in
-from glassformer.data.columns.inference import Columns
+from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import label_columns
 from glassformer.data.io.table import Table
-from glassformer.data.split.base import Rows, number_values, time_of
+from glassformer.data.split.base import Rows, are_other_dates, times_of
 
 FEWEST_ROWS = 50
 """Fewer rows tell nothing of groups."""
@@ -28,15 +29,21 @@ PERIODS = 10
 
 
 def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: Sequence[int]) -> Iterator[str]:
-    """One line for each column that is not read, but tells the label: by groups of rows, or by time. `labels`: those of
-    `rows`."""
-    if len(rows) < FEWEST_ROWS or not labels or columns.label is None:
+    """One line for each column that tells the label: by groups of rows, if it is not read, or by time. `labels`: those
+    of `rows`."""
+    if columns.label is None:
+        return
+    labelled = [place for place, label in enumerate(labels) if not lacks_label(label, columns.label_kind)]
+    rows, labels = [rows[place] for place in labelled], [labels[place] for place in labelled]
+    if len(rows) < FEWEST_ROWS:
         return
     answers = _answers(labels, columns.label_kind == NUMBER)
     read = {columns.text, *columns.also, *label_columns(table.name, columns.label, table.columns)}
     for name, cells in table.columns.items():
+        if (name in read and name not in columns.dates) or columns.unread.get(name, "").endswith(LIKE_NAMES):
+            continue
         values = [cells[row].strip() for row in rows]
-        if name in read or not all(values):
+        if not all(values):
             continue
         if (periods := _periods(values)) is not None:
             if _agreement(periods, answers) is not None:
@@ -45,7 +52,9 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
                     "in use"
                 )
             continue
-        groups = number_values(np.array(values))
+        if name in read or are_other_dates(values):
+            continue
+        groups = _numbered(values)
         count = int(groups.max()) + 1
         if FEWEST_GROUPS <= count <= len(rows) / 2 and (shares := _agreement(groups, answers)) is not None:
             yield (
@@ -57,20 +66,24 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
 def _answers(labels: Sequence[str], are_numbers: bool) -> Rows:
     """The class of each label; of numbers, the quarter."""
     if not are_numbers:
-        return number_values(np.array(labels))
+        return _numbered(labels)
     numbers = np.array([number_in(label) or 0.0 for label in labels])
     return np.searchsorted(np.quantile(numbers, [0.25, 0.5, 0.75]), numbers).astype(np.int64)
 
 
 def _periods(values: Sequence[str]) -> Rows | None:
     """Which stretch of time each row is of; None, where the values are no dates."""
-    if time_of(values[0]) is None:
-        return None
-    times = [time.timestamp() for value in values if (time := time_of(value)) is not None]
+    times = np.array([time.timestamp() for time in times_of(values) if time is not None])
     if len(times) < len(values):
         return None
-    ranks = number_values(np.array(times))
-    return np.asarray(ranks * PERIODS // (int(ranks.max()) + 1))
+    ranks = np.searchsorted(np.sort(times), times)
+    return np.asarray(ranks * PERIODS // len(times))
+
+
+def _numbered(values: Sequence[str]) -> Rows:
+    """Equal values have equal numbers, from 0 on. (In an array of texts, each takes as much as the longest.)"""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
 
 
 def _agreement(groups: Rows, answers: Rows) -> tuple[float, float] | None:

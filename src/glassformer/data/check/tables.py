@@ -11,9 +11,9 @@ import numpy as np
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.groups import group_findings
-from glassformer.data.columns.dates import moment_of
+from glassformer.data.columns.dates import date_in
 from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
-from glassformer.data.columns.inference import Columns
+from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
 from glassformer.data.columns.numbers import plain_numbers
 from glassformer.data.io.table import Table
@@ -131,7 +131,8 @@ def check_table(
     near = part.near_duplicates()
     occurrences = occurrences_of(part.same(settings.same_text).tolist())
     contradictions = _contradictions(occurrences, texts, labels, lines) if labels else []
-    missing = [line for line, label in zip(lines, labels, strict=True) if not label] if labels else []
+    kind = columns.label_kind
+    missing = [line for line, label in zip(lines, labels, strict=True) if lacks_label(label, kind)] if labels else []
     has_classes = columns.label_kind in (CLASS, LABEL_SET)
     names = names_of(filter(None, labels), columns.label_kind) if has_classes else []
     counts = Counter(sorted(chain.from_iterable(names))).most_common()
@@ -280,4 +281,4 @@ def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
 
 
 def _is_no_date(value: str, order: str) -> bool:
-    return not is_empty(value) and moment_of(value, order) is None
+    return not is_empty(value) and date_in(value, order) is None

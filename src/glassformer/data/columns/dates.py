@@ -41,6 +41,11 @@ def moment_of(value: str, order: str) -> datetime.datetime | None:
         return None
 
 
+def date_in(value: str, order: str) -> datetime.datetime | None:
+    """The date that a value of a column with this order names; one that begins with its year is read in any column."""
+    return moment_of(value, order) or moment_of(value, "ymd")
+
+
 def date_order(values: Iterable[str]) -> str | None:
     """The order of a column of dates, which most of its values tell, empty ones left out; None: they are none.
 
@@ -76,7 +81,7 @@ def date_parts(values: Sequence[str], order: str, first: datetime.datetime) -> d
     """What a model reads of each date, by its name: nothing, where it is none. `first`: from which days are counted."""
     parts: dict[str, list[str]] = {name: [] for name in ("year", "month", "weekday", "hour", "days")}
     for value in values:
-        moment = moment_of(value, order)
+        moment = date_in(value, order)
         said = [""] * len(parts)
         if moment is not None:
             days = str((moment - first).total_seconds() / 86400)

@@ -71,6 +71,7 @@ def readable_columns(table: Table, taken: Collection[str | None], settings: Data
 
 NO_ORDER = "dates whose day and month cannot be told apart"
 ROW_IDS = "only tells rows apart"
+LIKE_NAMES = "different values, a text or a name"
 
 
 def unread_columns(
@@ -106,7 +107,7 @@ def why_unreadable(name: str, values: Sequence[str], settings: DataSettings) -> 
     if order is not None and settings.decimal != PLAIN:
         return None
     different = like_names(values)
-    return None if different is None else f"{different:,} different values, a text or a name"
+    return None if different is None else f"{different:,} {LIKE_NAMES}"
 
 
 def unread_in_words(why: Mapping[str, str]) -> str:

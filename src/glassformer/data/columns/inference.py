@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from glassformer.config.data_section import POINT
+from glassformer.config.data_section import PLAIN, POINT
 from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABLE, TASK_OF_LABELS, TEXT
 from glassformer.config.sections import DataSettings
@@ -225,15 +225,15 @@ class LabelledRows(NamedTuple):
     """What was skipped, and what is odd about how the labels are written."""
 
 
-def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], *, strict: bool) -> LabelledRows:
+def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings: DataSettings) -> LabelledRows:
     """Those of these rows that have a label; a text for a number is refused, and if `strict` a missing label."""
     assert columns.label is not None
     if columns.label_kind == LABEL_SET:  # which may be empty
         return LabelledRows(list(rows), sets_of(table, columns.label, rows, columns.separator), [])
     values = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
     is_number = columns.label_kind == NUMBER
-    empty = [row for row in rows if (is_empty(values[row]) if is_number else not values[row].strip())]
-    if empty and (strict or len(empty) == len(rows)):
+    empty = [row for row in rows if lacks_label(values[row], columns.label_kind)]
+    if empty and (settings.strict or len(empty) == len(rows)):
         some = counted(len(empty), "row has", "rows have")
         raise DataError(
             f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({some} none): "
@@ -244,7 +244,8 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], *, strict
     remarks = [skipped([table.lines[row] for row in empty], "without a label")] if empty else []
     if not is_number:
         return LabelledRows(filled, [values[row].strip() for row in filled], remarks)
-    cells = plain_cells([values[row] for row in filled], columns.decimals.get(columns.label, POINT))
+    sign = PLAIN if settings.decimal == PLAIN else columns.decimals.get(columns.label, POINT)
+    cells = plain_cells([values[row] for row in filled], sign)
     for row, value in zip(filled, cells.values, strict=True):
         if number_in(value) is None:
             raise DataError(
@@ -252,6 +253,11 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], *, strict
                 f"wanted: '{value.strip()[:40]}' ({_advice(value)})"
             )
     return LabelledRows(filled, [value.strip() for value in cells.values], [*remarks, *cells.remarks(columns.label)])
+
+
+def lacks_label(value: str, label_kind: str | None) -> bool:
+    """Whether a row has no label: nothing there, or where a number should be, what people write for none."""
+    return is_empty(value) if label_kind == NUMBER else not value.strip()
 
 
 def skipped(lines: list[int], why: str, noun: str = "row") -> str:

@@ -25,9 +25,9 @@ _SPELLINGS = {
 def plain_number(value: str, sign: str) -> str | None:
     """A number with this decimal sign as a program writes it, 1234.5; None: it is none."""
     text = value.strip()
-    if sign == POINT and number_in(text) is not None:
+    if sign in (POINT, PLAIN) and number_in(text) is not None:
         return text
-    if not _SPELLINGS[sign].fullmatch(text):
+    if sign == PLAIN or not _SPELLINGS[sign].fullmatch(text):
         return None
     plain = text.translate({ord(apart): None for apart in _APART + OTHER_SIGN[sign]}).replace(sign, POINT)
     return plain if number_in(plain) is not None else None
@@ -39,29 +39,45 @@ class Cells:
 
     values: list[str]
     """As a program writes them; what is no number stays as it is."""
-    other_sign: list[str]
-    """Those that can be read only with the other decimal sign, as they were written."""
+    other_sign: list[tuple[str, str]]
+    """Those that are read with the other decimal sign: as they were written, and as a program writes them."""
 
     def remarks(self, name: str) -> list[str]:
         if not self.other_sign:
             return []
-        first = self.other_sign[0].strip()
-        number = plain_number(first, COMMA if plain_number(first, POINT) is None else POINT)
+        first, number = self.other_sign[0]
         some = counted(len(self.other_sign), "value is", "values are")
         return [f"column '{name}': {some} written with the other decimal sign, '{first}' is read as {number}"]
 
 
-def plain_cells(values: Iterable[str], sign: str) -> Cells:
-    """Numbers with this decimal sign; what is none with it may be one with the other."""
+def plain_cells(values: Sequence[str], sign: str) -> Cells:
+    """Numbers with the sign that `column_sign` says; what is none with it may be one with the other."""
+    usual = column_sign(values, sign)
     cells, other_sign = [], []
     for value in values:
-        plain = plain_number(value, sign)
-        if plain is None and not is_empty(value):
-            plain = plain_number(value, OTHER_SIGN[sign])
-            if plain is not None:
-                other_sign.append(value)
+        plain = plain_number(value, usual)
+        if plain is None and not is_empty(value) and usual != PLAIN:
+            plain = plain_number(value, OTHER_SIGN[usual])
+        if plain is not None and plain != plain_number(value, sign):
+            other_sign.append((value.strip(), plain))
         cells.append(value if plain is None else plain)
     return Cells(cells, other_sign)
+
+
+def column_sign(values: Iterable[str], sign: str) -> str:
+    """The decimal sign of a column: this one, unless some values can be read only with the other, and none only with
+    this."""
+    if sign == PLAIN:
+        return sign
+    is_other = False
+    for value in values:
+        if COMMA not in value and POINT not in value:
+            continue
+        this, other = (plain_number(value, one) is not None for one in (sign, OTHER_SIGN[sign]))
+        if this and not other:
+            return sign
+        is_other |= other and not this
+    return OTHER_SIGN[sign] if is_other else sign
 
 
 def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
@@ -82,7 +98,7 @@ def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
         if max(counts.values()) <= len(different) / 2:
             continue
         if wanted is not None and counts[wanted] > len(different) / 2:
-            signs[name] = wanted
+            signs[name] = column_sign(different, wanted)
         elif counts[POINT] != counts[COMMA]:
             signs[name] = max(counts, key=counts.__getitem__)
         elif any(COMMA in value or POINT in value for value in different):

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.config.data_section import POINT
+from glassformer.config.data_section import PLAIN, POINT
 from glassformer.config.errors import DataError
-from glassformer.data.columns.dates import ORDERS, date_parts, moment_of
+from glassformer.data.columns.dates import ORDERS, date_in, date_parts
 from glassformer.data.columns.heuristics import hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells
@@ -53,16 +53,17 @@ class NumberColumn:
     flag: bool
     """Whether some were empty: a second number says of each row whether this one is."""
     decimal: str = POINT
-    """The sign before a fraction, where both could be meant."""
+    """The sign before a fraction, where both could be meant; PLAIN, where a run reads numbers as a program writes them,
+    which its settings say and not this column."""
 
     def to_json(self) -> dict[str, Any]:
         plain = {"name": self.name, "mean": self.mean, "spread": self.spread, "flag": self.flag}
-        return plain if self.decimal == POINT else {**plain, "decimal": self.decimal}
+        return plain if self.decimal in (POINT, PLAIN) else {**plain, "decimal": self.decimal}
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> "NumberColumn":
-        decimal = value.get("decimal", POINT)
-        if decimal not in OTHER_SIGN:
+    def from_json(value: dict[str, Any], usual: str) -> "NumberColumn":
+        decimal = value.get("decimal", usual)
+        if decimal not in (*OTHER_SIGN, usual):
             raise ValueError(f"{decimal} is no decimal sign")
         return NumberColumn(
             str(value["name"]), float(value["mean"]), float(value["spread"]), bool(value["flag"]), decimal
@@ -108,16 +109,21 @@ class TableFeatures(Features):
     remarks: tuple[str, ...] = ()
 
     @staticmethod
-    def learn(part: Labelled, columns: Columns | None = None) -> "TableFeatures":
+    def learn(part: Labelled, columns: Columns | None = None, usual: str = POINT) -> "TableFeatures":
         """What the training part tells of its columns. A column that is the same in every row is left out.
 
-        `columns`: how numbers and dates are written.
+        `columns`: how numbers and dates are written. `usual`: the decimal sign where they do not say.
         """
         numbers: list[NumberColumn] = []
         categories: list[CategoryColumn] = []
         remarks: list[str] = []
         decimals, unread = ({}, {}) if columns is None else (columns.decimals, columns.unread)
         dates = [] if columns is None else _learn_dates(part, columns.dates)
+        made = {name: date.name for date in dates for name in date.parts([])}
+        if (twice := next((name for name in made if name in part.columns), None)) is not None:
+            raise DataError(
+                f"{part.origin}: column '{twice}' has the name of what is read of column '{made[twice]}': rename it"
+            )
         cells = _with_dates(part.columns, dates)
         for name, values in cells.items():
             different = {value.strip() for value in values}
@@ -126,7 +132,7 @@ class TableFeatures(Features):
                     value = next(iter(different)) or "empty"
                     remarks.append(f"column '{name}' is {value} in every row of training: left out")
                 continue
-            sign = decimals.get(name, POINT)
+            sign = decimals.get(name, usual)
             if not hold_numbers(plain_cells(values, sign).values if name in decimals else values):
                 categories.append(CategoryColumn(name, tuple(sorted(different))))
                 continue
@@ -148,6 +154,14 @@ class TableFeatures(Features):
                 f"{part.origin}: no column says anything ({listed(part.columns)}: each the same in every row of "
                 "training): name others with --extra-columns"
             )
+        names = [*(column.name for column in numbers), *(column.name for column in categories)]
+        read = {made[name] for name in names if name in made}
+        remarks += [
+            f"column '{date.name}' has one date in all rows of training: left out"
+            for date in dates
+            if date.name not in read and date.name not in unread
+        ]
+        dates = [date for date in dates if date.name in read]
         return TableFeatures(tuple(numbers), tuple(categories), tuple(dates), tuple(remarks))
 
     @property
@@ -164,8 +178,8 @@ class TableFeatures(Features):
 
     @property
     def decimals(self) -> dict[str, str]:
-        """The decimal sign of each column of numbers."""
-        return {column.name: column.decimal for column in self.numbers}
+        """The decimal sign of each column of numbers that may have one or the other."""
+        return {column.name: column.decimal for column in self.numbers if column.decimal != PLAIN}
 
     @property
     def words(self) -> str:
@@ -223,9 +237,9 @@ class TableFeatures(Features):
         return {**plain, "dates": [date.to_json() for date in self.dates]} if self.dates else plain
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> "TableFeatures":
+    def from_json(value: dict[str, Any], usual: str = POINT) -> "TableFeatures":
         return TableFeatures(
-            tuple(map(NumberColumn.from_json, value["numbers"])),
+            tuple(NumberColumn.from_json(one, usual) for one in value["numbers"]),
             tuple(CategoryColumn(str(one["name"]), tuple(map(str, one["values"]))) for one in value["categories"]),
             tuple(map(DateColumn.from_json, value.get("dates", ()))),
         )
@@ -255,7 +269,7 @@ def _learn_dates(part: Labelled, orders: Mapping[str, str]) -> list[DateColumn]:
     """The date columns of a training part; one without a date is left out."""
     dates = []
     for name, order in orders.items():
-        moments = [moment for value in part.columns.get(name, ()) if (moment := moment_of(value, order)) is not None]
+        moments = [moment for value in part.columns.get(name, ()) if (moment := date_in(value, order)) is not None]
         if moments:
             dates.append(DateColumn(name, order, min(moments)))
     return dates
@@ -270,7 +284,7 @@ def _with_dates(columns: Mapping[str, list[str]], dates: Sequence[DateColumn]) -
 
 
 def _missing_dates(date: DateColumn, values: Sequence[str]) -> list[str]:
-    odd = [value.strip() for value in values if not is_empty(value) and moment_of(value, date.order) is None]
+    odd = [value.strip() for value in values if not is_empty(value) and date_in(value, date.order) is None]
     if not odd:
         return []
     some = counted(len(odd), "value is no date", "values are no dates")

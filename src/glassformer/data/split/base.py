@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.sections import DataSettings
+from glassformer.data.columns.dates import UNCLEAR, date_order, moment_of
 from glassformer.data.mixing import Numbers, mix, number
 from glassformer.data.wording import counted
 
@@ -22,7 +23,7 @@ Rows = NDArray[np.int64]
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].+)?")
 OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}(?:[T ,].+)?")
-"""A date as people write it, from which the order cannot be told for certain."""
+"""A date as people write it, from which alone the order cannot be told for certain."""
 
 
 def group_rows(texts: NDArray[Any], values: Sequence[str] | None = None, pairs: Sequence[Sequence[int]] = ()) -> Rows:
@@ -139,6 +140,24 @@ def time_of(value: str) -> datetime.datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def times_of(values: Sequence[str]) -> list[datetime.datetime | None]:
+    """The moment that each value names: as ISO dates, or where all are dates of another order, in the one they tell."""
+    times = [time_of(value) for value in values]
+    if any(times) or not are_other_dates(values):
+        return times
+    order = date_order(values)
+    if order is None or order == UNCLEAR:
+        return times
+    moments = [moment_of(value, order) for value in values]
+    found = [moment.replace(tzinfo=datetime.UTC) for moment in moments if moment is not None]
+    return [*found] if len(found) == len(values) else times
+
+
+def are_other_dates(values: Sequence[str]) -> bool:
+    """Whether all of them look like dates that people write."""
+    return bool(values) and all(OTHER_DATE.fullmatch(value) for value in values)
 
 
 def hold_out_by_time(

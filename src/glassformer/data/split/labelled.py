@@ -15,6 +15,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in, require_column
 from glassformer.data.columns.inference import Columns, labelled_rows, skipped
 from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, names_of
+from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.io.pictures import read_images, read_pictures
 from glassformer.data.io.table import Pictures, Table, read_table
 from glassformer.data.mixing import Numbers
@@ -66,7 +67,7 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         split.warn(absent_labels(whole))
     else:
         split.warn()
-    given = given_tables(table, settings, read_table)
+    given = ((name, spelled_with(other, columns.decimals)) for name, other in given_tables(table, settings, read_table))
     corpus = split.corpus((_labelled(other, columns, settings, name)[0] for name, other in given), settings)
     return labelled_corpus(corpus, classes, columns, strict=settings.strict)
 
@@ -106,7 +107,7 @@ def _labelled(
     filled = filled_rows(table, columns.text)
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
-    found = labelled_rows(table, columns, filled, strict=settings.strict)
+    found = labelled_rows(table, columns, filled, settings)
     part = rows_as_part(table, columns, settings, found.rows, name, found.labels)
     return replace(part, remarks=(*left_out(len(table) - len(filled), "text"), *found.remarks)), found.rows
 

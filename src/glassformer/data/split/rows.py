@@ -27,12 +27,12 @@ from glassformer.data.same_text import (
     sketch_of,
 )
 from glassformer.data.split.base import (
-    OTHER_DATE,
     PURPOSES,
     REFITTED,
     Corpus,
     Mask,
     Rows,
+    are_other_dates,
     assign,
     digest,
     group_rows,
@@ -41,7 +41,7 @@ from glassformer.data.split.base import (
     number_values,
     overlap,
     requested_parts,
-    time_of,
+    times_of,
     training_in_words,
 )
 from glassformer.data.wording import counted
@@ -279,14 +279,15 @@ def _split_by(
         return None, []
     cells = table.columns[require_column(table.name, column, table.columns, "--data.split_by")]
     values = [cells[row].strip() for row in rows]
-    times = [time for value in values if (time := time_of(value))]
+    moments = times_of(values)
+    times = [moment for moment in moments if moment is not None]
     if times and len(times) < len(values):
-        odd = next(place for place, value in enumerate(values) if time_of(value) is None)
+        odd = moments.index(None)
         raise DataError(
             f"{table.name}, line {table.lines[rows[odd]]:,}, column '{column}': '{values[odd][:40]}' "
             "among dates: write it as 2024-05-31, or choose another column with --data.split_by"
         )
-    if not times and values and all(OTHER_DATE.fullmatch(value) for value in values):
+    if not times and are_other_dates(values):
         raise DataError(
             f"{table.name}, column '{column}': dates such as '{values[0]}' have no certain order: "
             "write them as 2024-05-31, or choose another column with --data.split_by"
