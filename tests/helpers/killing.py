@@ -237,7 +237,8 @@ if __name__ == "__main__":
 
 CLOCK = {
     "seconds", "elapsed", "validating", "memory", "per_example", "digests", "curve", "changed", "digest", "since",
-    "environment", "command", "seconds_per_example",
+    "environment", "command", "seconds_per_example", "preparing", "between", "spent", "evaluating",
+    "growing", "improved",
 }  # fmt: skip
 """Keys of what depends on the clock, or on what does."""
 PAPERS = (".png", ".md", ".html", ".txt", ".log")

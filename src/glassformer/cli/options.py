@@ -253,6 +253,8 @@ def training_settings(
     settings = settings_of(options)
     if options.task:
         settings["task"] = options.task
+    if re.fullmatch(r"[+-]?0*\.?0*(e.*)?", str(settings.get("training.lr", 1)), re.IGNORECASE):
+        raise SettingError("training.lr is 0, but must be above 0: nothing would be learned")
     if needs_data and options.data is None and not (options.config or PAIR_FILES.intersection(settings)):
         raise Misuse(f"DATA is missing{instead} (see glassformer {verb} --help)")
     if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's

@@ -239,8 +239,6 @@ def check_ranges(flat: Mapping[str, Any]) -> None:
     for key, value in flat.items():
         if key != "task":
             check_value(key, FIELDS[key], value)
-    if flat.get("training.lr") == 0:  # not a rule of the setting: a run that was made so is still read
-        raise SettingError("training.lr is 0, but must be above 0: nothing would be learned")
 
 
 def resolve(

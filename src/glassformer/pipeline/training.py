@@ -274,6 +274,9 @@ class Training:
 
     def _check_folder(self) -> None:
         path, request = self.run.path, self.request
+        if request.before_refit is None:
+            given = request.given()
+            refuse_same(given.get("model.from_run"), given.get("model.decoder_from"), path)
         if request.resume and ((path / CARD).exists() or not request.names_data):
             Run.open(path)
         elif request.before_refit is None:
