@@ -68,7 +68,7 @@ def tune(
     once more as a whole run, whose test part is looked at, unless not `final`.
     """
     from glassformer.trials.tuning.result import finish
-    from glassformer.trials.tuning.storage import counted, open_study, retry_lost, storage_of
+    from glassformer.trials.tuning.storage import open_study, retry_lost, storage_of, trials_that_count
     from glassformer.trials.tuning.worker import Worker, work_in_processes
 
     check_writable(out or RUNS)
@@ -89,7 +89,7 @@ def tune(
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SEARCH, search.identity())
         retry_lost(opened, say)
-        done = len(counted(opened))
+        done = len(trials_that_count(opened))
         if done:
             say(f"going on with {folder}: {done} trial{'s' * (done != 1)} so far")
         trials = TRIALS if trials is None and minutes is None else trials
