@@ -183,11 +183,10 @@ def _finetuning(rows: Sequence[Row]) -> list[str]:
         if row.begins and row.outcomes and (other := _from_nothing(row, rows)):
             answers.setdefault((row.name, other.name), []).append(_beside(row, other))
     words = []
-    for (name, other), several in answers.items():
+    for (name, beside), several in answers.items():
+        told = "; ".join(answer for answer, _ in several)
         once = next((held for _, held in several if held), "")
-        words.append(
-            sentence("fine-tuned", name=name, other=other, answers="; ".join(word for word, _ in several), scope=once)
-        )
+        words.append(sentence("fine-tuned", name=name, other=beside, answers=told, scope=once))
     return words
 
 
