@@ -13,6 +13,7 @@ import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config.errors import RunError, SettingError
 from glassformer.config.limits import VARIABLE
+from glassformer.families import load as load_module
 from glassformer.runs.run import CARD
 from helpers.running import labelled, one_line
 from helpers.tables import opinions, write_table
@@ -47,6 +48,17 @@ def test_sizes_are_held_against_the_header(
     with pytest.raises(RunError) as caught:
         gf.load(run)
     assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_cannot_be_built_without_numbers_loads(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = load_module.build_model
+
+    def with_numbers(*args: Any) -> Any:
+        torch.zeros(1).item()
+        return build(*args)
+
+    monkeypatch.setattr(load_module, "build_model", with_numbers)
+    assert gf.load(trained / "run").parameters > 0
 
 
 def test_a_training_that_cannot_fit(

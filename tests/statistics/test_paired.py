@@ -167,3 +167,14 @@ def test_means_of_values_that_do_not_vary() -> None:
     assert difference_p(np.ones(2), np.zeros(2)) == pytest.approx(2 / 6)  # of six ways to draw two, two part them so
     assert difference_p(np.ones(3), np.zeros(4)) == pytest.approx(1 / 35)
     assert difference_p(np.full(3, 0.1), np.full(3, 0.1 + 1e-17)) == 1
+
+
+def test_one_example_tells_no_spread() -> None:
+    assert seed_spread([np.array([[0.2], [0.7]]), np.array([[0.1], [0.9]])]) is None
+
+
+def test_a_pair_that_varies_more_than_other_rows_is_known_as_well_as_its_own_seeds_tell() -> None:
+    quiet = [np.repeat(RANDOM.normal(0, 0.01, (3, 1)), 20, 1) for _ in range(8)]
+    noisy = np.repeat(np.array([[-1.0], [0.0], [1.0]]), 20, 1)
+    own, together = (difference(noisy, quiet[0], spread=spread) for spread in (None, seed_spread(quiet)))
+    assert (together.low, together.high, together.p) == pytest.approx((own.low, own.high, own.p), rel=1e-2)

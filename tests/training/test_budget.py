@@ -138,6 +138,35 @@ def test_every_validation_judges_the_same() -> None:
     assert FEWEST < judged <= 60 * 0.01 / 0.02
 
 
+class OnFeatures(Slow):
+    """The features of a part take as long as they do the first time that it is judged."""
+
+    on_features = True
+
+    def sample_part(self, part: Any) -> list[str]:
+        return []
+
+    def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
+        before = self.clock.now
+        evaluation = super().evaluate(model, part)
+        if self.parts[part]:
+            self.clock.now = before
+        else:
+            self.parts[part].append("features")
+        return evaluation
+
+
+def test_features_of_a_sample_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "Slow", OnFeatures)
+    slowly = Slowly(1, each=0.02, count=5000)
+    progress = slowly.trainer.progress
+    assert progress.sample is not None
+    judged = round(progress.sample * 5000)
+    assert slowly.task.judged.count(judged) >= 5
+    assert progress.evaluating == pytest.approx(0.02 * judged)  # as long as the last evaluation will take for as many
+    assert progress.validating < 3 * progress.evaluating + 0.02 * FEWEST * 8
+
+
 def test_without_minutes_nothing_is_sampled() -> None:
     clock = Hand()
     task = Slow(clock, update=0.1, same=0.0, each=10.0, count=1000)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.trials.compare import compare
-from glassformer.trials.running.cpu_budget import MOST, WARM_UP, updates_within
+from glassformer.trials.running.cpu_budget import MOST, WARM_UP, row_updates, updates_within
 
 MODULE = "glassformer.trials.running.cpu_budget"
 
@@ -54,6 +54,34 @@ def test_no_clock_on_a_wall_is_looked_at_and_threads_do_not_count(
 def test_asked_to_stop_while_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{MODULE}.train", lambda data, **settings: None)
     assert updates_within(10.0, {}, tmp_path / "pilot") is None
+
+
+def test_all_seeds_of_a_row_make_as_many_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long an update seemed to take when another seed began."""
+    measured = iter([40, 50, 60])
+    monkeypatch.setattr(f"{MODULE}.updates_within", lambda *args: next(measured))
+    cells = [tmp_path / name for name in ("bag-0", "bag-1", "bag-x-0", "bag-0")]
+    for cell in cells:
+        cell.mkdir(exist_ok=True)
+    assert [row_updates(10.0, {}, cell) for cell in cells] == [40, 40, 50, 40]
+    assert not any(any(cell.iterdir()) for cell in cells)
+    (tmp_path / "bag.updates.json").write_text('{"updates": "many"}')
+    with pytest.raises(RunError, match="is damaged: remove it"):
+        row_updates(10.0, {}, cells[0])
+
+
+def test_of_seeds_that_measure_at_once_the_first_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "bag-0", tmp_path / "bag-1"
+    for cell in (first, second):
+        cell.mkdir()
+
+    def measure(seconds: float, settings: dict[str, Any], scratch: Path) -> int:
+        if scratch.parent == first:
+            row_updates(seconds, settings, second)
+        return 40 if scratch.parent == second else 50
+
+    monkeypatch.setattr(f"{MODULE}.updates_within", measure)
+    assert row_updates(10.0, {}, first) == 40
 
 
 @pytest.mark.parametrize(("settings", "told"), [

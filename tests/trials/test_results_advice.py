@@ -9,6 +9,7 @@ import pytest
 
 from glassformer.trials.outcome import REFERENCE, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
+from glassformer.trials.results.rows import compare_rows, rows_of
 from helpers.simulated import floor, outcomes_of, reference
 
 TFIDF = "scikit-learn's TF-IDF of words with logistic regression"
@@ -42,6 +43,26 @@ def test_how_small_a_difference_could_be_seen() -> None:
     assert "± is over seeds alone, how far behind is paired on the same examples too: the two need not agree." in (
         found.notes
     )
+
+
+def test_how_small_a_difference_is_of_all_pairs() -> None:
+    """Of two that are nearly the same, neither the best: nobody else asks for their difference."""
+    random = np.random.default_rng(8)
+    base = outcomes_of("cnn", 0.6, seeds=1)[0]
+    twin = replace(base, cell=replace(base.cell, name="rnn"), scores=[1 - base.scores[0], *base.scores[1:]])
+    shuffled = random.permutation(outcomes_of("lstm", 0.9, seeds=1)[0].scores).tolist()
+    best = replace(outcomes_of("lstm", 0.9, seeds=1)[0], scores=shuffled)
+    rows = rows_of([best, base, twin])
+    lead = compare_rows(rows[1], rows[2])
+    assert lead is not None
+    (note,) = [note for note in of([best], [base], [twin]).notes if "told apart by less" in note]
+    assert float(re.findall(r"less than (0\.\d+)", note)[0]) <= (lead.high - lead.low) / 2
+
+
+def test_a_single_example_can_be_judged() -> None:
+    rows = [outcomes_of(name, accuracy, count=1) for name, accuracy in (("lstm", 1.0), ("cnn", 0.0), ("rnn", 1.0))]
+    varied = [replace(one, scores=[float(one.cell.repeat)]) for row in rows for one in row]
+    assert len(of(varied).rows) == 3
 
 
 def test_what_is_told_is_never_below_what_could_be_told() -> None:

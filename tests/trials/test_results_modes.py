@@ -178,6 +178,19 @@ def test_costs_that_are_alike_are_no_picture() -> None:
     assert "low, at 0.100, lies beyond the picture" in found.note
 
 
+def test_what_is_said_of_one_training_stays_so_where_another_cannot_be_compared() -> None:
+    made = []
+    for name, begins in (("transformer", ""), ("writer fine-tuned", "abc")):
+        for share in (0.1, 1.0):
+            examples = name if share == 1 else "same"
+            for one in outcomes_of(name, 0.8, varied={FRACTION: share}, seeds=1, examples=examples):
+                cell = replace(one.cell, settings={"model.encoder": "transformer"}, begins=begins)
+                made.append(replace(one, cell=cell))
+    (word,) = [word for word in of("fractions", made).words if word.startswith("Is it worth it to begin")]
+    assert "with all the data, not judged on the same examples" in word
+    assert word.endswith(", on these examples, of this training.")
+
+
 def test_whether_to_begin_from_what_was_learned_before() -> None:
     def line(name: str, encoder: str, *scores: float, begins: str = "") -> list[Outcome]:
         made = [

@@ -94,6 +94,25 @@ def test_the_same_command_finds_its_folder(tmp_path: Path, monkeypatch: pytest.M
     assert other.out == "runs/tune-opinions-average-2"
 
 
+def test_a_search_of_before_keeps_its_places_for_runs_of_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were a million for all data once."""
+    monkeypatch.chdir(tmp_path)
+    Pretended(monkeypatch)
+    asked = {"model": "bag", "steps": 2, "final": False}
+    with monkeypatch.context() as before:
+        before.setattr("glassformer.trials.tuning.space_defaults._buckets", lambda characters: (2**18, 2**20))
+        first = gf.tune(DATA, trials=1, **asked)
+    again = gf.tune(DATA, trials=3, **asked)
+    assert again.out == first.out
+    assert len(gf.tune(DATA, trials=4, out=first.out, **asked).trials) == 4
+    stored = json.loads(Path(first.out, "search.json").read_text())
+    assert stored["the space of bag: model.buckets"]["choices"] == [2**18, 2**20]
+    with pytest.raises(Misuse, match="holds another search"):
+        gf.tune(DATA, trials=4, out=first.out, space={"model.word_dropout": [0.0, 0.1]}, **asked)
+
+
 def test_old_names_in_a_space_are_said_once() -> None:
     heard: list[str] = []
     space = {

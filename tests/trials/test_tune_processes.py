@@ -18,13 +18,13 @@ from glassformer.trials.tuning import worker
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.storage import (
     PROCESS,
-    counted,
     is_gone,
     open_study,
     optuna,
     retry_lost,
     storage_of,
     this_process,
+    trials_that_count,
 )
 from helpers.running import begin, finish, wait_for
 from helpers.searching import DATA, study_of
@@ -116,7 +116,7 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     assert again.state == optuna.trial.TrialState.WAITING
     assert again.system_attrs["fixed_params"] == lost.params != {}
     assert again.user_attrs["start"] == "average"
-    assert counted(study) == []  # it does not count, and another takes its place
+    assert trials_that_count(study) == []  # it does not count, and another takes its place
     retry_lost(study, said.append)
     assert len(study.trials) == 2
 

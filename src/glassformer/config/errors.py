@@ -88,6 +88,11 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
+def is_overflow(error: Exception) -> bool:
+    """Whether a model could not be built since its sizes are beyond all counting."""
+    return "overflow" in repr(error).lower()
+
+
 def error_line(error: BaseException) -> str:
     """What went wrong in code that may be a person's own, in one line."""
     kind, line = type(error).__name__, first_line(error)

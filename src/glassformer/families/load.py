@@ -19,6 +19,7 @@ from glassformer.config.errors import (
     Say,
     SettingError,
     error_line,
+    is_overflow,
     silent,
 )
 from glassformer.config.plugins import load_plugins
@@ -186,7 +187,9 @@ def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
             built = build_model(config, processor)
     except Misuse as error:
         raise RunError(f"{run.path / CARD} is damaged: {error}") from None
-    except (RuntimeError, OverflowError, TypeError):  # sizes beyond all counting
+    except (RuntimeError, OverflowError, TypeError) as error:
+        if not is_overflow(error):  # a model of one's own that cannot be built without numbers
+            return
         raise RunError(f"{run.path / CARD} is damaged: it asks for sizes that no model has") from None
     refuse_misfit(built, with_current_names(shapes, built.state_dict().keys()), file)
 

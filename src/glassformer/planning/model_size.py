@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, SettingError
+from glassformer.config.errors import GlassformerError, SettingError, is_overflow
 from glassformer.config.limits import limits
 from glassformer.config.resolve import Config
 from glassformer.config.units import count, size
@@ -81,7 +81,7 @@ def _size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
     except GlassformerError:
         raise
     except (RuntimeError, OverflowError, TypeError) as error:
-        if "overflow" not in repr(error).lower():
+        if not is_overflow(error):
             return ModelSize(0, 0)  # a model of one's own that cannot be built without numbers: nobody knows its size
         raise SettingError("the model would have sizes that no model has: lower --model.width and the like") from None
     return ModelSize(parameter_count(model), learned_count(model))

@@ -53,11 +53,12 @@ class SeedSpread:
 
 
 def seed_spread(models: Sequence[Float[Array, "S N"]], weights: Float[Array, " N"] | None = None) -> SeedSpread | None:
-    """How much seeds change a score, over some models together; None where it never does, or none was trained twice.
+    """How much seeds change a score, over some models together; None where it never does, none was trained twice, or
+    a single example was judged.
 
     A few seeds of one model tell little of it: of eight that are alike, one will seem hardly to vary.
     """
-    several = [scores for scores in models if _varies(scores)]
+    several = [scores for scores in models if _varies(scores) and scores.shape[1] > 1]
     if not several:
         return None
     count = several[0].shape[1]
@@ -91,7 +92,8 @@ def difference(
     Other examples would have given another difference, and so would other seeds; both kinds of chance add up, and
     Welch and Satterthwaite's formula says how well the sum is known. What never varies (a floor) may be given twice.
     Where both are of more `rows` than these, interval and p allow for it (Tukey and Kramer): of so many rows alike, in
-    95 of 100 tables no two seem apart. `spread` is then that of all rows: it counts where the pair's own is smaller.
+    95 of 100 tables no two seem apart. `spread` is then that of all rows: it counts where the pair's own is smaller;
+    of a larger one, what lies beyond it is known as well as the pair's own seeds tell.
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"scores on the same examples, a row for each seed, are compared; not {a.shape} and {b.shape}")
@@ -103,13 +105,15 @@ def difference(
     varying = [scores for scores in (a, b) if _varies(scores)]
     own = [part for scores in varying for part in _seed_parts(scores, weights)]
     all_rows = [] if spread is None else spread.parts(sum(1 / len(scores) for scores in varying))
-    variance = examples + max(_sum(own), _sum(all_rows))
+    beyond = max(0.0, 1 - _sum(all_rows) / _sum(own)) if own else 0.0
+    of_seeds = [*all_rows, *((beyond * part, free) for part, free in own)] if beyond else all_rows
+    variance = examples + _sum(of_seeds)
     least = ROUNDING * max(np.abs(a).max(), np.abs(b).max())
     if variance <= least**2:
         # Every example differs by the same: what remains to ask is how often all signs would agree.
         p = rows * (rows - 1) / 2 * 2.0 ** (1 - count)
         return Difference(value, value, value, 1.0 if abs(value) <= least else min(1.0, p), seeds)
-    df = _degrees([(examples, count - 1), *(all_rows or own)])
+    df = _degrees([(examples, count - 1), *of_seeds])
     interval = around(value, variance, df, level, rows)
     p = range_t_tail(value / math.sqrt(variance), rows, df)
     return Difference(value, interval.low, interval.high, p, seeds)

@@ -109,6 +109,8 @@ class Task(ABC):
     """What an example counts as, where all count alike and are no words: an image's pixels, a row's columns."""
     share: float = 1.0
     """The part of what is held out that an evaluation judges."""
+    on_features: bool = False
+    """Its inputs are features, computed once, which only a model's head has still to read."""
 
     @abstractmethod
     def batch(self, step: int) -> Batch:

@@ -64,8 +64,6 @@ class Labelling(Task):
     steady = False
     loss_unit: str
     """The unit of the loss, with the noun of an example left open."""
-    on_features = False
-    """Its inputs are features, which only a model's head has still to read."""
     _order: LengthOrder
 
     def __init__(self, parts: Mapping[str, Inputs], answers: Answers, *, batch_size: int = 1, seed: int = 0) -> None:

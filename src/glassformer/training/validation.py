@@ -36,6 +36,8 @@ class Validator:
     budget: Budget | None
     last: float = 0.0
     """How much of the training was done at the last validation."""
+    sampled: Task | None = None
+    """The task on the sample that was judged last: what was computed once of its examples stays with it."""
 
     def due(self, before: float, done: float) -> bool:
         """Every so many updates, or when a tenth of the budget is through; of minutes, as often as these allow.
@@ -87,10 +89,12 @@ class Validator:
         """All that a validation judges; with minutes, a sample that is the same each time."""
         if self.budget is None:
             return self._evaluate(self.task, self.settings.validation_tokens)
-        task = self.task.sample(1.0 if self.progress.sample is None else self.progress.sample)
+        task = self._sample(1.0 if self.progress.sample is None else self.progress.sample)
         began = self.clock()
         evaluation = self._evaluate(task, None)
-        self.progress.evaluating = self.processes.from_first(self.clock() - began)
+        took = self.processes.from_first(self.clock() - began)
+        # features are computed at the first validation, and for the last evaluation of all
+        self.progress.evaluating = max(took, self.progress.evaluating) if task.on_features else took
         return evaluation
 
     def _evaluate(self, task: Task, most: int | None) -> Evaluation:
@@ -102,6 +106,11 @@ class Validator:
         began = self.clock()
         self._evaluate(self.task.sample(share), None)
         return self.clock() - began
+
+    def _sample(self, share: float) -> Task:
+        if self.sampled is None or self.sampled.share != share:
+            self.sampled = self.task.sample(share)
+        return self.sampled
 
     def _keep_last(self) -> None:
         """Where nothing is held out to judge weights by, those of this step."""

@@ -26,7 +26,7 @@ from glassformer.trials.settings import (
     split_words,
 )
 from glassformer.trials.tuning.search import Search, plan_search
-from glassformer.trials.tuning.space import plain
+from glassformer.trials.tuning.space import plain, read_space
 
 if TYPE_CHECKING:
     from glassformer.trials.tuning.result import TuneResult
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 TRIALS = 30
 """The number of trials where neither that nor a time is given."""
 SEARCH, JOURNAL = "search.json", "study.log"
+BUCKETS = "model.buckets"
 
 
 @check_arguments
@@ -68,7 +69,7 @@ def tune(
     once more as a whole run, whose test part is looked at, unless not `final`.
     """
     from glassformer.trials.tuning.result import finish
-    from glassformer.trials.tuning.storage import counted, open_study, retry_lost, storage_of
+    from glassformer.trials.tuning.storage import open_study, retry_lost, storage_of, trials_that_count
     from glassformer.trials.tuning.worker import Worker, work_in_processes
 
     check_writable(out or RUNS)
@@ -80,8 +81,10 @@ def tune(
         settings["training.minutes"] = trial_minutes
     search = plan_search(data, _models(model), settings, config=config, space=space, say=say)
     search = replace(search, seeds=seeds, folds=folds, prune=prune)
-    folder = Path(out) if out is not None else free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search))
-    search = _with_rule(search, folder)
+    folder = (
+        Path(out) if out is not None else free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search, space))
+    )
+    search = _as_begun(search, folder, space)
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
@@ -89,7 +92,7 @@ def tune(
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SEARCH, search.identity())
         retry_lost(opened, say)
-        done = len(counted(opened))
+        done = len(trials_that_count(opened))
         if done:
             say(f"going on with {folder}: {done} trial{'s' * (done != 1)} so far")
         trials = TRIALS if trials is None and minutes is None else trials
@@ -140,16 +143,27 @@ def _stem(search: Search) -> str:
     return "-".join([data, *(name.replace(":", "-") for name in search.models)])
 
 
-def _holds(folder: Path, search: Search) -> bool:
-    return (folder / SEARCH).is_file() and search.difference(read_json(folder / SEARCH)) is None
+def _holds(folder: Path, search: Search, space: Any) -> bool:
+    if not (folder / SEARCH).is_file():
+        return False
+    return _as_begun(search, folder, space).difference(read_json(folder / SEARCH)) is None
 
 
-def _with_rule(search: Search, folder: Path) -> Search:
-    """The search with a word on which texts are the same: where it goes on, that of its folder."""
-    rule = DataSettings.same_text
-    if (folder / SEARCH).is_file():
-        rule = read_json(folder / SEARCH).get(f"--{SAME_TEXT}", EXACT)
-    return replace(search, settings={SAME_TEXT: rule, **search.settings})
+def _as_begun(search: Search, folder: Path, space: Any) -> Search:
+    """The search with a word on which texts are the same, and if nobody gave a `space`, on places for runs of
+    characters; where it goes on, those of its folder.
+    """
+    if not (folder / SEARCH).is_file():
+        return replace(search, settings={SAME_TEXT: DataSettings.same_text, **search.settings})
+    there = read_json(folder / SEARCH)
+    settings = {SAME_TEXT: there.get(f"--{SAME_TEXT}", EXACT), **search.settings}
+    spaces = dict(search.spaces)
+    for model, dimensions in search.spaces.items() if space is None else ():
+        stored = there.get(f"the space of {model}: {BUCKETS}")
+        if stored is not None:
+            (own,) = read_space({BUCKETS: stored}, str(folder / SEARCH))
+            spaces[model] = [own if dimension.key == BUCKETS else dimension for dimension in dimensions]
+    return replace(search, settings=settings, spaces=spaces)
 
 
 def _check_folder(folder: Path, search: Search) -> None:

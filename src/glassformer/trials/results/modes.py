@@ -178,16 +178,16 @@ def _finetuning(rows: Sequence[Row]) -> list[str]:
     """Whether what a run had learned before is worth anything here: each that begins from one beside the same kind of
     model that begins from nothing, with as much data.
     """
-    answers: dict[tuple[str, str], list[str]] = {}
-    scopes: dict[str, str] = {}
+    answers: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in rows:
         if row.begins and row.outcomes and (other := _from_nothing(row, rows)):
             answers.setdefault((row.name, other.name), []).append(_beside(row, other))
-            scopes[row.name] = scope(compare_rows(row, other), row)
-    return [
-        sentence("fine-tuned", name=name, other=other, answers="; ".join(several), scope=scopes[name])
-        for (name, other), several in answers.items()
-    ]
+    words = []
+    for (name, beside), several in answers.items():
+        told = "; ".join(answer for answer, _ in several)
+        once = next((held for _, held in several if held), "")
+        words.append(sentence("fine-tuned", name=name, other=beside, answers=told, scope=once))
+    return words
 
 
 def _from_nothing(row: Row, rows: Sequence[Row]) -> Row | None:
@@ -202,15 +202,18 @@ def _from_nothing(row: Row, rows: Sequence[Row]) -> Row | None:
     return min(same, key=lambda other: other.rank, default=None)
 
 
-def _beside(row: Row, other: Row) -> str:
-    lead = compare_rows(row, other)
+def _beside(row: Row, other: Row) -> tuple[str, str]:
+    """How one does beside the other, and what that holds for."""
     where = f"with {varied}, " if (varied := label_of("", row.varied)) else ""
     if not (row.is_judged and other.is_judged):
-        return f"{where}not trained to its end"
+        return f"{where}not trained to its end", ""
+    lead = compare_rows(row, other)
     if lead is None:
-        return f"{where}not judged on the same examples"
+        return f"{where}not judged on the same examples", ""
     if is_better(lead):
-        return f"{where}better by {difference_in_words(lead, row)}"
-    if is_better(reverse(lead)):
-        return f"{where}worse by {difference_in_words(reverse(lead), row)}"
-    return f"{where}not to be told apart ({difference_within(lead, row)})"
+        answer = f"better by {difference_in_words(lead, row)}"
+    elif is_better(reverse(lead)):
+        answer = f"worse by {difference_in_words(reverse(lead), row)}"
+    else:
+        answer = f"not to be told apart ({difference_within(lead, row)})"
+    return where + answer, scope(lead, row)

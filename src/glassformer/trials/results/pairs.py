@@ -1,6 +1,5 @@
 """Whether one model of a table is better than another, or had luck: differences on the same examples."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -42,12 +41,6 @@ class Pairs:
         same = [row for row in competing if first.scores and all(one.examples == first.examples for one in row)]
         weights = None if first.weights is None else weights_of(first)
         return cls(len(competing), seed_spread([_stack(row) for row in same], weights))
-
-    @property
-    def halves(self) -> list[float]:
-        """Half of each interval, the narrowest first: by less, two rows were never told apart."""
-        halves = [(lead.high - lead.low) / 2 for lead in self.leads.values() if lead is not None]
-        return sorted(half for half in halves if half > 0 and math.isfinite(half))
 
     def compare(self, first: Outcomes, second: Outcomes, metric: str) -> Difference | None:
         """By how much one row is better than another on the same examples; None: there are none."""

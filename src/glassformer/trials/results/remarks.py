@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 from statistics import median
 
 from glassformer.statistics.paired import Difference
 from glassformer.trials.outcome import KINDS, TRAINED
 from glassformer.trials.results.metrics import amount, rounded, titled, unit_of
 from glassformer.trials.results.pairs import is_better
-from glassformer.trials.results.rows import Row
+from glassformer.trials.results.rows import Row, compare_rows
 from glassformer.trials.running.question import ABLATION
 
 BEST, LEVEL, USE = "best", "within chance", "recommended"
@@ -99,11 +100,13 @@ def _uncertainty(done: Sequence[Row]) -> list[str]:
 
 
 def _smallest_difference(done: Sequence[Row], counted: str) -> list[str]:
-    """By how little two rows could be told apart here: half of the narrowest interval of all that were reckoned,
-    rounded down, so that no difference that is told lies below it; and half of the one in the middle.
+    """By how little two rows could be told apart here: half of the narrowest interval of all pairs that are
+    judged, rounded down, so that no difference that is told lies below it; and half of the one in the middle.
     """
     first = max(done, key=lambda row: len(row.outcomes))
-    halves = first.pairs.halves
+    judged = [row for row in done if row.is_judged]
+    leads = [lead for pair in combinations(judged, 2) if (lead := compare_rows(*pair)) is not None]
+    halves = sorted(half for lead in leads if 0 < (half := (lead.high - lead.low) / 2) < math.inf)
     if not halves:
         return []
     again = f" and {len(first.outcomes)} {first.repeats}" if len(first.outcomes) > 1 else ""

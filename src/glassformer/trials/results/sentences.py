@@ -104,7 +104,7 @@ def difference_within(lead: Difference, row: Row) -> str:
     return difference_in_words(lead, row).replace(" (", ", ").replace(")", "")
 
 
-def listed(names: Sequence[str]) -> str:
+def with_and(names: Sequence[str]) -> str:
     """a, b and c."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

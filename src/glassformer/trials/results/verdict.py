@@ -14,10 +14,10 @@ from glassformer.trials.results.sentences import (
     difference_in_words,
     difference_within,
     lead_in_words,
-    listed,
     scope,
     score_in_words,
     sentence,
+    with_and,
 )
 
 TRANSFORMER = "transformer"
@@ -80,7 +80,7 @@ def _against_next(trained: Sequence[Row]) -> str:
         return sentence("beats next" if lead.seeds else "ahead of next", row=second, by=lead_in_words(lead, best))
     by = difference_in_words(lead, best)
     level = [row.label for row in trained[1:] if is_level(best, row)]
-    return sentence("level", names=listed(level), seeds=" and seeds" if lead.seeds else "", by=by)
+    return sentence("level", names=with_and(level), seeds=" and seeds" if lead.seeds else "", by=by)
 
 
 # --- floors and references ---
@@ -205,7 +205,7 @@ def _transformer(trained: Sequence[Row], done: Sequence[Row], late: Sequence[Row
 def _not_yet(late: Sequence[Row]) -> str:
     return sentence(
         "worth: undertrained",
-        names=f"{listed([row.label for row in late])} {'was' if len(late) == 1 else 'were'}",
+        names=f"{with_and([row.label for row in late])} {'was' if len(late) == 1 else 'were'}",
         end="its end" if len(late) == 1 else "their end",
         budget=more_budget(late),
     )

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from glassformer.config.resolve import Config
+from glassformer.data.wording import counted
 from glassformer.families.base import Family
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.translation import TranslationFamily
@@ -32,7 +33,7 @@ def undertraining(run: Run, epoch: int | None) -> str | None:
     if card.get("status") == EARLY:
         return ""
     if epoch is not None and 0 < updates < epoch:
-        return f"{updates:,} update{'s' * (updates != 1)}, and an epoch takes {epoch:,}"
+        return f"{counted(updates, 'update')}, and an epoch takes {epoch:,}"
     return falling(run.read_metrics(), updates)
 
 

@@ -2,6 +2,8 @@
 other things to do; the work of one core for an update is the same.
 """
 
+import contextlib
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -9,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.errors import RunError
+from glassformer.runs.files import read_json, write_json
 from glassformer.training.events import Event, Stepped
 from glassformer.verbs.train import train
 
@@ -16,6 +20,7 @@ WARM_UP, FEWEST, MOST = 3, 5, 50
 """Updates that are not measured, since the first take longer; the fewest that are, and the most."""
 SHARE = 0.05
 """The part of the budget that measuring may take, beside it, once there are enough."""
+UPDATES = "updates"
 
 
 class _Enough(Exception):
@@ -41,6 +46,26 @@ class _Meter:
         self.updates, self.spent = event.step - WARM_UP, now - self.began
         if self.updates >= MOST or (self.updates >= FEWEST and self.spent >= SHARE * self.budget):
             raise _Enough
+
+
+def row_updates(cpu_seconds: float, settings: Mapping[str, Any], folder: Path) -> int | None:
+    """The updates of each seed of a row: the first that has measured them keeps the number beside the folders of cells,
+    of which `folder` is one, so that all make as many, however often they begin. None: it was asked to stop.
+    """
+    kept = folder.parent / f"{folder.name.rpartition('-')[0]}.{UPDATES}.json"
+    if not kept.is_file():
+        updates = updates_within(cpu_seconds, settings, folder / "pilot")
+        if updates is None:
+            return None
+        own = folder / f"{UPDATES}.json"
+        write_json(own, {UPDATES: updates})
+        with contextlib.suppress(FileExistsError):  # another seed was faster
+            os.link(own, kept)
+        own.unlink()
+    number = read_json(kept).get(UPDATES)
+    if type(number) is not int or number < 1:
+        raise RunError(f"{kept} is damaged: remove it, and updates are measured again")
+    return number
 
 
 def updates_within(cpu_seconds: float, settings: Mapping[str, Any], scratch: Path) -> int | None:

@@ -24,11 +24,11 @@ from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
 from glassformer.trials.running.candidates import MASK, UNMASKED
 from glassformer.trials.running.convergence import undertraining, updates_per_epoch
-from glassformer.trials.running.cpu_budget import updates_within
+from glassformer.trials.running.cpu_budget import row_updates
 from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example
 from glassformer.verbs.train import train
 
-RUN, PILOT = "run", "pilot"
+RUN = "run"
 OFTEN = 0.25
 """Seconds between two words on how far a training is."""
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -52,7 +52,7 @@ def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | 
         shutil.rmtree(run.path, ignore_errors=True)
         budget: dict[str, Any] = {}
         if cell.cpu_seconds is not None:
-            updates = updates_within(cell.cpu_seconds, cell.settings, folder / PILOT)
+            updates = row_updates(cell.cpu_seconds, cell.settings, folder)
             if updates is None:
                 return None
             budget = {"training.steps": updates}

@@ -40,7 +40,8 @@ def id_of(cell: Cell) -> str:
 
 
 class Folder:
-    """OUT: question.json, cells/<id>/ (cell.json, run/, log.txt, outcome.json), and the table once there is one."""
+    """OUT: question.json, cells/<id>/ (cell.json, run/, log.txt, outcome.json), and the table once there is one; of a
+    budget in CPU seconds, cells/<row>.updates.json."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -21,7 +21,7 @@ from glassformer.training.events import Listener
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.space import Dimension
-from glassformer.trials.tuning.storage import START, counted, optuna, under_way
+from glassformer.trials.tuning.storage import START, optuna, trials_that_count, under_way
 from glassformer.trials.tuning.trial import OUTCOME, TrialRecord, best_of, format_value, importance, record_of
 from glassformer.verbs.train import train
 
@@ -247,7 +247,7 @@ def finish(
     study: "optuna.Study", search: Search, folder: Path, *, final: bool, say: Say, listen: Listener
 ) -> TuneResult:
     """What a search came to, saved in its folder; the best is trained once more, unless not `final`."""
-    done = [trial for trial in counted(study) if trial.state.is_finished()]
+    done = [trial for trial in trials_that_count(study) if trial.state.is_finished()]
     best = best_of(done, search)
     if best is None:
         why = f": {done[-1].user_attrs[OUTCOME]['why']}" if done else ""

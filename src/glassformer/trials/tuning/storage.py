@@ -217,7 +217,7 @@ def under_way(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
     return study.get_trials(deepcopy=False, states=(State.RUNNING,))
 
 
-def counted(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
+def trials_that_count(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
     """Trials that are done or under way: not those that wait, and not those that say nothing."""
     return [
         trial

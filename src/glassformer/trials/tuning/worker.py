@@ -26,12 +26,12 @@ from glassformer.trials.tuning.storage import (
     State,
     ask,
     begun,
-    counted,
     give_up,
     open_study,
     optuna,
     retry_lost,
     this_process,
+    trials_that_count,
 )
 from glassformer.trials.tuning.trial import OUTCOME, Stopped, Verdict, best_of, line_of, run_trial, settings_of
 
@@ -61,7 +61,7 @@ class Worker:
         """Trial after trial, until there are enough or the time is up; the first is not cut short."""
         while not self.stop():
             retry_lost(self.study, self.say)
-            done = counted(self.study)
+            done = trials_that_count(self.study)
             if self._enough(done) or self._late():
                 return
             ended = [trial for trial in done if trial.state.is_finished()]
@@ -76,7 +76,7 @@ class Worker:
                 self.job,
             )
             trial = ask(self.study)
-            if self._enough([other for other in counted(self.study) if other.number < trial.number]):
+            if self._enough([other for other in trials_that_count(self.study) if other.number < trial.number]):
                 give_up(self.study, trial.number, retry=False)  # another process was faster
                 return
             try:
