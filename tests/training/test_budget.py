@@ -295,7 +295,7 @@ def test_a_budget_that_was_used_up_stays_so() -> None:
 # --- what is refused, and said ---
 
 
-@pytest.mark.parametrize("settings", [{"steps": 0}, {"lr": 0}, {"minutes": 0}, {"epochs": 0}])
+@pytest.mark.parametrize("settings", [{"steps": 0}, {"minutes": 0}, {"epochs": 0}])
 def test_nothing_to_learn_is_refused_before_data_is_looked_for(settings: dict[str, Any]) -> None:
     name, _ = next(iter(settings.items()))
     with pytest.raises(SettingError, match=rf"^training\.{name} is 0"):

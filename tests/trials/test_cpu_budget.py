@@ -96,7 +96,7 @@ def test_one_budget(settings: dict[str, Any], told: str) -> None:
 def test_a_budget_that_is_none() -> None:
     with pytest.raises(SettingError, match="--cpu-seconds is 0, but must be above 0"):
         compare("iris", models="linear", cpu_seconds=0)
-    with pytest.raises(SettingError, match="--cpu-seconds wants a number, not 'ten'"):
+    with pytest.raises(Misuse, match="cpu_seconds wants a number, not 'ten'"):
         compare("iris", models="linear", cpu_seconds="ten")  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, out_of_memory
+from glassformer.config.errors import DataError, GlassformerError, Misuse, RunError, SettingError, out_of_memory
 from glassformer.config.presets import has_decoder, predicts_next_token
 from glassformer.config.resolve import renamed, with_new_names
 from glassformer.training.events import Event, Stepped, Validated
@@ -121,6 +121,8 @@ def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Verdict:
         if number:
             shutil.rmtree(out, ignore_errors=True)
         runs.append(trained)
+    if not all(run.validation for run in runs):
+        raise DataError("nothing is held out to judge a trial by: see --data.validation_fraction")
     values = [run.validation[watch.primary] for run in runs]
     outcome = {
         "primary": watch.primary,
