@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, RunError
+from glassformer.config.errors import Misuse, RunError, Say
 from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features
 from glassformer.models.inputs import Shape
@@ -186,12 +186,26 @@ def check_empty(folder: Path, *, overwrite: bool = False) -> None:
         raise Misuse(f"{folder} is not empty: replace what is in it with --overwrite, or name another folder")
 
 
-def record_export(run: Path, folder: Path) -> None:
-    """Write down in a run's folder where it was exported to: from there, so that both can move together."""
+@contextlib.contextmanager
+def recorded_export(run: Path, folder: Path, say: Say) -> Iterator[None]:
+    """Write down in a run's folder where it is exported to: from there, so that both can move together. First, so that
+    an export is known however it is killed; one that fails is forgotten.
+    """
     place = os.path.abspath(folder)
     with contextlib.suppress(ValueError):  # another drive
         place = os.path.relpath(place, os.path.abspath(run))
-    write_json(run / EXPORTS, {"folders": [*(other for other in _recorded(run) if other != place), place]})
+    try:
+        before = _recorded(run)
+        write_json(run / EXPORTS, {"folders": [*(other for other in before if other != place), place]})
+    except RunError as error:
+        say(f"where it is was not written down ({error}): glassformer check {run} --export {folder} finds it")
+        yield
+        return
+    try:
+        yield
+    except BaseException:
+        write_json(run / EXPORTS, {"folders": before})
+        raise
 
 
 def exports_of(run: Path) -> list[Path]:

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, RunError, Say, silent, unknown
+from glassformer.config.errors import Misuse, Say, silent, unknown
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import KINDS_IN_WORDS
-from glassformer.exchange.exporting import ExportedRun, check_empty, record_export
+from glassformer.exchange.exporting import ExportedRun, check_empty, recorded_export
 from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.onnx.export import export_onnx
 from glassformer.families.base import Loaded
@@ -59,9 +59,5 @@ def _export(
     if to == "hf" and (loaded.tokenizer is None or (loaded.features is not None and kind != TEXT)):
         raise Misuse(f"{here} reads {KINDS_IN_WORDS[kind]}: only models of texts go to hf; try --to onnx")
     write = export_onnx if to == "onnx" else export_huggingface
-    files = write(exported, folder, overwrite=overwrite, say=say)
-    try:
-        record_export(here, folder)
-    except RunError as error:
-        say(f"where it is was not written down ({error}): glassformer check {here} --export {folder} finds it")
-    return files
+    with recorded_export(here, folder, say):
+        return write(exported, folder, overwrite=overwrite, say=say)
