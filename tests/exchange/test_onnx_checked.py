@@ -71,7 +71,7 @@ def test_a_run_that_cannot_be_written_is_exported_all_the_same(tmp_path: Path) -
     run, heard = gf.train("copy", out=tmp_path / "run", model="average", **SETTINGS).run, list[str]()
     Path(run, "exports.json").mkdir()
     export(run, to="onnx", folder=tmp_path / "out", say=heard.append)
-    assert "--export" in heard[-1]
+    assert any("--export" in line for line in heard)
     assert (tmp_path / "out" / "model.onnx").is_file()
 
 
