@@ -77,9 +77,9 @@ WRONG = {
     "not a parquet file": (["train", "not.parquet"], 2, ["not.parquet"]),
     "one class": (["train", "one.csv"], 2, ["one.csv", "all 40 rows", "'good'", "--label"]),
     "texts without words": (["train", "blanks.csv"], 2, ["blanks.csv", "'text' is empty"]),
-    "a row without label": (["train", "unlabelled.csv"], 2, ["unlabelled.csv, line 42", "'label'"]),
+    "a row without label": (["train", "unlabelled.csv", "--strict"], 2, ["unlabelled.csv, line 42", "'label'"]),
     "a new label": (
-        ["train", "two.csv", "--validation", "unseen.csv"],
+        ["train", "two.csv", "--validation", "unseen.csv", "--strict"],
         2,
         ["unseen.csv, line 6", "'label'", "'other'"],
     ),
@@ -141,7 +141,7 @@ WRONG = {
     ),
     "context for nothing": (["train", "two.csv", "--model.context", "2"], 2, ["model.context 2", "at least 3"]),
     "too few rows": (["train", "few.csv"], 2, ["few.csv has 2 rows", "too few"]),
-    "check a text": (["data", "check", "good.txt"], 2, ["good.txt", "table"]),
+    "check nothing": (["data", "check", "nothing.txt"], 2, ["nothing.txt"]),
 }
 
 
