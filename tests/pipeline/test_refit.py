@@ -79,7 +79,7 @@ def test_scores_are_those_from_before_and_are_called_so(texts: str, tmp_path: Pa
     assert evaluate(out / "held-out").metrics == held["validation"]
     assert evaluate(out, texts).metrics["texts"] == 60
     assert load(out).run.path == out
-    with pytest.raises(DataError, match="nothing of them is held out; give a text"):
+    with pytest.raises(DataError, match="nothing of it is held out; give a text"):
         validation_examples(load(out), 2, print)  # type: ignore[arg-type]
 
 
