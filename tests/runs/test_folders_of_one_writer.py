@@ -16,7 +16,7 @@ import pytest
 from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.config.parts import HOST, part_of, sweep
 from glassformer.families.load import load
-from glassformer.runs.folders import LOCK, check_writable, complete, contents, fill
+from glassformer.runs.folders import INSTEAD, LOCK, check_writable, complete, contents, fill
 from glassformer.runs.lock import locked
 from glassformer.training.events import Event, Noted, Stepped
 from glassformer.verbs.train import train
@@ -95,8 +95,8 @@ def test_filled_beside_or_instead(tmp_path: Path) -> None:
 def test_what_was_left_whole_is_finished(tmp_path: Path) -> None:
     for name in ("card", "old"):
         (tmp_path / name).write_text("old")
-    (tmp_path / ".instead").mkdir()
-    (tmp_path / ".instead" / "card").write_text("new")
+    (tmp_path / INSTEAD).mkdir()
+    (tmp_path / INSTEAD / "card").write_text("new")
     complete(tmp_path, "card")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"card": "new"}
 

@@ -124,7 +124,7 @@ def test_killed_at_every_operation(name: str, forker: Forker, template: Path, tm
     first = run(forker, case, folder)
     assert first.code == 0, first.said
     whole = end_of(case, folder)
-    left = [name for name in whole if name.endswith((".part", ".new", ".instead"))]
+    left = [name for name in whole if name.endswith((".part", "-new", "-instead"))]
     assert not [name for name in left if not name.startswith("killed")]
     for number in spread(first.operations, name):
         fresh_copy(template, folder)
