@@ -266,7 +266,7 @@ def test_what_is_said_ends_where_the_scale_does() -> None:
 
 @pytest.mark.parametrize("folds", [0, 1, "x", 2.5])
 def test_how_many_folds_from_python(folds: Any) -> None:
-    with pytest.raises(Misuse, match="--folds"):
+    with pytest.raises(Misuse, match="folds"):
         cross_validate("iris", folds=folds)
 
 
