@@ -48,13 +48,13 @@ def _train_and_refit(request: TrainRequest) -> Trained:
         known = Run.open(out) if resume and out is not None and Path(out, CARD).exists() else None
         if known is not None and known.config().data.refit:
             if request.names_data:  # a command for both halves: its settings are those of the first
-                resumed_config(Run.open(known.path / HELD_OUT), request.given(), may_change=False)
+                resumed_config(Run.open(known.path / HELD_OUT), request.all_settings(), may_change=False)
                 request = replace(request, data=None, config=None, model=request.own_model, settings={})
             return Training(replace(request, out=known.path))()
         if known is not None:
             refuse_refit(known.config())
         if known is not None and known.card().get("status") in DONE:
-            resumed_config(known, request.given(), may_change=not request.names_data)
+            resumed_config(known, request.all_settings(), may_change=not request.names_data)
             run = _moved(known.path)
         else:
             first = Training(replace(request, expects_refit=True))()

@@ -173,15 +173,15 @@ class TrainRequest:
         """The settings of the file, which is read once: the shell's <(…) is gone then."""
         return file_settings(self.config)
 
-    def given(self) -> dict[str, Any]:
+    def all_settings(self) -> dict[str, Any]:
         """Those of the file, and over them those that were given by name."""
         return {**self.file, **self.flags()}
 
     @property
     def names_data(self) -> bool:
         """Whether it could start a run."""
-        given = self.given()
-        return any(given.get(key) is not None for key in ("data.path", "data.source_file"))
+        settings = self.all_settings()
+        return any(settings.get(key) is not None for key in ("data.path", "data.source_file"))
 
 
 class Training:
@@ -275,7 +275,7 @@ class Training:
     def _check_folder(self) -> None:
         path, request = self.run.path, self.request
         if request.before_refit is None:
-            given = request.given()
+            given = request.all_settings()
             refuse_same(given.get("model.from_run"), given.get("model.decoder_from"), path)
         if request.resume and ((path / CARD).exists() or not request.names_data):
             Run.open(path)

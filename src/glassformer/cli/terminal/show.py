@@ -101,13 +101,13 @@ def make_table(
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(_shown(column), justify="left" if number in left else "right", no_wrap=no_wrap)
+        table.add_column(_cell_text(column), justify="left" if number in left else "right", no_wrap=no_wrap)
     for row in rows:
-        table.add_row(*map(_shown, row))
+        table.add_row(*map(_cell_text, row))
     return table
 
 
-def _shown(cell: str) -> str:
+def _cell_text(cell: str) -> str:
     """A cell as wide as it will be on the screen."""
     return encodable(printable(cell), sys.stdout.encoding)
 
