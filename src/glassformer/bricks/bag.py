@@ -50,7 +50,7 @@ def spelled(tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"], space: int, *
     if most is None:
         most = max(1, int(count.max())) if len(tokens) else 1
     here = torch.arange(tokens.shape[1], device=tokens.device)
-    none = tokens.new_zeros(len(tokens), most, dtype=torch.long)
+    none = tokens.new_zeros(tokens.shape[0], most, dtype=torch.long)  # len() would fix the size of a traced batch
     within = here - none.scatter_add(1, place, here * first).gather(1, place)
     # Each character with its place in the word makes a number of its own; a word is the sum of these.
     marks = _spread(_spread(tokens.long() + 1) + within) * letter
