@@ -277,3 +277,14 @@ def test_fewer_epochs_than_were_made_leave_nothing_to_do(table: Path, tmp_path: 
     gf.train(table, out=tmp_path / "run", epochs=3, **settings)
     with pytest.raises(gf.GlassformerError, match="leave nothing to do"):
         gf.train(out=tmp_path / "run", resume=True, epochs=1)
+
+
+def test_one_head_cannot_tell_what_lies_in_the_middle_and_two_can(tmp_path: Path) -> None:
+    scores = {}
+    for heads in (1, 2):
+        trained = gf.train(
+            "balance", model="transformer", out=tmp_path / str(heads), draft=True, **{"model.heads": heads}
+        )
+        scores[heads] = trained.validation["accuracy"]
+    assert scores[1] < 0.85
+    assert scores[2] == 1.0

@@ -137,7 +137,12 @@ def test_shuffled_answers_are_not_known(kind: str, encoder: str, answer: str, tm
     if answer == "class":
         true = learn(make_data(tmp_path, kind, answer, shuffled=False, seed=seed), encoder, tmp_path / "true")
         assert knowledge(true).low > 0, true.summary
-    tried("shuffled answers", f"every model on {kind}s", 1, "at chance, beside the same unshuffled that is learned")
+    tried(
+        "shuffled answers",
+        f"every model on rows of kind {kind}",
+        1,
+        "at chance, beside the same unshuffled that is learned",
+    )
 
 
 # --- translations ---

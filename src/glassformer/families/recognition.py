@@ -165,7 +165,7 @@ def recognise_pairs(request: ConfigRequest) -> Recognition | None:
         from_to = f"pairs: line by line from {request.data.source_file} to {request.data.target_file}"
     request.say("; ".join(filter(None, [from_to, f"task: {TRANSLATION} (--task)", unread])))
     named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
-    config = request.resolve({"task": TRANSLATION, **named}, starts=request.starts)
+    config = request.resolve({"task": TRANSLATION, **named})
     return Recognition(that_writes(config), pairs.table)
 
 
@@ -223,7 +223,7 @@ def pairs_of(data: DataSettings, table: Table | None = None) -> PairTable:
 def recognise_text(request: ConfigRequest) -> Recognition:
     """A text is what a language model learns, or what the run that it starts from has learned."""
     task = request.task or (None if request.finetuning is None else request.finetuning.task)
-    return Recognition(that_writes(request.resolve({"task": task}, starts=request.starts)))
+    return Recognition(that_writes(request.resolve({"task": task})))
 
 
 # --- settings as a person gives them ---

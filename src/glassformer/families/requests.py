@@ -63,21 +63,20 @@ class ConfigRequest:
 
     @property
     def has_budget(self) -> bool:
-        return any(self.settings.get(budget) is not None for budget in BUDGETS)
+        said = {**self.starts, **self.settings}
+        return any(said.get(budget) is not None for budget in BUDGETS)
 
-    @property
+    @cached_property
     def starts(self) -> Mapping[str, Any]:
         """Where settings start for an embedded data set."""
         return {} if self.path is None or find(self.path) is not None else open_dataset(self.path).settings
 
-    def resolve(
-        self, facts: Mapping[str, Any], *, starts: Mapping[str, Any] | None = None, rows: int | None = None
-    ) -> Config:
+    def resolve(self, facts: Mapping[str, Any], *, rows: int | None = None) -> Config:
         """The whole configuration. `facts`: what the data says."""
         if self.finetuning is None:
-            return resolve(self.file, self.flags, facts, starts=starts)
+            return resolve(self.file, self.flags, facts, starts=self.starts)
         more = self.finetuning.settings(self.task or facts["task"], rows)
-        return self.finetuning.finish(resolve(self.file, self.flags, {**facts, **more}, starts=starts))
+        return self.finetuning.finish(resolve(self.file, self.flags, {**facts, **more}, starts=self.starts))
 
 
 @dataclass(frozen=True, kw_only=True)

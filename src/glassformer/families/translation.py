@@ -173,9 +173,7 @@ class TranslationFamily(Family):
 
     def recognise(self, request: ConfigRequest) -> Recognition:
         recognise_images(request)  # of which only classes can be learned
-        return recognise_pairs(request) or Recognition(
-            that_writes(request.resolve({"task": self.task}, starts=request.starts))
-        )
+        return recognise_pairs(request) or Recognition(that_writes(request.resolve({"task": self.task})))
 
     def split_data(self, config: Config, rows: Any = None) -> PairCorpus:
         pairs = pairs_of(config.data, rows)

@@ -45,6 +45,7 @@ def test_each_row_has_a_value_for_each_column(name: str) -> None:
 
 def test_columns() -> None:
     assert {name: info.columns for name, info in DATASETS.items() if info.columns != ("text",)} == {
+        "balance": ("text", "label"),
         "opinions": ("text", "label"),
         "posts": ("text", "hour", "followers", "hashtags", "links", "viral"),
         "reviews": ("text", "label"),

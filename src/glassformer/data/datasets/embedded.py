@@ -9,7 +9,15 @@ from glassformer.config.errors import DataError, unknown
 from glassformer.data.datasets.dataset import Dataset, Row, is_hub
 from glassformer.data.datasets.dates import COLUMNS as PAIR
 from glassformer.data.datasets.dates import LANGUAGES, date_rows, date_test_rows
-from glassformer.data.datasets.exact import add_pairs, add_rows, copy_rows, recall_rows, reverse_pairs, reverse_rows
+from glassformer.data.datasets.exact import (
+    add_pairs,
+    add_rows,
+    balance_rows,
+    copy_rows,
+    recall_rows,
+    reverse_pairs,
+    reverse_rows,
+)
 from glassformer.data.datasets.hub import open_hub
 from glassformer.data.datasets.opinions import opinion_rows, opinion_test_rows
 from glassformer.data.datasets.posts import COLUMNS as POST_COLUMNS
@@ -48,6 +56,23 @@ WORD_BY_WORD = {
     "training.steps": 800,
     "training.lr": 6e-3,
 }
+HEADS_ALONE = {
+    "tokenizer.kind": "char",
+    "model.context": 18,
+    "model.layers": 1,
+    "model.heads": 2,
+    "model.width": 16,
+    "model.pool": "last",
+    "model.word_dropout": 0.0,
+    "model.feed_forward": False,
+    "model.norm": "none",
+    "model.qk_norm": False,
+    "model.positions": "none",
+    "model.initialisation": "xavier",
+    "training.lr": 0.03,
+    "training.steps": 1000,
+}
+"""Attention and nothing else that is not linear: what one head cannot do, no other part does for it."""
 ROWS = {"rows": 2000, "seed": 0}
 LETTERS = {**ROWS, "shortest": 3, "longest": 8}
 LABELLED = ("text", "label")
@@ -72,6 +97,14 @@ DATASETS: dict[str, Dataset] = {
         {"rows": 6000, "seed": 0},
         settings=WORD_BY_WORD,
         links=pronoun_links,
+    ),
+    "balance": Dataset(
+        "letters, balanced or one-sided: abba? or aaba?; one attention head cannot tell, two can (--model transformer "
+        "--model.heads 1)",
+        balance_rows,
+        ROWS,
+        LABELLED,
+        settings=HEADS_ALONE,
     ),
     "reverse-pairs": Dataset(
         "pairs: letters, and the same backwards: abcd → dcba",

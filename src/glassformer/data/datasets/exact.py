@@ -1,5 +1,6 @@
 """Tasks with an exact answer, made from a seed: what a model should learn to do without a single mistake."""
 
+import math
 from collections.abc import Callable, Iterator
 from random import Random
 from string import ascii_lowercase as LETTERS
@@ -47,6 +48,27 @@ def recall_rows(rows: int, seed: int, distance: int) -> Iterator[str]:
 
     space = len(LETTERS) * 10 * ((len(LETTERS) - 1) * 10) ** distance
     return _different(draw, rows, seed, space)
+
+
+BALANCED, ONE_SIDED = (7, 8, 9), (3, 4, 5, 11, 12, 13)
+"""How many of the sixteen letters of a text are a."""
+
+
+def balance_rows(rows: int, seed: int) -> Iterator[tuple[str, str]]:
+    """abbabaabbaababba? and balanced, every second time one-sided.
+
+    A head's answer at the ? is an average, in which the a's weigh one thing and the b's another: it only rises, or only
+    falls, as more of them are a. Balanced is what lies between, so that one head has at most three of four right; the
+    difference of two heads rises and falls.
+    """
+
+    def draw(random: Random) -> str:
+        a = random.choice(random.choice((BALANCED, ONE_SIDED)))
+        return "".join(random.sample("a" * a + "b" * (16 - a), 16)) + "?"
+
+    space = sum(math.comb(16, a) for a in BALANCED + ONE_SIDED)
+    texts = _different(draw, rows, seed, space)
+    return ((text, "balanced" if text.count("a") in BALANCED else "one-sided") for text in texts)
 
 
 def _words(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
