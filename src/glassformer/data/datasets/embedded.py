@@ -99,7 +99,7 @@ DATASETS: dict[str, Dataset] = {
         links=pronoun_links,
     ),
     "balance": Dataset(
-        "letters, balanced or one-sided: abba? or aaba?; one attention head cannot tell, two can (--model transformer "
+        "letters, balanced or one-sided: abba or aaba; one attention head cannot tell, two can (--model transformer "
         "--model.heads 1)",
         balance_rows,
         ROWS,
