@@ -13,7 +13,7 @@ import torch
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
-from glassformer.config.resolve import SAME_TEXT
+from glassformer.config.resolve import DATA_RULES
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.training import TrainRequest
@@ -27,6 +27,7 @@ from glassformer.trials.running.engine import CellEvent, CellListener, Engine
 from glassformer.trials.running.folder import Folder, id_of
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
 from glassformer.trials.settings import (
+    ByRules,
     check_times,
     count_of,
     read_settings,
@@ -97,17 +98,14 @@ def compare(
         runs=_open_runs(runs),
         from_runs=tuple(str(Path(run).resolve()) for run in _open_runs(from_runs)),
     )
-    question = ask(requested, options, say)
+    questions = ByRules(lambda rules, say: ask({**rules, **requested}, options, say))
     where = str(requested.get("data.path") or requested.get("data.source_file"))
-    ids = [id_of(cell) for cell in question.cells]
-    folder = Folder.choose(out, where, question.identity, ids)
-    rule = None if overwrite or SAME_TEXT in requested else folder.same_text
-    if rule not in (None, question.shared.settings[SAME_TEXT]):  # what was begun before goes on as it was divided
-        question = ask({**requested, SAME_TEXT: rule}, options, silent)
+    folder = Folder.choose(out, where, lambda rules: questions(rules).key)
+    question = questions(DATA_RULES if overwrite else folder.rules, say)
     for before in options.from_runs if overwrite else ():
         refuse_same(before, None, folder.path / "cells")
     with folder.locked(say) as lock:
-        folder.open(question.identity, ids, overwrite=overwrite)
+        folder.open(*question.key, overwrite=overwrite)
         threads = max(1, torch.get_num_threads() // jobs)
         engine = Engine(folder=folder, part=question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=listen)
         table = _Table(folder, question, Path(where).name)
