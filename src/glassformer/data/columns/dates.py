@@ -22,6 +22,7 @@ _ORDERS = {
 }
 ORDERS = tuple(_ORDERS)
 """Year, month and day in the order in which they are written."""
+ORDER_IN_WORDS = {"ymd": "year first", "dmy": "day first", "mdy": "month first"}
 
 
 def moment_of(value: str, order: str) -> datetime.datetime | None:
@@ -44,6 +45,13 @@ def moment_of(value: str, order: str) -> datetime.datetime | None:
 def date_in(value: str, order: str) -> datetime.datetime | None:
     """The date that a value of a column with this order names; one that begins with its year is read in any column."""
     return moment_of(value, order) or moment_of(value, "ymd")
+
+
+def other_order(value: str, order: str) -> str | None:
+    """The order in which a value is a date that a column with this order does not read; None: there is none."""
+    if date_in(value, order) is not None:
+        return None
+    return next((other for other in ORDERS if moment_of(value, other) is not None), None)
 
 
 def date_order(values: Iterable[str]) -> str | None:
