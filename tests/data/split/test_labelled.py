@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASS
 from glassformer.config.sections import DataSettings
+from glassformer.data.columns.dates import time_of, times_of
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.labels import label_values
 from glassformer.data.io.table import Table
-from glassformer.data.split.base import time_of, times_of
 from glassformer.data.split.labelled import LabelledCorpus, split_table, whole_table
 
 CLASSES = Columns("text", "label", "class", "")

@@ -97,3 +97,39 @@ def date_parts(values: Sequence[str], order: str, first: datetime.datetime) -> d
         for cells, part in zip(parts.values(), said, strict=True):
             cells.append(part)
     return parts
+
+
+# --- moments: what rows are ordered by, to the fraction of a second and across time zones ---
+
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].+)?")
+_OTHER = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}(?:[T ,].+)?")
+"""A date as people write it, from which alone the order cannot be told for certain."""
+
+
+def time_of(value: str) -> datetime.datetime | None:
+    """The moment that an ISO date, or date and time, names; one without a time zone is taken as UTC."""
+    if not _ISO.fullmatch(value.strip()):
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def times_of(values: Sequence[str]) -> list[datetime.datetime | None]:
+    """The moment that each value names: as ISO dates, or where all are dates of another order, in the one they tell."""
+    times = [time_of(value) for value in values]
+    if any(times) or not are_other_dates(values):
+        return times
+    order = date_order(values)
+    if order is None or order == UNCLEAR:
+        return times
+    moments = [moment_of(value, order) for value in values]
+    found = [moment.replace(tzinfo=datetime.UTC) for moment in moments if moment is not None]
+    return [*found] if len(found) == len(values) else times
+
+
+def are_other_dates(values: Sequence[str]) -> bool:
+    """Whether all of them look like dates that people write."""
+    return bool(values) and all(_OTHER.fullmatch(value) for value in values)
