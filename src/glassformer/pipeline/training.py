@@ -387,10 +387,10 @@ class Training:
     def _waits_for_validation(self) -> str:
         """The settings that somebody chose, and that need a validation; nothing, where there are none."""
         patience = self.config.training.patience
-        chosen = {} if patience is None else {"training.patience": patience}
+        chosen = [] if patience is None else [f"training.patience {patience}"]
         if self.request.flags().get("training.keep") == "best":  # a file may hold what nobody chose
-            chosen["training.keep"] = "best"
-        return " and ".join(f"{key} {value}" for key, value in chosen.items())
+            chosen.append("training.keep best")
+        return " and ".join(chosen)
 
     def _card(self, total: int | None) -> dict[str, Any]:
         card = run_card(self.config, self.prepared, self.model, self.request.command, self.finetuned_from)
