@@ -72,6 +72,27 @@ def test_nothing_found_is_said_with_what_was_looked_at(tmp_path: Path) -> None:
     assert "Nothing found" in found.page()
 
 
+def test_of_what_is_not_held_out_nothing_is_looked_at(tmp_path: Path) -> None:
+    whole = {"data.validation_fraction": 0, "steps": 3}
+    found = doctor(gf.train(COPY, out=tmp_path / "run", **{**LETTERS, **SMALL, **whole}).run)
+    assert any("dead units" in what for what in found.looked)
+    assert not any("held out" in what or "validation" in what for what in found.looked)
+
+
+def test_after_a_few_updates_nothing_is_learned_by_heart(tmp_path: Path) -> None:
+    rows = [{"text": f"w{place % 7} v{place}", "label": "ab"[place % 2]} for place in range(60)]
+    data = write_rows(tmp_path / "rows.csv", rows)
+    run = gf.train(data, out=tmp_path / "run", model="bag", steps=2, draft=True).run
+    doctor_of = Doctor(training_facts(Run(Path(run)).config(), Run(Path(run)).card()))
+    rising = [{"event": "validation", "loss": 1.0 + place, "accuracy": 1.0 - place / 9} for place in range(9)]
+    early = [{**line, "step": place + 1} for place, line in enumerate(rising)]
+    steps = [{"event": "step", "step": step, "loss": 0.7, "layers": None} for step in range(1, 31)]
+    for line in (*steps[:9], *early):
+        assert "overfitting" not in {finding.kind for finding in doctor_of.hear(line)}
+    heard = [finding for line in (*steps[9:], {**rising[-1], "step": 30}) for finding in doctor_of.hear(line)]
+    assert "overfitting" in {finding.kind for finding in heard}
+
+
 def test_a_rate_without_measure_names_layer_step_and_batch(tmp_path: Path) -> None:
     settings = {**LETTERS, **SMALL, "steps": 20, "optimizer": "sgd", "lr": 1e20, "training.warmup": 0}
     with pytest.raises(TrainingFailed) as caught:

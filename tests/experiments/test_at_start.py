@@ -36,6 +36,8 @@ def test_without_residuals_and_norms_little_gradient_reaches_the_first_layers() 
 
 
 def test_the_part_says_what_it_found() -> None:
-    found = scaling(parts="start")
+    said: list[str] = []
+    found = scaling(parts="start", say=said.append)
+    assert len(said) == 1  # which part it is: what was found is printed at the end
     assert found.findings[0].startswith("Before training, over 64 random keys of width 1,024, the largest weight")
     assert set(found.to_dict()["start"]) == {"largest_weight", "entropy", "gradient"}

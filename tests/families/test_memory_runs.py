@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.config.errors import DataError, Misuse
+from glassformer.config.errors import DataError, Misuse, silent
 from glassformer.data.io.table import read_table
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.predict import rows_of
@@ -98,7 +98,7 @@ def test_a_file_and_its_table_in_memory_are_the_same(
     expected = mixed.predict_part(rows_of(mixed.features, mixed.config, table, list(range(len(table)))))
     evaluated = gf.evaluate(mixed, str(file))
     for held in (frame, datasets.Dataset.from_dict({name: [row[name] for row in rows] for name in rows[0]}), rows):
-        found, again = mixed.predict(held), gf.evaluate(mixed, held)
+        found, again = mixed.predict(held, say=silent), gf.evaluate(mixed, held)
         assert [one.probabilities for one in found] == [one.probabilities for one in expected]
         assert again.metrics == evaluated.metrics
         assert again.records == evaluated.records

@@ -73,6 +73,18 @@ def test_another_spelling_and_no_dates_are_said(run: LoadedPredictor) -> None:
     ]
 
 
+def test_in_a_program_it_is_a_warning_at_the_call(run: LoadedPredictor) -> None:
+    frame = pd.DataFrame({"price": [1.5, 2.5], "day": ["05/31/2024", "1.2.2024"], "city": ["Ulm", "Rom"]})
+    with pytest.warns(UserWarning, match="column") as warned:
+        run.predict(frame)
+    assert {one.filename for one in warned} == {__file__}
+    assert [str(one.message) for one in warned] == [
+        "column 'day': 1 date written month first, such as '05/31/2024', where day first was learned: taken as "
+        "missing, and others may be misread (write 2024-05-31)",
+        "column 'city': 1 value not in training, such as 'Rom', taken as unknown",
+    ]
+
+
 def test_a_run_of_before_reads_its_columns_as_then(tmp_path: Path) -> None:
     """Its card names no decimal sign: dates are no columns, and numbers with commas are categories."""
     table = write_rows(tmp_path / "a.csv", [{**row, "size": f"{n % 4},5"} for n, row in enumerate(rows(str))])

@@ -8,6 +8,7 @@ import pytest
 import glassformer as gf
 from glassformer.config.errors import DataError, GlassformerError, Misuse
 from glassformer.reporting.report import report
+from glassformer.training.events import Noted
 from helpers.kinds import rows_of, write_rows
 from helpers.tables import opinions, write_table
 from helpers.translating import mirrored
@@ -64,3 +65,22 @@ def test_what_needs_a_held_out_part_says_so(tmp_path: Path) -> None:
     trained = gf.train(data, out=tmp_path / "run", **settings)
     with pytest.raises(DataError, match="has learned from all its data: nothing of it is held out; give a text"):
         gf.look(trained, view="head-ablation")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "named"),
+    [
+        ({"training.patience": 2}, "training.patience 2"),
+        ({"training.keep": "best", "training.patience": 2}, "training.patience 2 and training.keep best"),
+        ({"training.keep": "last"}, None),
+    ],
+)
+def test_what_waits_for_a_validation_is_said_to_do_nothing(
+    chosen: dict[str, Any], named: str | None, tmp_path: Path
+) -> None:
+    data, settings = write_kind(tmp_path, "table")
+    said: list[Any] = []
+    gf.train(data, out=tmp_path / "run", listen=said.append, draft=True, **settings, **chosen)
+    lines = [event.text for event in said if isinstance(event, Noted) and "no effect" in event.text]
+    expected = f"nothing is held out for validation: {named} has no effect, and the last weights are kept"
+    assert lines == ([] if named is None else [expected])

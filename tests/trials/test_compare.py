@@ -3,20 +3,21 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glassformer.config.errors import Misuse, TrainingFailed
+from glassformer.config.resolve import FORMER_RULES
 from glassformer.families.load import load
 from glassformer.runs.files import read_json
 from glassformer.runs.folders import LOCK
 from glassformer.runs.lock import _lock
 from glassformer.runs.run import Run
-from glassformer.trials.compare import compare
-from glassformer.trials.outcome import TRAINED, Cell, Outcome
+from glassformer.trials.compare import _MinutesWatch, compare
+from glassformer.trials.outcome import FLOOR, TRAINED, Cell, Outcome
 from glassformer.trials.results.comparison import Comparison
 from glassformer.trials.running.engine import CellEvent, Engine
 from glassformer.trials.running.execution import run_cell
@@ -150,15 +151,38 @@ def test_the_folder_of_a_comparison_that_was_stopped_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    same, ids = {"data": "a", "settings": {"training.steps": 3}}, ["lstm-0"]
-    first = Folder.choose(None, "/some/iris.csv", same, ids)
+    ids = ["lstm-0"]
+
+    def identity(rules: Mapping[str, Any], data: str = "a") -> dict[str, Any]:
+        return {"data": data, "settings": {**rules, "training.steps": 3}}
+
+    def chosen(data: str = "a", ids: list[str] = ids) -> Path:
+        return Folder.choose(None, "/some/iris.csv", lambda rules: (identity(rules, data), ids)).path
+
+    first = Folder(chosen())
     assert first.path == Path("runs/compare-iris-1")
-    first.open(same, ids, overwrite=False)
-    assert Folder.choose(None, "/some/iris.csv", same, ids).path == first.path
-    assert Folder.choose(None, "/some/iris.csv", same, ["rnn-0"]).path == Path("runs/compare-iris-2")
-    assert Folder.choose(None, "/some/iris.csv", {**same, "data": "b"}, ids).path == Path("runs/compare-iris-2")
+    first.open(identity({}), ids, overwrite=False)  # as one of before, which has no rules
+    assert chosen() == first.path
+    first.open(identity(FORMER_RULES), ids, overwrite=False)
+    assert chosen() == first.path
+    assert chosen(ids=["rnn-0"]) == Path("runs/compare-iris-2")
+    assert chosen(data="b") == Path("runs/compare-iris-2")
     first.finish()
-    assert Folder.choose(None, "/some/iris.csv", same, ids).path == Path("runs/compare-iris-2")
+    assert chosen() == Path("runs/compare-iris-2")
+
+
+def test_what_comes_on_top_of_the_minutes_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, heard, said = [0.0], [], []
+    monkeypatch.setattr("glassformer.trials.compare.time.monotonic", lambda: now[0])
+    cells = [Cell(name=name, settings={"training.minutes": 0.5}) for name in ("bag", "lstm", "gru", "cnn")]
+    watch = _MinutesWatch(heard.append, said.append, 2, list(cells))
+    for cell, seconds in zip(cells, (28.0, 40.0, 40.0, 40.0), strict=True):
+        watch(CellEvent(cell=cell, what="begun"))
+        now[0] += seconds
+        watch(CellEvent(cell=cell, what="done"))
+    assert said == ["lstm took 10 s on top of its minutes: for 2 more, about 10 s"]
+    assert len(heard) == 8
+    watch(CellEvent(cell=Cell(name="majority", kind=FLOOR), what="done"))  # which trains nothing
 
 
 def test_folders_that_are_something_else(tmp_path: Path) -> None:

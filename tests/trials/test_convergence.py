@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.resolve import resolve
-from glassformer.families.base import FAMILIES
 from glassformer.runs.run import Run
-from glassformer.trials.running.convergence import falling, undertraining, updates_per_epoch
+from glassformer.trials.running.convergence import falling, undertraining
 
 
 def log_of(
@@ -80,26 +78,23 @@ def test_a_log_that_does_not_say() -> None:
     assert falling([{"event": one["event"], "step": one["step"]} for one in log_of(line)], 100) is None
 
 
-@pytest.mark.parametrize(("status", "epoch", "expected"), [
-    ("finished", 101, "100 updates, and an epoch takes 101"),
-    ("finished", 100, ""),
-    ("finished", None, ""),
-    ("stopped early", 101, ""),
+@pytest.mark.parametrize(("status", "task", "updates", "epoch", "expected"), [
+    ("finished", "classification", 100, 101, "100 updates, and an epoch takes 101"),
+    ("finished", "translation", 100, 100.5, "100 updates, and an epoch takes 101"),
+    ("finished", "language-model", 100, 101, ""),  # of a text, the loss tells enough
+    ("finished", "classification", 100, 100, ""),
+    ("finished", "classification", 100, None, ""),  # as in cards of before
+    ("stopped early", "classification", 100, 101, ""),
+    ("finished", "classification", 9, 3, "9 updates, too few to tell by"),
+    ("finished", "language-model", 9, 3, "9 updates, too few to tell by"),
+    ("finished", "classification", 10, 3, ""),
 ])  # fmt: skip
-def test_an_epoch_at_least(tmp_path: Path, status: str, epoch: int | None, expected: str) -> None:
+def test_an_epoch_and_some_updates_at_least(
+    tmp_path: Path, status: str, task: str, updates: int, epoch: float | None, expected: str
+) -> None:
     run = Run(tmp_path)
-    card = {"format": 2, "status": status, "steps": 100, "task": "classification", "config": {}}
+    sizes = {} if epoch is None else {"steps_per_epoch": epoch}
+    card = {"format": 2, "status": status, "steps": updates, "task": task, "config": {}, **sizes}
     (tmp_path / "glassformer.json").write_text(json.dumps(card))
-    run.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in log_of(THROUGH)))
-    assert undertraining(run, epoch) == expected
-
-
-def test_how_many_updates_an_epoch_is() -> None:
-    labels = resolve({}, {"task": "classification", "training.batch_size": 32})
-    assert updates_per_epoch(FAMILIES["classification"], labels, {}, range(65)) == 3
-    pairs = resolve({}, {"task": "translation", "training.batch_tokens": 1000})
-    tokens = {"data": {"tokens": {"train": 12_001}}}
-    assert updates_per_epoch(FAMILIES["translation"], pairs, tokens, range(9)) == 13
-    assert updates_per_epoch(FAMILIES["translation"], pairs, {"data": {}}, range(9)) is None
-    text = resolve({}, {"task": "language-model"})
-    assert updates_per_epoch(FAMILIES["language-model"], text, tokens, None) is None
+    run.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in log_of(THROUGH, updates=updates)))
+    assert undertraining(run) == expected

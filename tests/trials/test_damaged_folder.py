@@ -24,9 +24,9 @@ def test_a_damaged_question(question: str, tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     with pytest.raises(RunError, match="--overwrite"):
         folder.open(IDENTITY, [], overwrite=False)
-    assert folder.same_text is None
+    assert folder.rules == {"data.same_text": "normal", "data.decimal": None}
     folder.open(IDENTITY, ["a"], overwrite=True)
-    assert folder.same_text == "exact"
+    assert folder.rules == {"data.same_text": "exact", "data.decimal": "plain"}
 
 
 @pytest.mark.parametrize(

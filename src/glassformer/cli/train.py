@@ -80,7 +80,9 @@ def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
             f"glassformer train --resume{refit} --out {shlex.quote(trained.run)}")  # fmt: skip
         raise SystemExit(1)
     if trained.before_refit is None:
-        how_good = f"validation {trained.summary}" if trained.validation else "nothing of the data was held out"
+        how_good = (
+            f"validation {trained.summary}" if trained.validation else "nothing of the data was held out for validation"
+        )
     else:
         how_good = f"before the refit, on rows held out: {trained.before_refit['words']}"
     size = sized(trained.parameters, trained.learned)

@@ -4,6 +4,8 @@ The command line prints an error as one line and exits with its code.
 """
 
 import difflib
+import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 
@@ -81,6 +83,14 @@ Say = Callable[[str], None]
 
 def silent(anything: object) -> None:
     """A listener that does not want to know."""
+
+
+def warn(line: str) -> None:
+    """A listener in a program, where nobody reads the lines of a terminal: a warning, at the call into this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "glassformer":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(line, stacklevel=level)
 
 
 def first_line(error: BaseException) -> str:

@@ -171,15 +171,19 @@ def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {renamed(key): value for key, value in settings.items()}
 
 
-SAME_TEXT = "data.same_text"
+FORMER_RULES: dict[str, Any] = {"data.same_text": EXACT, "data.decimal": PLAIN}
+"""How data was read before there was a choice: only equal texts are the same, and numbers as programs write them."""
+DATA_RULES: dict[str, Any] = {key: FIELDS[key].default for key in FORMER_RULES}
+"""The rules of what begins now. What many runs share is stored with them, so that it goes on by the same."""
 
 
 def with_rule(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a run's card, or by dotted key those of many runs, which may have been written before there was a
-    choice which texts are the same: then equal ones were. Nor had a run a choice of how its columns are read."""
+    """Settings of a run's card, or by dotted key those of many runs, with the rules by which data was read if they were
+    written before there was a choice."""
     if isinstance(section := settings.get("data"), Mapping):
-        return {**settings, "data": {"same_text": EXACT, "decimal": PLAIN, **section}}
-    return {SAME_TEXT: EXACT, **settings}
+        former = {key.removeprefix("data."): value for key, value in FORMER_RULES.items()}
+        return {**settings, "data": {**former, **section}}
+    return {**FORMER_RULES, **settings}
 
 
 def full_key(name: str) -> str:

@@ -222,6 +222,8 @@ class TrainingFacts:
     """The loss of guessing; None: it is not known."""
     guess: str
     """How one guesses, in words."""
+    epoch: float = 0.0
+    """Updates that go through the training data once; 0: it is not known."""
 
     @property
     def judges_first(self) -> bool:
@@ -234,4 +236,4 @@ class TrainingFacts:
 
 def training_facts(config: Config, card: Mapping[str, Any]) -> TrainingFacts:
     family, advise = FAMILIES[config.task], Advice(config, card.get("from", {}).get("new", ()))
-    return TrainingFacts(family, advise, *family.chance_level(config, card))
+    return TrainingFacts(family, advise, *family.chance_level(config, card), card.get("steps_per_epoch") or 0.0)

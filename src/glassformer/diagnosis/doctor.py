@@ -35,11 +35,11 @@ from glassformer.training.finding import Finding
 A_THIRD = 1 / 3
 """A part of the budget: by then a loss that falls at all has fallen."""
 OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
-OF_THE_MODEL = (
+OF_VALIDATION = (
     "what is held out: enough of it, every class found, better than guessing",
     "the loss on the training part against validation",
-    "dead units, heads, states and gates",
 )
+OF_THE_MODEL = ("dead units, heads, states and gates",)
 """What is looked at, by what is needed for it."""
 
 Line = Mapping[str, Any]
@@ -81,10 +81,15 @@ def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> li
         "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
         "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
         "the gradient of every layer that learns": len(log.layers) >= layers.LEAST_STEPS,
-        "validation after its best": len(log.validations) > loss.AFTER,
+        "validation after its best": len(log.validations) > loss.AFTER and can_overfit(log.step, facts),
         "whether it was still falling at the end": ended and len(log.validations) > 1,
     }
     return [what for what, enough in there.items() if enough]
+
+
+def can_overfit(step: int, facts: TrainingFacts) -> bool:
+    """Whether there were updates enough: what was not seen twice is not learned by heart."""
+    return step >= max(loss.ENOUGH_UPDATES, facts.epoch)
 
 
 class Doctor:
@@ -145,14 +150,15 @@ class Doctor:
         log, facts, advise, family = self.log, self.facts, self.facts.advise, self.facts.family
         yield learning_rate_too_high(log.losses, advise, log.step)
         yield clipped_gradients(log.norms, advise.config.training.grad_clip, advise, log.step)
-        yield overfitting(
-            log.validations,
-            family.primary,
-            advise,
-            lower=family.lower_is_better,
-            guessing=facts.guessing,
-            step=log.step,
-        )
+        if can_overfit(log.step, facts):
+            yield overfitting(
+                log.validations,
+                family.primary,
+                advise,
+                lower=family.lower_is_better,
+                guessing=facts.guessing,
+                step=log.step,
+            )
         if "bits_per_byte" in log.validations[-1]:
             yield too_good_loss(log.validations[-1]["bits_per_byte"], advise, log.step)
 
@@ -210,7 +216,7 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
         loaded = load_model()
         say("looking at the model on a few examples")
         findings += _look_at_loaded(doctor, loaded, prepared)
-        looked += OF_THE_MODEL
+        looked += [*(OF_VALIDATION if "validation" in prepared.tokens else ()), *OF_THE_MODEL]
     except Exception as error:  # a person's own model may fail in any way
         if is_strict() and not isinstance(error, GlassformerError):
             raise

@@ -42,11 +42,10 @@ def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
     finding = (
         f"Before training, over {KEYS} random keys of width {WIDTHS[-1]:,}, the largest weight of a softmax is "
         f"{widest['without']:.2f} without 1/√d and {widest['with 1/√d']:.2f} with it. Of the gradient at the last of "
-        f"{DEPTH} layers, the first gets {', '.join(f'×{part:.2g} {name}' for name, part in apart.items())}"
+        f"{DEPTH} layers, the first gets {', '.join(f'×{part:.2g} {name}' for name, part in apart.items())}."
     )
-    say(finding)
     numbers = {"largest_weight": plain(largest), "entropy": plain(entropy), "gradient": plain(gradients)}
-    return Section(charts, f"{finding}.", numbers)
+    return Section(charts, finding, numbers)
 
 
 def softmax_by_width(seed: int) -> tuple[Curves, Curves]:

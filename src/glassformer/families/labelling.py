@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent
+from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent, warn
 from glassformer.config.presets import (
     CLASS,
     CLASSIFICATION,
@@ -51,9 +51,10 @@ from glassformer.families.memory import labelled_table, learned_decimals, reader
 from glassformer.families.predict import (
     Prediction,
     as_learned,
+    inputs_of,
     needed,
     part_of,
-    predict_part,
+    predict_inputs,
     say_cut,
     say_read,
     texts_in,
@@ -88,22 +89,25 @@ class LoadedPredictor(Loaded):
     answers: Answers
 
     @overload
-    def predict(self, texts: str | Mapping[str, Any], *, say: Say = silent) -> Prediction: ...
+    def predict(self, texts: str | Mapping[str, Any], *, say: Say | None = None) -> Prediction: ...
     @overload
-    def predict(self, texts: Iterable[Any], *, say: Say = silent) -> list[Prediction]: ...
-    def predict(self, texts: Example | Iterable[Any], *, say: Say = silent) -> Prediction | list[Prediction]:
+    def predict(self, texts: Iterable[Any], *, say: Say | None = None) -> list[Prediction]: ...
+    def predict(self, texts: Example | Iterable[Any], *, say: Say | None = None) -> Prediction | list[Prediction]:
         """What the model says of a text, or of each of several: a list, an array, or a DataFrame with the column that
         the run learned from.
 
         A run of images takes their files instead, one of tables or of texts with other columns rows: the values by the
-        names of their columns, or a DataFrame that has these.
+        names of their columns, or a DataFrame that has these. What is odd about a value, as a date that is none, is
+        told to `say`, or else is a warning.
         """
         reader = reader_of(self, "predict")
-        found = self.predict_part(part_of(self.features, self.config, reader.examples(texts), say), say)
+        part = part_of(self.features, self.config, reader.examples(texts), say or silent)
+        found = self.predict_part(part, say or silent, odd=say or warn)
         return found[0] if reader.is_one(texts) else found
 
-    def predict_part(self, part: Labelled, say: Say = silent) -> list[Prediction]:
-        return predict_part(self.model, self.features, self.answers, self.config, part, say)
+    def predict_part(self, part: Labelled, say: Say = silent, odd: Say | None = None) -> list[Prediction]:
+        inputs = inputs_of(self.features, self.config, part, say, odd)
+        return predict_inputs(self.model, self.answers, inputs)
 
 
 class LabellingFamily(ExampleFamily):

@@ -238,6 +238,7 @@ def run_card(
         "labels": None if prepared.answers is None else prepared.answers.to_json(),
         "parameters": parameter_count(model),
         "learned": learned_count(model),
+        "steps_per_epoch": prepared.task.steps_per_epoch,
         **({} if source is None else {"from": source}),
         "data": {
             "name": Path(config.data.path or config.data.source_file or "").name,

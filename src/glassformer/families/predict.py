@@ -68,33 +68,30 @@ class Prediction:
         }
 
 
-def predict_part(
-    model: nn.Module, features: Features, answers: Answers, config: Config, part: Labelled, say: Say
-) -> list[Prediction]:
-    """What a model says of each example of a part."""
-    inputs = inputs_of(features, config, part, say)
+def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[Prediction]:
+    """What a model says of each example."""
     scores, noun = score(model, inputs, answers.outputs), inputs.noun
     if isinstance(answers, Scale):
         values = answers.values(scores).tolist()
-        return [Prediction(text, value=value, noun=noun) for text, value in zip(part.texts, values, strict=True)]
+        return [Prediction(text, value=value, noun=noun) for text, value in zip(inputs.texts, values, strict=True)]
     rows = [dict(zip(answers.names, row, strict=True)) for row in answers.probabilities(scores.double()).tolist()]
     if isinstance(answers, Labels):
         return [
             Prediction(text, None, row, noun=noun, labels=answers.said(list(row.values())))
-            for text, row in zip(part.texts, rows, strict=True)
+            for text, row in zip(inputs.texts, rows, strict=True)
         ]
     return [
         Prediction(text, max(row, key=row.__getitem__), row, noun=noun)
-        for text, row in zip(part.texts, rows, strict=True)
+        for text, row in zip(inputs.texts, rows, strict=True)
     ]
 
 
-def inputs_of(features: Features, config: Config, part: Labelled, say: Say) -> Inputs:
-    """A part without labels as the model reads it; what is odd about it is said."""
+def inputs_of(features: Features, config: Config, part: Labelled, say: Say, odd: Say | None = None) -> Inputs:
+    """A part without labels as the model reads it; what is odd about its values is said, to `odd` if that is given."""
     inputs = features.inputs(part, np.zeros(len(part), np.int64))
     say_cut({"given": inputs}, config.model.context, say)
     for remark in inputs.remarks:
-        say(remark)
+        (odd or say)(remark)
     return inputs
 
 

@@ -336,6 +336,8 @@ class Training:
         """The loop, with a recorder and a doctor who listen."""
         self.processes.wait()  # so that nobody still looks whether the folder is free
         prepared, training = self.prepared, self.config.training
+        if not prepared.task.validates and (idle := self._waits_for_validation()):
+            self.say(f"nothing is held out for validation: {idle} has no effect, and the last weights are kept")
         total = total_steps(training, prepared.task)
         card = self._card(total)
         recorder = Recorder(self.run, self.model, prepared, self.config, self.listen)
@@ -381,6 +383,14 @@ class Training:
         """What is judged at the end."""
         has_test = "test" in self.prepared.tokens and not self.request.draft
         return ["validation"] * self.prepared.task.validates + ["test"] * has_test
+
+    def _waits_for_validation(self) -> str:
+        """The settings that somebody chose, and that need a validation; nothing, where there are none."""
+        patience = self.config.training.patience
+        chosen = [] if patience is None else [f"training.patience {patience}"]
+        if self.request.flags().get("training.keep") == "best":  # a file may hold what nobody chose
+            chosen.append("training.keep best")
+        return " and ".join(chosen)
 
     def _card(self, total: int | None) -> dict[str, Any]:
         card = run_card(self.config, self.prepared, self.model, self.request.command, self.finetuned_from)

@@ -52,7 +52,7 @@ OPTIONAL: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("status", "task", "glassformer", "command"), str),
     **dict.fromkeys(("parameters", "learned", "steps", "total_steps"), int),
     **dict.fromkeys(("environment", "words", "best", "from", "validation", "test", "before_refit", "imported"), dict),
-    "seconds": (int, float),
+    **dict.fromkeys(("seconds", "steps_per_epoch"), (int, float)),
 }
 """What a card may have, or have empty, with its types."""
 DONE = ("finished", "stopped early")

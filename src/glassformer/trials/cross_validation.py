@@ -15,8 +15,7 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError, silent
 from glassformer.config.parts import remove
 from glassformer.config.presets import VERSION
-from glassformer.config.resolve import SAME_TEXT, with_new_names, with_rule
-from glassformer.config.sections import DataSettings
+from glassformer.config.resolve import DATA_RULES, with_new_names, with_rule
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import refitted
@@ -164,7 +163,7 @@ def _cross_validate(
     requested = before or requested
     count = int(requested["data.folds"])
     if before is None:
-        requested = {SAME_TEXT: DataSettings.same_text, **requested}
+        requested = {**DATA_RULES, **requested}
         if requested.get("data.validation") is not None:
             raise SettingError(
                 f"--folds divides the data itself: leave --validation {requested['data.validation']} away"
@@ -252,7 +251,7 @@ def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, ov
     if not isinstance(settings := read_json(folder / FOLDS).get("settings"), dict):
         raise RunError(f"{folder / FOLDS} is damaged: it has no settings; replace the folds with --overwrite")
     before = with_rule(with_new_names(settings))
-    now = {**before, **requested} if resume else {SAME_TEXT: before[SAME_TEXT], **requested}
+    now = {**before, **requested} if resume else {**{key: before[key] for key in DATA_RULES}, **requested}
     if other := sorted(key for key in {*now, *before} if now.get(key) != before.get(key)):
         raise Misuse(
             f"{folder} holds folds with another {other[0]}: replace them with --overwrite, or name another --out"

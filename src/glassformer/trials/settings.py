@@ -5,7 +5,7 @@ they name; and a folder.
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines, with_flags
@@ -15,6 +15,8 @@ from glassformer.families.load import split_data
 from glassformer.families.recognition import file_settings, infer_config, with_vectors
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.run import RUNS, Run
+
+T = TypeVar("T")
 
 
 def read_settings(request: TrainRequest) -> dict[str, Any]:
@@ -72,6 +74,25 @@ def split_words(values: Any) -> list[str]:
     """The words of a flag with commas between them, or of a list; a single value is one."""
     several = values.split(",") if isinstance(values, str) else values if isinstance(values, Iterable) else [values]
     return [word for value in several if (word := str(value).strip())]
+
+
+class ByRules(Generic[T]):
+    """What is planned of data that may be read by the rules of now, or by those of work that was begun before: once for
+    each, with what is said of it.
+    """
+
+    def __init__(self, plan: Callable[[Mapping[str, Any], Say], T]) -> None:
+        self.plan = plan
+        self.planned: dict[str, tuple[T, list[str]]] = {}
+
+    def __call__(self, rules: Mapping[str, Any], say: Say = silent) -> T:
+        if (key := str(rules)) not in self.planned:
+            lines: list[str] = []
+            self.planned[key] = self.plan(rules, lines.append), lines
+        plan, lines = self.planned[key]
+        for line in lines:
+            say(line)
+        return plan
 
 
 def check_data(settings: dict[str, Any]) -> None:

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.data_section import EXACT
 from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, Say, SettingError, silent
-from glassformer.config.resolve import SAME_TEXT, flatten
-from glassformer.config.sections import DataSettings
+from glassformer.config.resolve import DATA_RULES, flatten
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import check_writable, contents
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
 from glassformer.trials.settings import (
+    ByRules,
     check_data,
     check_times,
     count_of,
@@ -25,7 +24,7 @@ from glassformer.trials.settings import (
     seeds_or_folds,
     split_words,
 )
-from glassformer.trials.tuning.search import Search, plan_search
+from glassformer.trials.tuning.search import Search, plan_search, rules_of
 from glassformer.trials.tuning.space import plain, read_space
 
 if TYPE_CHECKING:
@@ -79,12 +78,18 @@ def tune(
     seeds, folds = seeds_or_folds(seeds, folds, 1)
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
-    search = plan_search(data, _models(model), settings, config=config, space=space, say=say)
-    search = replace(search, seeds=seeds, folds=folds, prune=prune)
-    folder = (
-        Path(out) if out is not None else free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search, space))
-    )
-    search = _as_begun(search, folder, space)
+
+    def plan(rules: Mapping[str, Any], say: Say) -> Search:
+        planned = plan_search(data, _models(model), settings, config=config, space=space, rules=rules, say=say)
+        return replace(planned, seeds=seeds, folds=folds, prune=prune)
+
+    planned = ByRules(plan)
+    if out is not None:
+        folder = Path(out)
+    else:
+        stem = f"tune-{_stem(planned(DATA_RULES))}"
+        folder = free_folder(stem, lambda path: _holds(path, planned, space))
+    search = _as_begun(planned, folder, space, say)
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
@@ -143,27 +148,30 @@ def _stem(search: Search) -> str:
     return "-".join([data, *(name.replace(":", "-") for name in search.models)])
 
 
-def _holds(folder: Path, search: Search, space: Any) -> bool:
+def _holds(folder: Path, planned: ByRules[Search], space: Any) -> bool:
     if not (folder / SEARCH).is_file():
         return False
-    return _as_begun(search, folder, space).difference(read_json(folder / SEARCH)) is None
+    try:
+        return _as_begun(planned, folder, space).difference(read_json(folder / SEARCH)) is None
+    except Misuse:  # by the rules of this folder, the data cannot be read
+        return False
 
 
-def _as_begun(search: Search, folder: Path, space: Any) -> Search:
-    """The search with a word on which texts are the same, and if nobody gave a `space`, on places for runs of
-    characters; where it goes on, those of its folder.
+def _as_begun(planned: ByRules[Search], folder: Path, space: Any, say: Say = silent) -> Search:
+    """The search as it begins; where it goes on, by the rules of its folder, and if nobody gave a `space`, with the
+    places for runs of characters that are there.
     """
     if not (folder / SEARCH).is_file():
-        return replace(search, settings={SAME_TEXT: DataSettings.same_text, **search.settings})
+        return planned(DATA_RULES, say)
     there = read_json(folder / SEARCH)
-    settings = {SAME_TEXT: there.get(f"--{SAME_TEXT}", EXACT), **search.settings}
+    search = planned(rules_of(there), say)
     spaces = dict(search.spaces)
     for model, dimensions in search.spaces.items() if space is None else ():
         stored = there.get(f"the space of {model}: {BUCKETS}")
         if stored is not None:
             (own,) = read_space({BUCKETS: stored}, str(folder / SEARCH))
             spaces[model] = [own if dimension.key == BUCKETS else dimension for dimension in dimensions]
-    return replace(search, settings=settings, spaces=spaces)
+    return replace(search, spaces=spaces)
 
 
 def _check_folder(folder: Path, search: Search) -> None:

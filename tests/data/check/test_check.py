@@ -153,3 +153,12 @@ def test_labels_that_may_stand_for_none(written: str) -> None:
         f"labels that may stand for a missing one, and count as classes: {written}"
     ]
     assert findings(numbered(6), ["x", "y", f"{written} of them"] * 2) == []
+
+
+def test_dates_of_another_order_are_no_values_without_a_date() -> None:
+    days = [*(f"{number + 1:02}/05/2024" for number in range(28)), "05/31/2024", "soon"]
+    cells = {"text": numbered(30), "label": ["x", "y"] * 15, "day": days}
+    columns = Columns("text", "label", "class", "", "mixed", ("day",), dates={"day": "dmy"})
+    found = check_table(Table("a.csv", cells, list(range(2, 32))), columns).findings
+    assert "column 'day': 1 value is no date among dates, and would count as missing: line 31" in found
+    assert "column 'day': 1 date is not written day first as others are, and would count as missing: line 30" in found

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASS
 from glassformer.config.sections import DataSettings
+from glassformer.data.columns.dates import time_of, times_of
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.labels import label_values
 from glassformer.data.io.table import Table
-from glassformer.data.split.base import time_of, times_of
 from glassformer.data.split.labelled import LabelledCorpus, split_table, whole_table
 
 CLASSES = Columns("text", "label", "class", "")
@@ -268,7 +268,8 @@ def test_time_brings_a_new_class() -> None:
     corpus = split_table(data, CLASSES, settings)
     assert (corpus.classes, "z" in corpus.parts["test"].labels) == (("x", "y"), False)
     assert corpus.remarks[-1] == (
-        "test: skipped: 1 row with a label that does not occur in training ('z'), line 31 (--strict refuses them)"
+        "test: 2 of 3 rows used, skipped: 1 row with a label that does not occur in training ('z'), line 31 "
+        "(--strict refuses them)"
     )
     message = refused(data, dataclasses.replace(settings, strict=True))
     assert message == "a.csv, line 31, column 'label': the label 'z' does not occur in training"
@@ -314,7 +315,8 @@ def test_given_files_that_do_not_fit(tmp_path: Path) -> None:
     )
     corpus = split_table(data, CLASSES, DataSettings(validation=odd))
     assert corpus.parts["validation"].texts == ["a"]
-    assert corpus.remarks[-1].startswith("validation: skipped: 1 row with a label that does not occur in training")
+    used = "validation: 1 of 2 rows used, skipped: 1 row with a label that does not occur in training"
+    assert corpus.remarks[-1].startswith(used)
     new = write(tmp_path / "new.tsv", ("a", "w"), ("b", "v"))
     assert "the label 'w' does not occur in training, nor does that" in refused(data, DataSettings(validation=new))
     unlabelled = write(tmp_path / "unlabelled.tsv", ("a", "x"), ("b", ""))

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.presets import NUMBER
+from glassformer.data.columns.dates import are_other_dates, times_of
 from glassformer.data.columns.extra import LIKE_NAMES
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import label_columns
 from glassformer.data.io.table import Table
-from glassformer.data.split.base import Rows, are_other_dates, times_of
+from glassformer.data.split.base import Rows
 
 FEWEST_ROWS = 50
 """Fewer rows tell nothing of groups."""

@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.groups import group_findings
-from glassformer.data.columns.dates import date_in
+from glassformer.data.columns.dates import ORDER_IN_WORDS, date_in, other_order
 from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
@@ -268,9 +268,7 @@ def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
             continue
         order = columns.dates.get(name)
         if order is not None:
-            lines = [table.lines[row] for row, value in enumerate(values) if _is_no_date(value, order)]
-            no_dates = finding(lines, "value is", "values are", "no date among dates, and would count as missing")
-            yield from (f"column '{name}': {remark}" for remark in no_dates)
+            yield from (f"column '{name}': {remark}" for remark in _unread_dates(table.lines, values, order))
         numbers = hold_numbers(values)
         filled = [row for row, value in enumerate(values) if not (is_empty(value) if numbers else not value.strip())]
         odd = [table.lines[row] for row in filled if numbers and number_in(values[row]) is None]
@@ -280,5 +278,15 @@ def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
             yield f"column '{name}': {counted(empty, 'value is', 'values are')} empty"
 
 
-def _is_no_date(value: str, order: str) -> bool:
-    return not is_empty(value) and date_in(value, order) is None
+def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> list[str]:
+    """What is no date in a column of dates, and what is one in another order."""
+    odd: list[int] = []
+    swapped: list[int] = []
+    for line, value in zip(lines, values, strict=True):
+        if not is_empty(value) and date_in(value, order) is None:
+            (odd if other_order(value, order) is None else swapped).append(line)
+    others = f"not written {ORDER_IN_WORDS[order]} as others are, and would count as missing"
+    return [
+        *finding(odd, "value is", "values are", "no date among dates, and would count as missing"),
+        *finding(swapped, "date is", "dates are", others),
+    ]

@@ -22,6 +22,7 @@ _ORDERS = {
 }
 ORDERS = tuple(_ORDERS)
 """Year, month and day in the order in which they are written."""
+ORDER_IN_WORDS = {"ymd": "year first", "dmy": "day first", "mdy": "month first"}
 
 
 def moment_of(value: str, order: str) -> datetime.datetime | None:
@@ -44,6 +45,13 @@ def moment_of(value: str, order: str) -> datetime.datetime | None:
 def date_in(value: str, order: str) -> datetime.datetime | None:
     """The date that a value of a column with this order names; one that begins with its year is read in any column."""
     return moment_of(value, order) or moment_of(value, "ymd")
+
+
+def other_order(value: str, order: str) -> str | None:
+    """The order in which a value is a date that a column with this order does not read; None: there is none."""
+    if date_in(value, order) is not None:
+        return None
+    return next((other for other in ORDERS if moment_of(value, other) is not None), None)
 
 
 def date_order(values: Iterable[str]) -> str | None:
@@ -89,3 +97,39 @@ def date_parts(values: Sequence[str], order: str, first: datetime.datetime) -> d
         for cells, part in zip(parts.values(), said, strict=True):
             cells.append(part)
     return parts
+
+
+# --- moments: what rows are ordered by, to the fraction of a second and across time zones ---
+
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].+)?")
+_OTHER = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}(?:[T ,].+)?")
+"""A date as people write it, from which alone the order cannot be told for certain."""
+
+
+def time_of(value: str) -> datetime.datetime | None:
+    """The moment that an ISO date, or date and time, names; one without a time zone is taken as UTC."""
+    if not _ISO.fullmatch(value.strip()):
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def times_of(values: Sequence[str]) -> list[datetime.datetime | None]:
+    """The moment that each value names: as ISO dates, or where all are dates of another order, in the one they tell."""
+    times = [time_of(value) for value in values]
+    if any(times) or not are_other_dates(values):
+        return times
+    order = date_order(values)
+    if order is None or order == UNCLEAR:
+        return times
+    moments = [moment_of(value, order) for value in values]
+    found = [moment.replace(tzinfo=datetime.UTC) for moment in moments if moment is not None]
+    return [*found] if len(found) == len(values) else times
+
+
+def are_other_dates(values: Sequence[str]) -> bool:
+    """Whether all of them look like dates that people write."""
+    return bool(values) and all(_OTHER.fullmatch(value) for value in values)

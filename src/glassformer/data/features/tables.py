@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.data_section import PLAIN, POINT
 from glassformer.config.errors import DataError
-from glassformer.data.columns.dates import ORDERS, date_in, date_parts
+from glassformer.data.columns.dates import ORDER_IN_WORDS, ORDERS, date_in, date_parts, other_order
 from glassformer.data.columns.heuristics import hold_numbers, is_empty, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells
@@ -284,11 +284,23 @@ def _with_dates(columns: Mapping[str, list[str]], dates: Sequence[DateColumn]) -
 
 
 def _missing_dates(date: DateColumn, values: Sequence[str]) -> list[str]:
-    odd = [value.strip() for value in values if not is_empty(value) and date_in(value, date.order) is None]
-    if not odd:
-        return []
-    some = counted(len(odd), "value is no date", "values are no dates")
-    return [f"column '{date.name}': {some}, such as '{odd[0][:40]}', taken as missing"]
+    unread: dict[str | None, list[str]] = {}
+    for value in values:
+        if not is_empty(value) and date_in(value, date.order) is None:
+            unread.setdefault(other_order(value, date.order), []).append(value.strip())
+    remarks = []
+    for other, odd in unread.items():
+        example = f"such as '{odd[0][:40]}'"
+        if other is None:
+            some = counted(len(odd), "value is no date", "values are no dates")
+            remarks.append(f"column '{date.name}': {some}, {example}, taken as missing")
+        else:
+            some = counted(len(odd), "date", "dates")
+            orders = f"written {ORDER_IN_WORDS[other]}, {example}, where {ORDER_IN_WORDS[date.order]} was learned"
+            remarks.append(
+                f"column '{date.name}': {some} {orders}: taken as missing, and others may be misread (write 2024-05-31)"
+            )
+    return remarks
 
 
 def _stack(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 import datetime
 import hashlib
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.dates import UNCLEAR, date_order, moment_of
 from glassformer.data.mixing import Numbers, mix, number
 from glassformer.data.wording import counted
 
@@ -20,10 +18,6 @@ from glassformer.data.wording import counted
 
 Rows = NDArray[np.int64]
 """A number for each row."""
-
-DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].+)?")
-OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}(?:[T ,].+)?")
-"""A date as people write it, from which alone the order cannot be told for certain."""
 
 
 def group_rows(texts: NDArray[Any], values: Sequence[str] | None = None, pairs: Sequence[Sequence[int]] = ()) -> Rows:
@@ -129,35 +123,6 @@ def _pick(counts: list[Counter[int]], waiting: list[int], wanted: Counter[int], 
     if not picked and (free := [group for group in rest if can_leave(group)]):
         take(max(free, key=nearer))
     return picked
-
-
-def time_of(value: str) -> datetime.datetime | None:
-    """The moment that an ISO date, or date and time, names; one without a time zone is taken as UTC."""
-    if not DATE.fullmatch(value.strip()):
-        return None
-    try:
-        moment = datetime.datetime.fromisoformat(value.strip())
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-
-
-def times_of(values: Sequence[str]) -> list[datetime.datetime | None]:
-    """The moment that each value names: as ISO dates, or where all are dates of another order, in the one they tell."""
-    times = [time_of(value) for value in values]
-    if any(times) or not are_other_dates(values):
-        return times
-    order = date_order(values)
-    if order is None or order == UNCLEAR:
-        return times
-    moments = [moment_of(value, order) for value in values]
-    found = [moment.replace(tzinfo=datetime.UTC) for moment in moments if moment is not None]
-    return [*found] if len(found) == len(values) else times
-
-
-def are_other_dates(values: Sequence[str]) -> bool:
-    """Whether all of them look like dates that people write."""
-    return bool(values) and all(OTHER_DATE.fullmatch(value) for value in values)
 
 
 def hold_out_by_time(

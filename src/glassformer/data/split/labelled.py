@@ -22,7 +22,7 @@ from glassformer.data.mixing import Numbers
 from glassformer.data.same_text import digests_of
 from glassformer.data.split.base import PURPOSES, Corpus, requested_parts
 from glassformer.data.split.rows import RowPart, given_tables, left_out, split_rows
-from glassformer.data.wording import EXAMPLES, listed
+from glassformer.data.wording import EXAMPLES, counted, listed
 
 
 class Labelled(RowPart):
@@ -81,7 +81,8 @@ def labelled_corpus(
         several = columns.label_kind == LABEL_SET
         for name, part in parts.items():
             parts[name] = known_labels(part, columns, classes if several else train.labels, strict=strict)
-            remarks += tuple(f"{name}: {remark}" for remark in parts[name].remarks if remark not in part.remarks)
+            left = f"{name}: {len(parts[name]):,} of {counted(len(part), part.noun)} used"
+            remarks += tuple(f"{left}, {remark}" for remark in parts[name].remarks if remark not in part.remarks)
         remarks += tuple(_never_learned(train, classes)) if several else ()
         classes = classes if several else classes_of(train)
     return LabelledCorpus(corpus.fingerprint, parts, remarks, classes, columns)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from glassformer.config.data_section import APART, EXACT
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
+from glassformer.data.columns.dates import are_other_dates, times_of
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
 from glassformer.data.mixing import Numbers, mix
@@ -32,7 +33,6 @@ from glassformer.data.split.base import (
     Corpus,
     Mask,
     Rows,
-    are_other_dates,
     assign,
     digest,
     group_rows,
@@ -41,7 +41,6 @@ from glassformer.data.split.base import (
     number_values,
     overlap,
     requested_parts,
-    times_of,
     training_in_words,
 )
 from glassformer.data.wording import counted

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.config.errors import silent
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.inspection.attribution import (
@@ -110,7 +111,7 @@ def explained_output(family: Family, loaded: Any, request: LookRequest) -> Expla
 
 @explained_output.register
 def _(family: LabellingFamily, loaded: LoadedPredictor, request: LookRequest) -> Explained:
-    prediction, answers = loaded.predict(request.text), loaded.answers
+    prediction, answers = loaded.predict(request.text, say=silent), loaded.answers
     if prediction.labels is not None and prediction.probabilities is not None:  # the likeliest is explained
         name = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
         return Explained(list(prediction.probabilities).index(name), name, prediction.probabilities[name])

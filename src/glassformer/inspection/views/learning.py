@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, silent
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
@@ -84,7 +84,7 @@ def _(family: TranslationFamily, moment: LoadedTranslator, text: str, example: M
 
 @output_panels.register
 def _(family: LabellingFamily, moment: LoadedPredictor, text: Example, example: ModelInput) -> list[Panel]:
-    prediction = moment.predict(text)
+    prediction = moment.predict(text, say=silent)
     if prediction.probabilities is None:
         return [Table(title="What it says", columns=["number"], rows=[[prediction.value]])]
     rows = list(prediction.probabilities.items())

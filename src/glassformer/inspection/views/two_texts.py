@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import nn
 
 from glassformer.config.arrays import Array
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, silent
 from glassformer.encoders.base import Encoder
 from glassformer.families.base import Family, Loaded
 from glassformer.families.embedding import EmbeddingFamily, LoadedEmbedder
@@ -173,7 +173,7 @@ def _(
 
 @output_of.register
 def _(family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, text: Example, other: Example) -> Output:
-    prediction = loaded.predict(text)
+    prediction = loaded.predict(text, say=silent)
     if prediction.labels is not None:
         summary = "; ".join(prediction.labels) or "(none)"
     elif prediction.label is None:

@@ -56,8 +56,8 @@ def notes_of(rows: Sequence[Row], behind: Sequence[Difference | None], mode: str
     notes += _uncertainty(done)
     if any(row.undertrained for row in done):
         notes.append(
-            f"{FALLING} {UNDERTRAINED}: its loss was still falling at the end, or it has not gone through the training "
-            "data once. Such a score says how far a training got, not how good the model is."
+            f"{FALLING} {UNDERTRAINED}: its loss was still falling at the end, it has not gone through the training "
+            "data once, or made too few updates. Such a score says how far a training got, not how good the model is."
         )
     leads = [lead for row, lead in zip(rows, behind, strict=True) if lead is not None and row.is_trained]
     if any(lead is not None for lead in behind):

@@ -4,16 +4,15 @@ the model is.
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import singledispatch
 from itertools import pairwise
 from typing import Any
 
-from glassformer.config.resolve import Config
+from glassformer.config.presets import reads_stream
 from glassformer.data.wording import counted
-from glassformer.families.base import Family
-from glassformer.families.labelling import LabellingFamily
-from glassformer.families.translation import TranslationFamily
 from glassformer.runs.run import Run
+
+FEWEST = 10
+"""The updates after which a loss can tell anything: with fewer, not even each tenth of a training is one."""
 
 LAST = 0.2
 """The part of the updates, at the end, in which a loss should have stopped to fall."""
@@ -23,17 +22,20 @@ EARLY = "stopped early"
 """The status of a run whose validation got no better: that is an end."""
 
 
-def undertraining(run: Run, epoch: int | None) -> str | None:
+def undertraining(run: Run) -> str | None:
     """Why a run was not trained to its end, in a few words; empty: it was. None: its log does not say.
 
-    `epoch`: how many updates go through the training data once, where that is asked of such data.
+    An epoch is asked for of examples, not of a text: a long one is rarely read to its end, and its loss tells enough.
     """
     card = run.card()
     updates = int(card.get("steps", 0))
+    epoch = 0 if reads_stream(str(card.get("task"))) else math.ceil(card.get("steps_per_epoch") or 0)
     if card.get("status") == EARLY:
         return ""
-    if epoch is not None and 0 < updates < epoch:
+    if 0 < updates < epoch:
         return f"{counted(updates, 'update')}, and an epoch takes {epoch:,}"
+    if 0 < updates < FEWEST:
+        return f"{counted(updates, 'update')}, too few to tell by"
     return falling(run.read_metrics(), updates)
 
 
@@ -61,22 +63,3 @@ def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
     if not steadily or fell <= PACE * whole * rates[1] / sum(rates):
         return ""
     return f"its validation loss still fell, by {fell:.2g} of {whole:.2g} in the last fifth of its updates"
-
-
-@singledispatch
-def updates_per_epoch(family: Family, config: Config, card: Mapping[str, Any], train: Any) -> int | None:
-    """How many updates go through the training part once, at least. None of a text: a long one is rarely read to its
-    end, and its loss tells enough.
-    """
-    return None
-
-
-@updates_per_epoch.register
-def _(family: LabellingFamily, config: Config, card: Mapping[str, Any], train: Any) -> int:
-    return math.ceil(len(train) / config.training.batch_size)
-
-
-@updates_per_epoch.register
-def _(family: TranslationFamily, config: Config, card: Mapping[str, Any], train: Any) -> int | None:
-    tokens, each = card["data"].get("tokens", {}).get("train"), config.training.batch_tokens
-    return None if tokens is None or each is None else math.ceil(tokens / each)

@@ -23,7 +23,7 @@ from glassformer.training.events import Ended, Event, Started, Stepped, Validate
 from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
 from glassformer.trials.running.candidates import MASK, UNMASKED
-from glassformer.trials.running.convergence import undertraining, updates_per_epoch
+from glassformer.trials.running.convergence import undertraining
 from glassformer.trials.running.cpu_budget import row_updates
 from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example
 from glassformer.verbs.train import train
@@ -63,13 +63,12 @@ def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | 
         return None
     tell(event="judging")
     loaded = load(run, cell.settings.get("training.device", "auto"))
-    card, parts = run.card(), split_data(loaded.config).parts
+    card, examples = run.card(), split_data(loaded.config).parts[part]
     return _run_outcome(
         cell,
         part,
         loaded,
-        parts[part],
-        epoch=updates_per_epoch(loaded.family, loaded.config, card, parts["train"]),
+        examples,
         parameters=int(card["parameters"]),
         learned=learned_of(card),
         memory=progress.memory(4 * int(card["parameters"])),
@@ -191,10 +190,8 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
 # --- outcomes ---
 
 
-def _run_outcome(
-    cell: Cell, part: str, loaded: Loaded, examples: Any, *, epoch: int | None = None, **more: Any
-) -> Outcome:
-    """What a run comes to on a part of its own data, or of other data of the same kind. `epoch`: its updates."""
+def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, **more: Any) -> Outcome:
+    """What a run comes to on a part of its own data, or of other data of the same kind."""
     with torch.inference_mode():
         evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions(), silent).evaluation
     card = loaded.run.card()
@@ -208,7 +205,7 @@ def _run_outcome(
         per_example=seconds_per_example(loaded, examples),
         tokenizer=None if loaded.tokenizer is None else loaded.tokenizer.hash,
         curve=_curve(loaded.run, evaluation.primary),
-        undertrained=undertraining(loaded.run, epoch),
+        undertrained=undertraining(loaded.run),
         **more,
     )
 

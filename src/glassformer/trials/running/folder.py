@@ -6,13 +6,13 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
-from glassformer.config.resolve import SAME_TEXT, first_name, with_new_names, with_rule
+from glassformer.config.resolve import DATA_RULES, first_name, with_new_names, with_rule
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import contents, writing
 from glassformer.runs.lock import locked
@@ -48,9 +48,15 @@ class Folder:
 
     @classmethod
     def choose(
-        cls, out: "str | os.PathLike[str] | None", data: str, identity: dict[str, Any], ids: list[str]
+        cls,
+        out: "str | os.PathLike[str] | None",
+        data: str,
+        key: Callable[[Mapping[str, Any]], tuple[dict[str, Any], list[str]]],
     ) -> "Folder":
-        """The folder that is asked for; else that of the same comparison, where one was stopped; else a new one."""
+        """The folder that is asked for; else that of the same comparison, where one was stopped; else a new one.
+
+        `key`: that of the question (its identity, the names of its cells) by rules to read the data.
+        """
 
         def is_same(path: Path) -> bool:
             try:
@@ -59,8 +65,10 @@ class Folder:
                 return False
             if there is None or there.get("finished"):
                 return False
-            here = {**identity, "settings": {**identity["settings"], SAME_TEXT: there["same"]["settings"][SAME_TEXT]}}
-            return (there["same"], there["asked"]) == (here, ids)
+            try:
+                return (there["same"], there["asked"]) == key(cls(path).rules)
+            except GlassformerError:  # by its rules, this data cannot be read
+                return False
 
         return cls(free_folder(f"compare-{data_stem(data)}", is_same) if out is None else Path(out))
 
@@ -85,13 +93,13 @@ class Folder:
             (path / "cells").mkdir(exist_ok=True)
 
     @property
-    def same_text(self) -> str | None:
-        """Which texts are the same in the comparison that is there; None: there is none that could go on."""
+    def rules(self) -> dict[str, Any]:
+        """The rules by which the comparison that is there reads its data; those of now, where none could go on."""
         try:
             there = self._question()
         except RunError:
-            return None
-        return None if there is None else str(there["same"]["settings"][SAME_TEXT])
+            there = None
+        return DATA_RULES if there is None else {key: there["same"]["settings"][key] for key in DATA_RULES}
 
     def finish(self) -> None:
         write_json(self.path / QUESTION, {**read_json(self.path / QUESTION), "finished": True})
@@ -185,7 +193,8 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
         }
         for question in (before, now)
     )
-    for key in (*main, *sorted({*then, *here} - {*main})):
+    first = (*DATA_RULES, *main)  # by other rules, the data is other data
+    for key in (*first, *sorted({*then, *here} - {*first})):
         if then.get(key) != here.get(key) or (key in then) != (key in here):
             return "other data" if key == "data" else f"another {key} ({then.get(key)}, not {here.get(key)})"
     return None

@@ -13,6 +13,7 @@ from glassformer.training.device import choose_device
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell
 from glassformer.trials.running.candidates import ablations, grid, ladder, main_rungs, rung
+from glassformer.trials.running.folder import id_of
 from glassformer.trials.running.row_settings import (
     SharedSettings,
     finetuned_cells,
@@ -95,6 +96,11 @@ class Question:
             "part": self.shared.part,
             **({} if self.options.cpu_seconds is None else {"cpu_seconds": self.options.cpu_seconds}),
         }
+
+    @property
+    def key(self) -> tuple[dict[str, Any], list[str]]:
+        """Its identity, and the names of its cells."""
+        return self.identity, [id_of(cell) for cell in self.cells]
 
     @property
     def budget(self) -> str:

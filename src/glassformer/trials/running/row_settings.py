@@ -15,7 +15,7 @@ import torch
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import TEXT
-from glassformer.config.resolve import SAME_TEXT, Config, resolve
+from glassformer.config.resolve import DATA_RULES, Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.load import build_model, prepare
@@ -82,7 +82,7 @@ def share_settings(
     """Look at the data once; hold out a test part and settle on one tokenizer, where nobody said otherwise."""
     config, table = _infer_shared(data_settings_in(requested), models, say)
     family, corpus = FAMILIES[config.task], check_split(config, table)
-    inferred: dict[str, Any] = {SAME_TEXT: config.data.same_text}
+    inferred: dict[str, Any] = {key: config.get(key) for key in DATA_RULES}
     notes: list[str] = []
     folded = config.data.folds is not None
     if "test" not in corpus.parts and "data.test_fraction" not in requested and not folded:

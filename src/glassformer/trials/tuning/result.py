@@ -291,7 +291,11 @@ def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
     """The settings of the best trial by section, as `train --config` takes them."""
     flat = flatten(settings)
     sections = {
-        section: {key.split(".")[1]: value for key, value in flat.items() if key.startswith(f"{section}.")}
+        section: {
+            key.split(".")[1]: value
+            for key, value in flat.items()
+            if key.startswith(f"{section}.") and value is not None
+        }
         for section in SECTIONS
     }
     recipe = {"task": flat["task"], **{section: part for section, part in sections.items() if part}}

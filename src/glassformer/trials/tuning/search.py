@@ -5,9 +5,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from glassformer.config.data_section import EXACT
 from glassformer.config.errors import Misuse, Say, SettingError, silent
-from glassformer.config.resolve import BUDGETS, SAME_TEXT, Config, first_name, flatten, full_key, keys, with_new_names
+from glassformer.config.resolve import (
+    BUDGETS,
+    DATA_RULES,
+    FORMER_RULES,
+    Config,
+    first_name,
+    flatten,
+    full_key,
+    keys,
+    with_new_names,
+)
 from glassformer.config.setting import value_text
 from glassformer.data.io.table import Table
 from glassformer.families.base import FAMILIES
@@ -103,12 +112,17 @@ class Search:
         def text(value: Any) -> str:
             return "not given" if value is None else value_text(value)
 
-        before, now = {f"--{SAME_TEXT}": EXACT, **with_new_names(before)}, self.identity()
-        now.setdefault(f"--{SAME_TEXT}", before[f"--{SAME_TEXT}"])  # nobody said: as it was
+        rules = {f"--{key}": rule for key, rule in rules_of(before).items()}
+        before, now = {**with_new_names(before), **rules}, {**rules, **self.identity()}
         for name in {**before, **now}:
             if now.get(name) != before.get(name):
                 return f"{name} was {text(before.get(name))}, and now is {text(now.get(name))}"
         return None
+
+
+def rules_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The rules by which a search that was begun reads its data, from its identity."""
+    return {key: identity.get(f"--{key}", former) for key, former in FORMER_RULES.items()}
 
 
 def plan_search(
@@ -118,9 +132,11 @@ def plan_search(
     *,
     config: str | Path | None = None,
     space: str | Path | Mapping[str, Any] | None = None,
+    rules: Mapping[str, Any] = DATA_RULES,
     say: Say = silent,
 ) -> Search:
-    """A search as a person asked for it; looks at the data, to learn what it is for."""
+    """A search as a person asked for it; looks at the data, to learn what it is for. `rules`: by which it is read,
+    where nobody says."""
     requested = read_settings(TrainRequest(data=data, config=config, settings=settings))
     fixed = {key: value for key, value in requested.items() if value is not None}
     refuse_reserved(fixed, "tune")
@@ -129,7 +145,7 @@ def plan_search(
     configs: dict[str, Config] = {}
     characters = None
     for model in models or [encoder]:
-        whole = flatten({**fixed, "model": model})
+        whole = flatten({**rules, **fixed, "model": model})
         configs[model], rows = infer_config({}, with_vectors(whole, whole), silent if configs else say)
         if isinstance(rows, Table):
             characters = sum(map(len, rows.columns.get(configs[model].data.text or "", ()))) or None
@@ -141,7 +157,7 @@ def plan_search(
         spaces = _read_spaces(space, configs, fixed_of, say)
     return Search(
         task=task,
-        settings={**fixed, "task": task},
+        settings={**rules, **fixed, "task": task},
         spaces=spaces,
         starts={model: {key: start.get(key) for key in keys()} for model, start in configs.items()},
         begins={key: weights_digest(Run.open(fixed[key]).path)[:12] for key in RUNS if key in fixed},
