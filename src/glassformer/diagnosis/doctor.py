@@ -186,7 +186,7 @@ class Doctor:
 
 def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
     """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them."""
-    lines, card, name = run.read_metrics(), run.card(), run.path.name
+    lines, card, name = run.read_metrics(say), run.card(), run.path.name
     logged = [line for line in lines if line.get("event") == "finding"]
     at_end = [Finding.of(line) for line in logged if line.get("end")]
     findings = [Finding.of(line) for line in logged if not line.get("end")]

@@ -393,7 +393,7 @@ class Training:
 
     def _first_files(self, card: dict[str, Any], total: int | None) -> None:
         if self.resumes:
-            rewind(self.run, card, self.snapshot, total, keep=self.config.training.checkpoints)
+            rewind(self.run, card, self.snapshot, total, keep=self.config.training.checkpoints, say=self.say)
             return
         with fill(self.run.path, CARD, instead=self.request.overwrite) as place:
             first_files(Run(place), card, self.prepared)

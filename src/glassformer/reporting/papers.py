@@ -43,13 +43,15 @@ def first_files(run: Run, card: dict[str, Any], prepared: Prepared) -> None:
     run.rewind_metrics(0)
 
 
-def rewind(run: Run, card: dict[str, Any], snapshot: Snapshot | None, total: int | None, *, keep: int) -> None:
+def rewind(
+    run: Run, card: dict[str, Any], snapshot: Snapshot | None, total: int | None, *, keep: int, say: Say
+) -> None:
     """A run that goes on: its log, checkpoints and moments up to where it stands, on the way to `total` updates. The
     card comes first: a run that had finished has done so no more.
     """
     run.write_card(card)
     step = snapshot.progress.step if snapshot else 0
-    run.rewind_metrics(step)
+    run.rewind_metrics(step, say)
     prune_checkpoints(run.checkpoints_path, step, keep)
     history.rewind(run, step, total=total)
 

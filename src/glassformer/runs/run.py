@@ -302,13 +302,13 @@ class Run:
         with writing(self.metrics_path), self.metrics_path.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
-    def read_metrics(self) -> list[dict[str, Any]]:
+    def read_metrics(self, say: Say = silent) -> list[dict[str, Any]]:
         """Every line that is whole."""
-        return read_log(self.metrics_path)
+        return read_log(self.metrics_path, say)
 
-    def rewind_metrics(self, step: int) -> None:
+    def rewind_metrics(self, step: int, say: Say = silent) -> None:
         """Forget what was logged after this step: it will be logged again."""
-        lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
+        lines = [line for line in self.read_metrics(say) if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
