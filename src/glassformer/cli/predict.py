@@ -79,7 +79,8 @@ def run(argv: list[str]) -> None:
         refuse_files(options.texts)
     if any(not text.strip() for text in options.texts):
         raise Misuse("TEXT is empty: there is nothing to judge")
-    for text in texts_of(options.texts) if options.file is None else lines_of(options.file):
+    encoding = options.encoding or loaded.config.data.encoding
+    for text in texts_of(options.texts) if options.file is None else lines_of(options.file, encoding):
         if not text.strip():  # a blank line has no answer, and stays one
             print('{"text": "", "error": "the text is empty"}' if options.json else "", flush=True)
         elif options.json:

@@ -208,7 +208,7 @@ def read_tmx(path: str, source: str | None = None, target: str | None = None) ->
     Unset, they are the two that a file holds, from the one that its header names, or else that comes first.
     """
     file = TmxFile(_file(path))
-    held, units = HeldMemory(file.path), list[Unit]()
+    held, units = HeldMemory(path, file.path.stat().st_size), list[Unit]()
     for unit in file.units():
         units.append(unit)
         held.add(unit.texts.values(), cells=UNIT_CELLS * len(units))
