@@ -1,6 +1,7 @@
 """Lines of files and of stdin are held to the limits; a file of answers is whole, or the one of before."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -102,3 +103,12 @@ def test_vectors_stopped_on_the_way(
     assert command("embed", runs / "two", "a text", "--out", name)[0] == 0
     assert os.listdir(tmp_path) == [name]
     assert (tmp_path / name).read_bytes() != b"before"
+
+
+def test_the_report_stays_with_its_run(command: Command, runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "two", tmp_path / "run")
+    (tmp_path / "run" / "report.html").unlink()
+    code, _, err = command("look", "run", "--view", "report")
+    assert (code, err.splitlines()[-1]) == (0, "written: run/report.html")
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert os.listdir(tmp_path) == ["run"]

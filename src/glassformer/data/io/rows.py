@@ -148,6 +148,7 @@ Line = tuple[int, str]
 Fields = tuple[int, list[str]]
 """The line on which a row begins, and its fields."""
 
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
@@ -157,9 +158,7 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
     first = next(((line, text) for line, text in lines if text.strip()), None)
     if first is None:
         raise DataError(f"{path} is empty: there is no text in it")
-    others = [sign for sign in SIGNS if sign in first[1]]
-    if others and delimiter not in others:
-        delimiter = max(others, key=first[1].count)
+    delimiter = _delimiter(first[1], delimiter)
     lines = itertools.chain([first], lines)
     rows = _tab_rows(lines) if delimiter == "\t" else _quoted_rows(path, lines, delimiter)
     line, header = next(rows)
@@ -175,6 +174,17 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
         count += 1
     if not count:
         raise DataError(f"{path} has a header ({listed(names)}) and no rows below it")
+
+
+def delimiter_of(path: Path, encoding: str) -> str:
+    """What stands between the fields of a .csv or .tsv file."""
+    header = next((text for _, text in numbered_lines(path, encoding) if text.strip()), "")
+    return _delimiter(header, DELIMITERS[kind_of(path)])
+
+
+def _delimiter(header: str, usual: str) -> str:
+    others = [sign for sign in SIGNS if sign in header]
+    return max(others, key=header.count) if others and usual not in others else usual
 
 
 def _names(header: list[str], where: str) -> list[str]:
@@ -339,8 +349,7 @@ def _tab_fields(text: str) -> tuple[list[str], bool]:
 
 
 READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
-    "csv": functools.partial(delimited_rows, delimiter=","),
-    "tsv": functools.partial(delimited_rows, delimiter="\t"),
+    **{kind: functools.partial(delimited_rows, delimiter=sign) for kind, sign in DELIMITERS.items()},
     "jsonl": _json_rows,
     "parquet": _parquet_rows,
 }
