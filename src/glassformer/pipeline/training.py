@@ -12,13 +12,12 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, SettingError, silent
+from glassformer.config.errors import GlassformerError, Misuse, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import Advice
-from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
+from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared
 from glassformer.families.load import (
     build_model,
-    check_same_data,
     learn_from_data,
     learned_of,
     prepare,
@@ -244,6 +243,8 @@ class Training:
         flags, file = request.flags(), request.file
         for line in renamed_lines(request.settings):
             self.say(line)
+        if request.out is None and request.resume and request.names_data:
+            raise Misuse("--resume with DATA starts a run or goes on with it: name its folder with --out")
         if request.out is not None or request.resume:
             self._take(Path(request.out) if request.out is not None else Run.last().path)
         else:
@@ -296,8 +297,7 @@ class Training:
     def prepare(self) -> None:
         """The data as a task, and where a run that goes on stands."""
         if self.resumes:
-            self.prepared = prepare(self.config, self.say, tokenizers_of(self.run))
-            check_same_data(self.run, self.prepared)
+            self.prepared = prepare(self.config, self.say, self.run)
             same = same_settings(self.run.config(), self.config)
             self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say, same=same)
             return

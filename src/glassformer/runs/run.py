@@ -291,11 +291,13 @@ class Run:
 
     def newest_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint; torn ones are passed over, and said."""
-        for path in reversed(list_checkpoints(self.checkpoints_path)):
+        paths = list_checkpoints(self.checkpoints_path)
+        while paths:
             try:
-                return load_checkpoint(path)
+                return load_checkpoint(paths.pop())
             except RunError as error:
-                say(f"{error}: passed over, going back to the checkpoint before it")
+                earlier = "going back to the checkpoint before it" if paths else "and there is no checkpoint before it"
+                say(f"{error}: passed over, {earlier}")
         return None
 
     def add_metrics(self, *lines: dict[str, Any]) -> None:
