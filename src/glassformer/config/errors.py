@@ -88,6 +88,22 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
+def unreadable(file: object, error: BaseException, kind: str = "", remedy: str = "save or download it again") -> str:
+    """Why a file cannot be read: in the system's words, where it has some; else it is damaged (or not of its `kind`),
+    and what to do, with what its reader says behind it.
+    """
+    if isinstance(error, FileNotFoundError) or getattr(error, "strerror", None):
+        return f"cannot read {file}: {getattr(error, 'strerror', None) or 'No such file or directory'}"
+    other = f", or no {kind}" if kind else ""
+    return f"{file} is damaged{other}: {remedy} ({first_line(error)[:200]})"
+
+
+def with_article(value: object) -> str:
+    """What an object is: `an int`, `a list`, `None`."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
 def is_overflow(error: Exception) -> bool:
     """Whether a model could not be built since its sizes are beyond all counting."""
     return "overflow" in repr(error).lower()

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
+from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, with_article
 from glassformer.config.parts import sweep
 from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import Config, resolve, with_rule
@@ -110,7 +110,7 @@ class Run:
         under runs/.
         """
         if not isinstance(where, str | os.PathLike):
-            raise NotARun(f"a run is named by its folder, not by a {type(where).__name__}")
+            raise NotARun(f"a run is named by its folder, not by {with_article(where)}")
         if not os.fspath(where).strip():
             raise NotARun("a run is named by its folder, and this name is empty")
         if where == "last" and not Path(where).exists():
@@ -320,7 +320,7 @@ def _check_types(
     """Refuse a card in which something stands that nobody can have written there."""
     for key, kind in kinds.items():
         if key in values and not isinstance(values[key], kind):
-            raise RunError(f"{path / CARD} is damaged: its {part}{key} is a {type(values[key]).__name__}")
+            raise RunError(f"{path / CARD} is damaged: its {part}{key} is {with_article(values[key])}")
 
 
 def _meaning(card: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from glassformer.config.arguments import check_arguments, check_type
-from glassformer.config.errors import Misuse, Say, silent, unknown
+from glassformer.config.errors import Misuse, Say, silent, unknown, with_article
 from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, LookOptions, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
@@ -50,7 +50,7 @@ def look(
         return Views(cut(str(request.text), LONGEST), [kind.make(request) for kind in quick], about)
     result = views[chosen].make(request)
     if not isinstance(result, View):  # a person's own may give anything
-        raise Misuse(f"the view {chosen} gave a {type(result).__name__}, not a View")
+        raise Misuse(f"the view {chosen} gave {with_article(result)}, not a View")
     return replace(result, about=about)
 
 

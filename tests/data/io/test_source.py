@@ -121,7 +121,7 @@ def test_a_folder_of_shards_in_their_order(tmp_path: Path) -> None:
     )
     damaged = tmp_path / "03.jsonl.gz"
     damaged.write_bytes(gzip.compress(b'{"text": "lost"}\n' * 5000)[:-9])
-    assert refused(tmp_path).startswith(f"{damaged}: damaged gzip file: ")
+    assert refused(tmp_path).startswith(f"{damaged} is damaged, or no gzip file: save or download it again (")
 
 
 def test_a_folder_without_text(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_damaged_gzip(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(PACKED)
     assert len(documents(file)[0]) == 10_007
     file.write_bytes(content)
-    assert refused(file).startswith(f"{file}: damaged gzip file: ")
+    assert refused(file).startswith(f"{file} is damaged, or no gzip file: ")
 
 
 def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

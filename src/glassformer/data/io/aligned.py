@@ -73,8 +73,8 @@ class TmxFile:
             try:
                 self._parser.Parse(block, not block)
             except expat.ExpatError as error:
-                what = expat.ErrorString(error.code)
-                raise DataError(f"{self.path}, line {error.lineno:,}: damaged XML: {what}") from None
+                what = f"damaged XML: mend it, or save it again ({expat.ErrorString(error.code)})"
+                raise DataError(f"{self.path}, line {error.lineno:,}: {what}") from None
             except (LookupError, ValueError):  # what Python raises for encodings that it cannot give to the parser
                 raise DataError(f"{self.path}: an encoding that cannot be read here: save it as UTF-8") from None
             yield from self._done

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, unreadable
 from glassformer.config.limits import most_of, refuse_beyond, refuse_endless
 
 BLOCK = 2**18
@@ -37,7 +37,7 @@ def byte_blocks(path: Path) -> Iterator[bytes]:
                     refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
                 yield block
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged gzip file: {error}") from None
+        raise DataError(unreadable(path, error, "gzip file")) from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.config.errors import DataError, first_line
+from glassformer.config.errors import DataError, unreadable
 from glassformer.config.limits import limits, most_of, parse_json, refuse_beyond
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted, listed
@@ -58,7 +58,7 @@ def _json_row(row: str, where: str) -> dict[str, str]:
     try:
         values: Any = parse_json(row, where)
     except ValueError as error:
-        raise DataError(f"{where}: not JSON: {error}") from None
+        raise DataError(f"{where}: not JSON: mend the line, or take it out ({error})") from None
     if not isinstance(values, dict):
         raise DataError(f'{where}: a row must be an object such as {{"text": "…"}}, not {row.strip()[:40]}')
     if isinstance(pair := values.get("translation"), dict):  # {"translation": {"en": "…", "de": "…"}}: a column each
@@ -91,11 +91,9 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
                     row += 1
                     yield row, dict(zip(names, values, strict=True))
     except UnicodeDecodeError:
-        raise DataError(f"{path}: not a sound .parquet file: after row {row:,}, a text is not UTF-8") from None
-    except arrow_error as error:
-        raise DataError(f"{path}: not a sound .parquet file: {first_line(error)}") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or first_line(error)}") from None
+        raise DataError(f"{path} is damaged: save it again (after row {row:,}, a text is not UTF-8)") from None
+    except (arrow_error, OSError) as error:
+        raise DataError(unreadable(path, error, ".parquet file")) from None
     if not row:
         raise DataError(f"{path} has no rows")
 
