@@ -304,7 +304,8 @@ class Training:
         data, model = self.config.data, self.config.model
         if self.request.out is None:
             name = data.path or data.source_file or "data"
-            path = self.held.enter_context(Run.new_name(name, model.encoder)) if self.processes.first else ""
+            own = self.family.model_name(self.config)
+            path = self.held.enter_context(Run.new_name(name, own)) if self.processes.first else ""
             self.run = Run(Path(self.processes.word_of_first(str(path))))
             if self.processes.first:
                 self.held.enter_context(Run.locked(self.run.path, "training", self.say))

@@ -150,9 +150,9 @@ class Run:
     def next_name(data: str, model: str) -> Path:
         """runs/<data>-<model>-N, with the first N that is free."""
         name = Path(data.removeprefix(HUB).split(":")[0]).name
-        stem = re.sub(r"[^A-Za-z0-9_.]+", "-", name.split(".")[0]).strip("-") or "data"
+        first, second = (re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in (name.split(".")[0], model))
         number = 1
-        while (path := RUNS / f"{stem}-{model}-{number}").exists():
+        while (path := RUNS / f"{first or 'data'}-{second}-{number}").exists():
             number += 1
         return path
 
