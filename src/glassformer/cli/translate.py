@@ -10,6 +10,7 @@ from glassformer.cli.terminal.inputs import blocks_of, check_out, refuse_files, 
 from glassformer.cli.terminal.screen import Screen
 from glassformer.cli.terminal.show import say, visible
 from glassformer.config.errors import Misuse
+from glassformer.data.wording import counted
 from glassformer.text.escaping import TEXT, json_line
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def run(argv: list[str]) -> None:
             to.flush()
             line += len(translations)
     if options.out is not None:
-        say(f"{line:,} line{'s' * (line != 1)} written to {options.out}")
+        say(f"{counted(line, 'line')} written to {options.out}")
 
 
 def _lines(translations: "Iterable[Translation]", nbest: int, before: int, *, as_json: bool) -> Iterable[str]:

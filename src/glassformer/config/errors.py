@@ -4,6 +4,7 @@ The command line prints an error as one line and exits with its code.
 """
 
 import difflib
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 
@@ -47,6 +48,10 @@ STRICT = "GLASSFORMER_STRICT"
 """Set in the environment, as tests do: an error of our own is raised, and what cannot be made is one."""
 TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
 """What torch says of a machine on a GPU and on a CPU, in plain RuntimeErrors."""
+
+
+def is_strict() -> bool:
+    return bool(os.environ.get(STRICT))
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, Say, error_line
+from glassformer.config.errors import GlassformerError, Say, error_line, is_strict
 from glassformer.config.presets import NUMBER
 from glassformer.diagnosis import layers, loss
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.findings import Findings, findings_view, is_strict
+from glassformer.diagnosis.findings import Findings, findings_view
 from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (
     divergence,

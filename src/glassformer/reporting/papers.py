@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 from torch import nn
 
-from glassformer.config.errors import STRICT, Say, error_line
+from glassformer.config.errors import Say, error_line, is_strict
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
@@ -97,7 +97,7 @@ def leave_report(
         view = report_of(run, config, prepared, model, evaluations, card=card, machine=machine)
         write_text(run.path / REPORT, view.page())
     except Exception as error:
-        if os.environ.get(STRICT):
+        if is_strict():
             raise
         say(f"no {REPORT}, though the run itself is whole: {error_line(error)}")
 

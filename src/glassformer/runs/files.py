@@ -17,9 +17,7 @@ from glassformer.config.errors import RunError, unreadable
 from glassformer.config.limits import LimitExceeded, parse_json, refuse_endless
 from glassformer.config.limits import read_text as limited_text
 from glassformer.config.parts import part_of
-from glassformer.runs.folders import flush as flush
-from glassformer.runs.folders import reason as reason
-from glassformer.runs.folders import writing as writing
+from glassformer.runs.folders import flush, writing
 
 REMEDY = "restore it from a copy, or begin anew"
 NOTES = "glassformer"

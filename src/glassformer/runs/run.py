@@ -55,6 +55,10 @@ OPTIONAL: dict[str, type | tuple[type, ...]] = {
     "seconds": (int, float),
 }
 """What a card may have, or have empty, with its types."""
+REPORTED = ("parameters", "status", "glassformer", "environment")
+"""Of these, what a report tells of every run."""
+TOLD = ("task", "parameters", "steps", "seconds", "words", "best")
+"""Of these, what the card of a run that has ended tells beside its scores; one that lacks it is written again."""
 DONE = ("finished", "stopped early")
 """What the card says of a training that has ended."""
 RUNS = Path("runs")
