@@ -49,6 +49,7 @@ WRONG = {
     "config kind": (["train", "good.txt", "--config", "list.yaml"], 2, ["list.yaml", "sections"]),
     "no data": (["train"], 2, ["DATA"]),
     "too many": (["train", "good.txt", "more"], 2, ["more"]),
+    "out is named as the data": (["train", "docstrings", "--out", "docstrings"], 2, ["name another --out"]),
     "data to resume": (["train", "good.txt", "--resume"], 2, ["name its folder with --out"]),
     "resume and overwrite": (["train", "--resume", "--overwrite"], 2, ["--resume", "--overwrite"]),
     "out is a file": (["train", "good.txt", "--out", "short.txt"], 2, ["short.txt"]),

@@ -276,6 +276,9 @@ class Training:
         if request.before_refit is None:
             given = request.all_settings()
             refuse_same(given.get("model.from_run"), given.get("model.decoder_from"), path)
+            data = given.get("data.path")
+            if data is not None and Path(data).resolve() == path.resolve():  # then its folder would be read as data
+                raise Misuse(f"--out {path} is named as the data is: name another --out")
         if request.resume and ((path / CARD).exists() or not request.names_data):
             Run.open(path)
         elif request.before_refit is None:
