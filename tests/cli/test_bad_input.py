@@ -49,6 +49,8 @@ WRONG = {
     "config kind": (["train", "good.txt", "--config", "list.yaml"], 2, ["list.yaml", "sections"]),
     "no data": (["train"], 2, ["DATA"]),
     "too many": (["train", "good.txt", "more"], 2, ["more"]),
+    "out is named as the data": (["train", "docstrings", "--out", "docstrings"], 2, ["name another --out"]),
+    "data to resume": (["train", "good.txt", "--resume"], 2, ["name its folder with --out"]),
     "resume and overwrite": (["train", "--resume", "--overwrite"], 2, ["--resume", "--overwrite"]),
     "out is a file": (["train", "good.txt", "--out", "short.txt"], 2, ["short.txt"]),
     "out is in use": (["train", "good.txt", "--out", "."], 2, ["not empty"]),
@@ -228,6 +230,7 @@ def test_data_that_changed_is_noticed(command: Command, trained: Path, files: Pa
     code, _, err = command("train", "--resume", "--out", "run", "--steps", "4")
     assert code == 2
     assert "not what this run began with" in err
+    assert "tokens:" not in err  # it is told as soon as the data is read
     (files / "good.txt").unlink()
     code, _, err = command("evaluate", "run")
     assert code == 2

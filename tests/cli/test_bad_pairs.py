@@ -119,7 +119,10 @@ WRONG_WITH_A_RUN = {
     "too many": (["translate", "gru", "a", "--nbest", "6"], ["--nbest is 6", "--beam 5"]),
     "text and file": (["translate", "gru", "a", "--file", "plain.txt"], ["TEXT or --file"]),
     "no file": (["translate", "gru", "--file", "nope.txt", "--out", "x.txt"], ["nope.txt"]),
-    "latin-1": (["translate", "gru", "--file", "latin.txt", "--out", "x.txt"], ["latin.txt", "UTF-8"]),
+    "latin-1": (
+        ["translate", "gru", "--file", "latin.txt", "--out", "x.txt"],
+        ["latin.txt", "--data.encoding latin-1"],
+    ),
     "folder": (["translate", "gru", "--file", "folder"], ["folder"]),
     "out nowhere": (["translate", "gru", "a", "--out", "nowhere/x.txt"], ["nowhere/x.txt", "no folder"]),
     "out is the file": (["translate", "gru", "--file", "plain.txt", "--out", "./plain.txt"], ["plain.txt", "another"]),

@@ -60,7 +60,7 @@ def odd(tmp_path: Path) -> Path:
 
 TRAINING = {
     "sizes": (["sizes"], ["sizes: lying/", "is 5×5 pixels", "is 11×7", "--data.image_size"]),
-    "torn": (["torn"], ["torn/lying/4.png cannot be read"]),
+    "torn": (["torn"], ["torn/lying/4.png is damaged, or no picture: save it again, or take it out"]),
     "one class": (["one"], ["one are of one class, 'lying'"]),
     "no numbers of folders": (["bars", "--task", "regression"], ["bars holds pictures with a class each", "--image"]),
     "word among numbers": (["word.csv"], ["word.csv, line 22, column 'height'", "'12 cm'", "--extra-columns"]),
@@ -102,7 +102,7 @@ ASKING = {
     "rows for texts": (["evaluate", "text", "rows.csv"], 2, ["no column 'text'"]),
     "texts for mixed": (["evaluate", "both", "texts.csv"], 2, ["texts.csv: no column 'n', which this run reads"]),
     "no image": (["predict", "image", "nothing.png"], 2, ["no image at 'nothing.png'"]),
-    "no picture": (["predict", "image", "rows.csv"], 2, ["rows.csv cannot be read"]),
+    "no picture": (["predict", "image", "rows.csv"], 2, ["rows.csv is damaged, or no picture"]),
     "a new class": (
         ["evaluate", "image", "new", "--strict"],
         2,

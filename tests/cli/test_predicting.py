@@ -112,6 +112,19 @@ def test_predict_a_table(ending: str, command: Command, files: Path, runs: Path)
     assert [row["id"] for row in lines(out)] == ["7", "8", "9", "10"]
 
 
+@pytest.mark.parametrize(
+    ("sign", "out", "expected"), [(";", "out.csv", ";"), ("\t", "out.csv", "\t"), (";", "out.tsv", "\t")]
+)
+def test_predict_keeps_the_delimiter(
+    sign: str, out: str, expected: str, command: Command, files: Path, runs: Path
+) -> None:
+    (files / "in.csv").write_text(sign.join(("id", "text")) + "\n" + sign.join(("7", GOOD)) + "\n")
+    assert command("predict", runs / "two", "--file", "in.csv", "--out", out)[0] == 0
+    (row,) = read_csv((files / out).read_text(), expected)
+    assert list(row) == ["id", "text", "predicted", "probability"]
+    assert (row["id"], row["text"]) == ("7", GOOD)
+
+
 def test_predict_json_lines_keeps_their_types(command: Command, files: Path, runs: Path) -> None:
     rows = [
         {"n": 1, "text": GOOD, "x": True, "deep": {"a": [1, 2.5]}, "none": None},

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from glassformer.config.arguments import check_arguments
@@ -15,6 +16,7 @@ from glassformer.config.errors import Misuse
 def verb(
     count: int = 1,
     *,
+    data: str | Path | None = None,
     share: float | None = None,
     name: str | Path | None = None,
     flag: bool = False,
@@ -42,11 +44,18 @@ def test_what_fits_passes(given: dict[str, Any]) -> None:
         ({"count": "5"}, "count wants a whole number, not '5'"),
         ({"count": 1.5}, "count wants a whole number, not 1.5"),
         ({"count": True}, "count wants a whole number, not True"),
-        ({"count": None}, "count wants a whole number, not a NoneType"),
+        ({"count": None}, "count wants a whole number, not None"),
         ({"share": "x"}, "share wants a number, not 'x'"),
         ({"name": 5}, "name wants text or a path, not 5"),
         ({"flag": "yes"}, "flag wants True or False, not 'yes'"),
         ({"several": 5}, "several wants text or several, not 5"),
+        ({"name": [1]}, "name wants text or a path, not a list"),
+        ({"data": ["a"]}, "data wants text or a path, not a list: write it to a file, and give the file's name"),
+        (
+            {"data": pd.DataFrame({"text": ["a"]})},
+            "data wants text or a path, not a DataFrame: write it to a file, "
+            'data.to_csv("data.csv", index=False), and give the file\'s name',
+        ),
     ],
 )
 def test_what_does_not_fit_is_one_line(given: dict[str, Any], line: str) -> None:

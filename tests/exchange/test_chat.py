@@ -147,7 +147,7 @@ def test_a_template_can_only_write(template: str, says: str, tmp_path: Path, mon
         ([], "at least one message"),
         ([{"role": "user"}], "message 1 has no role and content"),
         (["hello"], "message 1 has no role and content"),
-        ([{"role": "user", "content": 7}], "message 1: its content is int, not text"),
+        ([{"role": "user", "content": 7}], "message 1: its content is an int, not text"),
     ],
 )
 def test_messages_that_are_none(messages: Any, says: str) -> None:

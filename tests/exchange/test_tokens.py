@@ -184,7 +184,7 @@ def test_tokens_that_other_files_add(tmp_path: Path) -> None:
         ({"tokenizer__json": "{"}, "tokenizer.json is damaged"),
         ({"tokenizer__json": "[]"}, "tokenizer.json is damaged: it holds no JSON object"),
         ({"tokenizer__json": "[" * 100_000}, "tokenizer.json: lists and objects nested deeper than can be read"),
-        ({"tokenizer__json": {"model": {}}}, "tokenizer.json is no tokenizer.json, or a damaged one"),
+        ({"tokenizer__json": {"model": {}}}, "tokenizer.json is damaged, or no tokenizer.json: restore it from a copy"),
         (
             {"tokenizer__json": tokenizers.Tokenizer(models.WordLevel({"a": 0, "b": 10**9}, "a")).to_str()},
             "tokenizer.json is damaged: it has 2 tokens, and one of them has the id 1,000,000,000",

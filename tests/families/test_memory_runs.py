@@ -150,7 +150,7 @@ def test_what_cannot_be_read_is_refused(reader: LoadedPredictor, mixed: LoadedPr
         mixed.predict(frame)
     with pytest.raises(Misuse, match="predict wants rows"):
         mixed.predict(np.ones((2, 3)))
-    with pytest.raises(Misuse, match="embed wants texts, not a NoneType"):
+    with pytest.raises(Misuse, match="embed wants texts, not None"):
         reader.embed([None])
 
 
@@ -167,7 +167,7 @@ def test_pairs(folder: Path) -> None:
         gf.evaluate(run, frame.assign(target=["x", None, *["x"] * 58]))
     with pytest.raises(DataError, match="no column 'source'"):
         gf.evaluate(run, frame[["target"]])
-    with pytest.raises(Misuse, match="translate wants texts, not a NoneType"):
+    with pytest.raises(Misuse, match="translate wants texts, not None"):
         run.translate(None)  # type: ignore[call-overload]
 
 
@@ -186,7 +186,7 @@ def test_images_are_files(folder: Path) -> None:
     files = sorted(data.rglob("*.png"))
     assert run.predict(files) == run.predict(pd.DataFrame({"file": list(map(str, files))}))
     assert run.predict(files[0]).label == run.predict(str(files[0])).label
-    with pytest.raises(Misuse, match="predict wants image files, not a NoneType"):
+    with pytest.raises(Misuse, match="predict wants image files, not None"):
         run.predict([None])
     with pytest.raises(Misuse, match="this run reads images: evaluate wants their folder, not a DataFrame"):
         gf.evaluate(run, pd.DataFrame({"file": ["a.png"], "label": ["lying"]}))

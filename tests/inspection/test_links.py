@@ -48,7 +48,7 @@ def test_links_that_come_along() -> None:
 
 FORM = '{"text": "mara met tobin . he fishes", "links": [[4, 2]]}'
 WRONG: dict[str, str] = {
-    '{"text": "a b"': f"not JSON: Expecting ',' delimiter: line 1 column 15 (char 14); write {FORM}",
+    '{"text": "a b"': f"not JSON: write {FORM} (Expecting ',' delimiter: line 1 column 15 (char 14))",
     '["a b", [[0, 1]]]': f'a line must be an object such as {FORM}, not ["a b", [[0, 1]]]',
     '{"txt": "a b", "links": []}': f"no field 'text' (fields: txt, links); write {FORM}",
     '{"text": "a b"}': f"no field 'links' (fields: text); write {FORM}",

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from glassformer.cli.options import settings_of
 from glassformer.cli.train import PARSER
-from glassformer.families.base import tokenizers_of
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.load import load, prepare
 from glassformer.families.recognition import infer_config
@@ -313,7 +312,7 @@ def test_attention_is_that_of_the_model_on_held_out_texts(made: Callable[[str], 
     run = made("texts")
     loaded = load(run, "cpu")
     assert isinstance(loaded, LoadedPredictor)
-    prepared = prepare(loaded.config, lambda _: None, tokenizers_of(loaded.run))
+    prepared = prepare(loaded.config, lambda _: None, loaded.run)
     examples = prepared.task.parts["validation"]  # type: ignore[attr-defined]
     first = looks(run)[0]
     assert isinstance(first, Heads)

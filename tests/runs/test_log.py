@@ -25,7 +25,9 @@ def test_damaged_lines_are_passed_over(damaged: str, tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [json.dumps(line) for line in WHOLE]
     path.write_bytes("\n".join([*lines[:2], damaged, *lines[2:]]).encode() + b"\n\xff\xfe")
-    assert read_log(path) == WHOLE
+    said: list[str] = []
+    assert read_log(path, said.append) == WHOLE
+    assert said == [f"{path}: 1 damaged line left out of {len(WHOLE) + 1}"]  # what is torn at the end is no damage
 
 
 def test_no_log(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ class Gives(nn.Module):
         (torch.zeros(3, 5), "scores of shape (3, 5)"),
         (torch.zeros(5, 7, 3), "scores of shape (5, 7, 3)"),
         ((torch.zeros(5, 3), None), "a tuple"),
-        (None, "a NoneType"),
+        (None, "None"),
     ],
 )
 def test_what_a_model_of_ones_own_may_give(what: Any, gave: str) -> None:

@@ -76,7 +76,7 @@ def test_a_tokenizer_is_called_with_a_text_or_with_several(tokenizer: Tokenizer)
 @pytest.mark.parametrize("call", [BPE, BPE.encode], ids=["call", "encode"])
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [(None, "not NoneType"), (7, "not int"), ({"a": "b"}, "not dict"), (["a", 7], "number 1 is int")],
+    [(None, "not None"), (7, "not an int"), ({"a": "b"}, "not a dict"), (["a", 7], "number 1 is an int")],
 )
 def test_what_is_no_text_is_refused(call: Any, wrong: object, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):

@@ -226,10 +226,18 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_without_any_checkpoint_it_starts_again(interrupted: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(interrupted.parent, tmp_path / "runs"))
-    shutil.rmtree(out / "again" / "checkpoints")
+    for state in (out / "again" / "checkpoints").glob("*/state.json"):
+        state.unlink()
     events: list[Event] = []
     train(out=out / "again", resume=True, listen=events.append)
-    assert any(isinstance(event, Noted) and "no checkpoint to go on from" in event.text for event in events)
+    said = [
+        event.text.split(": ", 1)[-1] for event in events if isinstance(event, Noted) and "checkpoint" in event.text
+    ]
+    assert [line.split(", ")[-1] for line in said] == [
+        "going back to the checkpoint before it",
+        "and there is no checkpoint before it",
+        "starting again from the first step",
+    ]
     same_run(out / "again", out / "whole")
 
 

@@ -19,6 +19,7 @@ from glassformer.checks.subject import LEAST, Subject, random_calls
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import RunError
 from glassformer.config.presets import IMAGE, TEXT
+from glassformer.data.wording import counted
 from glassformer.families.base import Family
 from glassformer.families.embedding import EmbeddingFamily
 from glassformer.families.labelling import LabellingFamily
@@ -45,7 +46,7 @@ def check_stdin(subject: Subject) -> Deviation:
         by_file = [*command.argv, "--file", str(file), *command.file_options]
         stdin = text if command.line_by_line else text.removesuffix("\n")
         difference = _difference(*_run_both(subject, by_file, [*command.argv, "-"], stdin))
-    count = f"{len(command.lines)} {command.noun}{'s' * (len(command.lines) != 1)}"
+    count = counted(len(command.lines), command.noun)
     return Deviation(difference, f"glassformer {command.argv[0]} of {count}")
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glassformer.checks.result import Deviation, DoesNotApply
 from glassformer.checks.subject import Subject, largest_share, relative_difference
+from glassformer.data.wording import counted
 from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import Sampling
 from glassformer.decoding.translate import GREEDY, marks_of, translate
@@ -34,7 +35,7 @@ def check_batched(subject: Subject) -> Deviation:
     longest = sorted(subject.calls, key=subject.lengths, reverse=True)[:TOGETHER]
     lengths = [min(several) for several in zip(*map(subject.lengths, longest), strict=True)]
     calls = [subject.truncate(call, lengths) for call in longest]
-    of = f" of {lengths[0]} token{'s' * (lengths[0] != 1)}" if lengths else ""
+    of = f" of {counted(lengths[0], 'token')}" if lengths else ""
     return Deviation(
         relative_difference(subject.scores(calls), subject.batch_scores(subject.batch(calls), calls)),
         f"the scores of {len(calls)} examples{of}, together and alone",

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
-from glassformer.families.base import Loaded, OwnModel, Prepared, tokenizers_of
+from glassformer.families.base import Loaded, OwnModel, Prepared
 from glassformer.families.evaluate import held_out_examples
-from glassformer.families.load import check_same_data, load, prepare, resumed_config
+from glassformer.families.load import load, prepare, resumed_config
 from glassformer.families.recognition import whole_path
 from glassformer.families.requests import ModelInput
 from glassformer.runs.run import Run
@@ -177,6 +177,4 @@ def _held_out(loaded: Loaded, prepared: Prepared | None, say: Say) -> list[Model
 def _prepare(loaded: Loaded, data: str | None) -> Prepared:
     run = loaded.run
     config = loaded.config if data is None else resumed_config(run, {"data.path": whole_path("data.path", data)})
-    prepared = prepare(config, silent, tokenizers_of(run))
-    check_same_data(run, prepared)
-    return prepared
+    return prepare(config, silent, run)

@@ -1,11 +1,10 @@
 """glassformer embed"""
 
-import sys
-from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import check_out, refuse_files, texts_of
+from glassformer.cli.terminal.inputs import check_out, held_texts, refuse_files, writer_to
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT
@@ -44,13 +43,14 @@ def run(argv: list[str]) -> None:
     import numpy as np
 
     from glassformer.families.load import load
+    from glassformer.runs.files import aside
     from glassformer.verbs.predict_file import read_texts
 
     loaded = load(options.run, options.device, say=say)
     if loaded.config.data.kind == TEXT:
         refuse_files(options.texts)
     if options.file is None:
-        texts = list(texts_of(options.texts))
+        texts = held_texts(options.texts)
     else:
         _, texts = read_texts(loaded, options.file, text=options.text, encoding=options.encoding)
     if not texts:
@@ -63,10 +63,11 @@ def run(argv: list[str]) -> None:
         vectors = embedded[0].vectors
         if vectors is None:
             vectors = np.stack([text.vector for text in embedded])
-        np.save(options.out, vectors)
+        with aside(Path(options.out)) as part, open(part, "wb") as file:
+            np.save(file, vectors)
         say(f"{options.out}: {' × '.join(map(str, vectors.shape))} numbers")
         return
-    with nullcontext(sys.stdout) if options.out is None else open(options.out, "w", encoding="utf-8") as to:
+    with writer_to(options.out) as to:
         to.writelines(json_line(_row(text), to.encoding) + "\n" for text in embedded)
     if options.out is not None:
         say(f"{options.out}: {counted(len(embedded), 'text')}")

@@ -1,11 +1,10 @@
 """glassformer generate"""
 
 import itertools
-import sys
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import lines_of
+from glassformer.cli.options import DEVICE, FILE_ENCODING, RUN, Option, Parser, flag
+from glassformer.cli.terminal.inputs import lines_of, text_of_stdin
 from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
 
@@ -22,6 +21,7 @@ PARSER = Parser(
         Option("prompt", nargs="?", metavar="PROMPT", help="what to go on from (default: the start of a text; - reads "
                "it from stdin)"),
         Option("--file", metavar="FILE", help="one prompt a line; one text each"),
+        FILE_ENCODING,
         flag("--chat", "PROMPT is a message, to be answered: for models that were taught to chat"),
         Option("--system", metavar="TEXT", help="with --chat: what the model is told before the message"),
         Option("--tokens", type=int, default=200, metavar="N", help="tokens at most (default 200)"),
@@ -77,7 +77,7 @@ def run(argv: list[str]) -> None:
         "seed": options.seed,
         "say": say,
     }
-    for prompt in _prompts(options.prompt, options.file):
+    for prompt in _prompts(options.prompt, options.file, options.encoding):
         chat = _messages(prompt, options.system) if options.chat else None
         writing = loaded.stream(prompt, **sampling) if chat is None else loaded.stream_chat(chat, **sampling)
         if options.json:
@@ -100,10 +100,10 @@ def _unescaped(text: str) -> str:
     return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
-def _prompts(prompt: str | None, file: str | None) -> list[str]:
+def _prompts(prompt: str | None, file: str | None, encoding: str) -> list[str]:
     if file is not None:
-        return lines_of(file)
-    return [sys.stdin.read() if prompt == "-" else prompt or ""]
+        return lines_of(file, encoding)
+    return [text_of_stdin() if prompt == "-" else prompt or ""]
 
 
 def _messages(message: str, system: str | None) -> list[dict[str, str]]:

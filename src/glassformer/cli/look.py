@@ -27,8 +27,8 @@ PARSER = Parser(
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to look at: a text, an image's file, a row "
                "as JSON; several for --word and nearest"),
         Option("--view", metavar="NAME", help="see above (default: all for .html, else the first that the run has)"),
-        Option("--out", metavar="FILE", help=f"{', '.join(ENDINGS)} (default look.html, of one view NAME.html; with "
-               "--json none)"),
+        Option("--out", metavar="FILE", help=f"{', '.join(ENDINGS)} (default look.html, of one view NAME.html, of "
+               "report that of the run's folder; with --json none)"),
         flag("--open", "open it in the browser"),
         *(Option(flag_of(name), dest=name, type=info.kind, metavar=info.metavar, help=info.help)
           for name, info in OPTIONS.items()),
@@ -42,7 +42,7 @@ PARSER = Parser(
 
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
-    out = options.out or (None if options.json and not options.open else f"{options.view or 'look'}.html")
+    out = options.out or (None if options.json and not options.open else _usual_page(options))
     check_out(out, ENDINGS)
     page = out is not None and out.endswith(".html")
     if options.open and not page:
@@ -62,3 +62,12 @@ def run(argv: list[str]) -> None:
             import webbrowser
 
             webbrowser.open(Path(out).resolve().as_uri())
+
+
+def _usual_page(options: argparse.Namespace) -> str:
+    """Where a page goes of which nobody said where."""
+    if options.view != "report":
+        return f"{options.view or 'look'}.html"
+    from glassformer.runs.run import Run
+
+    return str(Run.open(options.run).path / "report.html")

@@ -12,7 +12,7 @@ from pathlib import Path
 from glassformer.cli.terminal.screen import screens
 from glassformer.cli.terminal.show import mute
 from glassformer.config.encoders import ENCODERS
-from glassformer.config.errors import STRICT, GlassformerError, Misuse, error_line, out_of_memory, unknown
+from glassformer.config.errors import GlassformerError, Misuse, error_line, is_strict, out_of_memory, unknown
 from glassformer.config.plugins import load_plugins
 from glassformer.config.presets import VERSION
 from glassformer.text.escaping import on_one_line
@@ -101,7 +101,7 @@ def _unexpected(error: BaseException, argv: list[str]) -> str:
         )
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
-    if os.environ.get(STRICT):
+    if is_strict():
         raise error
     return f"stopped on an error of its own: {error_line(error)}; {_leave_traceback(error, argv)}"
 

@@ -42,6 +42,8 @@ def flag(name: str, help: str) -> Option:
 RUN = Option("run", metavar="RUN", help="a run's folder, or `last`")
 ENCODING = Option("--encoding", "--data.encoding", dest="encoding", metavar="NAME",
                   help="of the file (default: as the run's data)")  # fmt: skip
+FILE_ENCODING = Option("--encoding", "--data.encoding", dest="encoding", default="utf-8", metavar="NAME",
+                       help="of the file (default utf-8)")  # fmt: skip
 TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
 DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
 NO_VERIFY = flag("--no-verify", "take weights and labels as they are, though damaged or changed")

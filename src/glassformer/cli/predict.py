@@ -8,6 +8,7 @@ from glassformer.cli.terminal.inputs import check_out, lines_of, refuse_files, t
 from glassformer.cli.terminal.show import print_json, say, visible
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT, predicts_hidden_tokens
+from glassformer.data.wording import counted
 
 MOST_SHOWN = 5
 
@@ -67,7 +68,7 @@ def run(argv: list[str]) -> None:
             probabilities=options.probabilities,
             say=say,
         )
-        say(f"{count:,} row{'s' * (count != 1)}" + (f" written to {options.out}" if options.out else ""))
+        say(counted(count, "row") + (f" written to {options.out}" if options.out else ""))
         return
     if options.file is not None and loaded.family.verb != "predict":
         raise Misuse(
@@ -79,7 +80,8 @@ def run(argv: list[str]) -> None:
         refuse_files(options.texts)
     if any(not text.strip() for text in options.texts):
         raise Misuse("TEXT is empty: there is nothing to judge")
-    for text in texts_of(options.texts) if options.file is None else lines_of(options.file):
+    encoding = options.encoding or loaded.config.data.encoding
+    for text in texts_of(options.texts) if options.file is None else lines_of(options.file, encoding):
         if not text.strip():  # a blank line has no answer, and stays one
             print('{"text": "", "error": "the text is empty"}' if options.json else "", flush=True)
         elif options.json:

@@ -29,8 +29,8 @@ PARSER = Parser(
                "of the rows; the runs are RUN/fold-1 …"),
         flag("--refit", "then train on all rows but the test, for as long as the best weights took; what was held out "
              "before tells how good it is"),
-        flag("--resume", "go on with the run in --out (default: the last one); with DATA, start it if it is not there, "
-             "and do nothing if it has finished: one command for every try of a job"),
+        flag("--resume", "go on with the run in --out (default: the last one); with DATA and --out, start it if it is "
+             "not there, and do nothing if it has finished: one command for every try of a job"),
         flag("--overwrite", "replace the run in --out"),
     ],
     settings=ALL_SECTIONS,

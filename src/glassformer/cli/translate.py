@@ -2,15 +2,15 @@
 
 import sys
 from collections.abc import Iterable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import blocks_of, check_out, refuse_files
+from glassformer.cli.options import DEVICE, FILE_ENCODING, RUN, Option, Parser, flag
+from glassformer.cli.terminal.inputs import blocks_of, check_out, refuse_files, writer_to
 from glassformer.cli.terminal.screen import Screen
 from glassformer.cli.terminal.show import say, visible
 from glassformer.config.errors import Misuse
+from glassformer.data.wording import counted
 from glassformer.text.escaping import TEXT, json_line
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ PARSER = Parser(
         RUN,
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to translate (default: each line of stdin)"),
         Option("--file", metavar="FILE", help="translate every line of a text file"),
+        FILE_ENCODING,
         Option("--out", metavar="FILE", help="where to write (default: stdout)"),
         Option("--beam", type=int, default=5, metavar="N", help="translations followed at once; 1 is greedy "
                "(default 5)"),
@@ -51,10 +52,10 @@ def run(argv: list[str]) -> None:
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
     refuse_files(options.texts)
-    blocks = blocks_of(options.texts, options.file)
+    blocks = blocks_of(options.texts, options.file, options.encoding)
     loaded = load_for("translate", options.run, options.device, say)
     line = 0
-    with nullcontext(sys.stdout) if options.out is None else open(options.out, "w", encoding="utf-8") as to:
+    with writer_to(options.out) as to:
         screen = Screen(to, TEXT)
         for block in blocks:
             translations = loaded.translate(
@@ -65,7 +66,7 @@ def run(argv: list[str]) -> None:
             to.flush()
             line += len(translations)
     if options.out is not None:
-        say(f"{line:,} line{'s' * (line != 1)} written to {options.out}")
+        say(f"{counted(line, 'line')} written to {options.out}")
 
 
 def _lines(translations: "Iterable[Translation]", nbest: int, before: int, *, as_json: bool) -> Iterable[str]:

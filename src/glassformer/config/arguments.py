@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, with_article
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,8 +54,16 @@ def check_type(name: str, value: object, hint: Any) -> None:
     if any(kind not in KINDS or _is(value, kind) for kind in kinds):
         return
     wanted = " or ".join(dict.fromkeys(KINDS[kind][1] for kind in kinds if kind is not types.NoneType))
-    shown = repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
-    raise Misuse(f"{name} wants {wanted}, not {shown}")
+    shown = repr(value) if isinstance(value, str | int | float) else with_article(value)
+    raise Misuse(f"{name} wants {wanted}, not {shown}{_way_to_file(value) if name == 'data' else ''}")
+
+
+def _way_to_file(value: object) -> str:
+    """What to do with data that is in memory."""
+    method = next((name for name in ("to_csv", "write_csv") if hasattr(value, name)), None)  # pandas, polars
+    index = ", index=False" if method == "to_csv" and hasattr(value, "index") else ""
+    call = "" if method is None else f', data.{method}("data.csv"{index})'
+    return f": write it to a file{call}, and give the file's name"
 
 
 def _is(value: object, kind: Any) -> bool:

@@ -4,6 +4,7 @@ The command line prints an error as one line and exits with its code.
 """
 
 import difflib
+import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -51,6 +52,10 @@ TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
 """What torch says of a machine on a GPU and on a CPU, in plain RuntimeErrors."""
 
 
+def is_strict() -> bool:
+    return bool(os.environ.get(STRICT))
+
+
 def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in TOO_SMALL)
 
@@ -96,6 +101,22 @@ def warn(line: str) -> None:
 def first_line(error: BaseException) -> str:
     """What an error says, its first line; one that says nothing, by its kind."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def unreadable(file: object, error: BaseException, kind: str = "", remedy: str = "save or download it again") -> str:
+    """Why a file cannot be read: in the system's words, where it has some; else it is damaged (or not of its `kind`),
+    and what to do, with what its reader says behind it.
+    """
+    if isinstance(error, FileNotFoundError) or getattr(error, "strerror", None):
+        return f"cannot read {file}: {getattr(error, 'strerror', None) or 'No such file or directory'}"
+    other = f", or no {kind}" if kind else ""
+    return f"{file} is damaged{other}: {remedy} ({first_line(error)[:200]})"
+
+
+def with_article(value: object) -> str:
+    """What an object is: `an int`, `a list`, `None`."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def is_overflow(error: Exception) -> bool:

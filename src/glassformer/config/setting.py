@@ -9,7 +9,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from glassformer.config.errors import SettingError, unknown
+from glassformer.config.errors import SettingError, unknown, with_article
 
 PLAIN = (str, int, float, datetime.date)
 """What a YAML file has for a word."""
@@ -68,7 +68,7 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
         return str(value)
     except (KeyError, ValueError, TypeError):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]
-        shown = repr(value) if isinstance(value, (*PLAIN, dict, list, tuple)) else f"a {type(value).__name__}"
+        shown = repr(value) if isinstance(value, (*PLAIN, dict, list, tuple)) else with_article(value)
         raise SettingError(f"{name} wants {wanted}, not {shown}") from None
 
 

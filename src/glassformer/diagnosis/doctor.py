@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, Say, error_line
+from glassformer.config.errors import GlassformerError, Say, error_line, is_strict
 from glassformer.config.presets import NUMBER
 from glassformer.diagnosis import layers, loss
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.findings import Findings, findings_view, is_strict
+from glassformer.diagnosis.findings import Findings, findings_view
 from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (
     divergence,
@@ -192,7 +192,7 @@ class Doctor:
 
 def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
     """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them."""
-    lines, card, name = run.read_metrics(), run.card(), run.path.name
+    lines, card, name = run.read_metrics(say), run.card(), run.path.name
     logged = [line for line in lines if line.get("event") == "finding"]
     at_end = [Finding.of(line) for line in logged if line.get("end")]
     findings = [Finding.of(line) for line in logged if not line.get("end")]

@@ -1,11 +1,10 @@
 """Findings together: as words, as a page, as JSON."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.config.errors import STRICT
+from glassformer.data.wording import counted
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs.log import SEVERITIES
@@ -57,7 +56,7 @@ def summary(findings: Sequence[Finding], missing: str = "") -> str:
     if not findings:
         return "Nothing found: as far as these checks go, the training is healthy."
     counts = {severity: sum(finding.severity == severity for finding in findings) for severity in SEVERITIES}
-    return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count) + "."
+    return ", ".join(counted(count, name) for name, count in counts.items() if count) + "."
 
 
 def findings_panel(findings: Sequence[Finding], missing: str = "") -> Panel:
@@ -81,8 +80,3 @@ def logged_panel(metrics: Sequence[Mapping[str, Any]]) -> Panel:
 
 def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.step))
-
-
-def is_strict() -> bool:
-    """Whether a model that cannot be looked at is an error."""
-    return bool(os.environ.get(STRICT))

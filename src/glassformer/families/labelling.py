@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent, warn
+from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent, warn, with_article
 from glassformer.config.presets import (
     CLASS,
     CLASSIFICATION,
@@ -32,7 +32,6 @@ from glassformer.data.columns.labels import as_text, label_columns, labels_in
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
-from glassformer.data.io.memory import with_article
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import (
@@ -178,13 +177,13 @@ class LabellingFamily(ExampleFamily):
         if isinstance(own, nn.Module):
             return own
         if not callable(own):
-            raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {type(own).__name__}")
+            raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {with_article(own)}")
         shape = processor.shape
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.training.seed)
             made = own(shape.vocab if config.data.kind == TEXT else shape, processor.answers.outputs)
         if not isinstance(made, nn.Module):
-            raise SettingError(f"model=… must be an nn.Module or make one, not {type(made).__name__}")
+            raise SettingError(f"model=… must be an nn.Module or make one, not {with_article(made)}")
         return made
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:

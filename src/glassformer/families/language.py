@@ -18,6 +18,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import Source, open_source, survey
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
+from glassformer.data.wording import counted
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.generate import Writer
 from glassformer.families.load import say_tokens
@@ -106,8 +107,7 @@ class StreamFamily(Family):
         return whole(survey(Source(str(settings.path), lambda: (iter([text]) for text in texts))), "given")
 
     def evaluate_part(self, loaded: Any, part: Part, options: EvaluateOptions, say: Say) -> EvaluatedPart:
-        plural = "s" * (part.documents != 1)
-        say(f"{part.name} part: {part.documents:,} document{plural}, {part.characters:,} characters")
+        say(f"{part.name} part: {counted(part.documents, 'document')}, {part.characters:,} characters")
         tokens = pack(part, loaded.tokenizer, say)
         if tokens.unknown:
             say(

@@ -42,7 +42,10 @@ from glassformer.training.schedule import total_steps
 
 MANY_LAYERS = 1000
 """As many are built in no time, where they hold no numbers."""
-UNKNOWN_PROCESSOR = Processor()
+
+
+class OtherData(DataError):
+    """Data that is not what a run began with."""
 
 
 def split_data(config: Config, rows: Any = None) -> DataParts:
@@ -50,12 +53,15 @@ def split_data(config: Config, rows: Any = None) -> DataParts:
     return FAMILIES[config.task].split_data(config, rows)
 
 
-def prepare(config: Config, say: Say, known: Processor = UNKNOWN_PROCESSOR, rows: Any = None) -> Prepared:
-    """`known`: tokenizers to use, instead of training some. `rows`: where the data has been read already."""
+def prepare(config: Config, say: Say, run: Run | None = None, rows: Any = None) -> Prepared:
+    """`run`: what began with this data, and has tokenizers for it. `rows`: where the data has been read already."""
+    known = Processor() if run is None else tokenizers_of(run)
     if known.tokenizer is None and config.is_finetuned:
         tokenizer, target_tokenizer = source_tokenizers(config)
         known = Processor(tokenizer=tokenizer, target_tokenizer=target_tokenizer)
     corpus = split_data(config, rows)
+    if run is not None and corpus.fingerprint != run.card().get("data", {}).get("fingerprint"):
+        raise OtherData("the data is not what this run began with: going on would mix the two")
     say(f"data: {corpus.report()}")
     prepared = FAMILIES[config.task].prepare(config, corpus, known, say)
     prepared.task.validates = "validation" in corpus.parts
@@ -67,16 +73,11 @@ def prepare_again(run: Run, instead: str = "") -> Prepared:
     if "imported" in run.card():
         raise DataError(f"{run.path} was imported: what it was trained on is not known here{instead}")
     try:
-        prepared = prepare(run.config(), silent, tokenizers_of(run))
+        return prepare(run.config(), silent, run)
+    except OtherData:
+        raise
     except DataError as error:
         raise DataError(f"the data that this run was trained on is not there: {error}") from None
-    check_same_data(run, prepared)
-    return prepared
-
-
-def check_same_data(run: Run, prepared: Prepared) -> None:
-    if prepared.corpus.fingerprint != run.card().get("data", {}).get("fingerprint"):
-        raise DataError("the data is not what this run began with: going on would mix the two")
 
 
 # --- tokens, as every family that reads texts makes them ---

@@ -1,7 +1,6 @@
 """What the data is for: from the settings that a person gave to a whole configuration."""
 
 import contextlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,8 +8,9 @@ from typing import Any
 
 import yaml
 
+from glassformer.config.arguments import check_type
 from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import DataError, Say, SettingError
+from glassformer.config.errors import DataError, Say, SettingError, with_article
 from glassformer.config.limits import read_text
 from glassformer.config.presets import (
     ANY_LABEL,
@@ -255,9 +255,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise SettingError(
-            f"{path} must hold sections (data, tokenizer, model, training), not a {type(value).__name__}"
-        )
+        raise SettingError(f"{path} must hold sections (data, tokenizer, model, training), not {with_article(value)}")
     return with_rule(value["config"]) if isinstance(value.get("config"), dict) else value
 
 
@@ -269,8 +267,7 @@ def file_settings(path: str | Path | None) -> dict[str, Any]:
 
 def flag_settings(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a person gave by dotted key, `data` among them, with paths that lead from anywhere."""
-    if data is not None and not isinstance(data, str | os.PathLike):
-        raise SettingError(f"data is a path or the name of a data set, not a {type(data).__name__}: write it to a file")
+    check_type("data", data, str | Path | None)
     flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
     check_ranges(flags)  # before anything is read
     return {key: whole_path(key, value) for key, value in flags.items()}

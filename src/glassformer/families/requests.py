@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from glassformer.config.errors import Misuse, Say
+from glassformer.config.errors import Misuse, Say, with_article
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
@@ -214,7 +214,7 @@ def random_tokens(vocab: int, generator: Generator, max_tokens: int) -> torch.Te
 
 def check_text(example: Example) -> str:
     if not isinstance(example, str):
-        raise Misuse(f"this run reads texts, not a {type(example).__name__}")
+        raise Misuse(f"this run reads texts, not {with_article(example)}")
     return example
 
 

@@ -10,7 +10,8 @@ from glassformer.config.encoders import OWN
 from glassformer.config.errors import NotARun, RunError, SettingError
 from glassformer.config.presets import TEXT, has_decoder, labels_examples, predicts_next_token
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
-from glassformer.runs.files import digest, writing
+from glassformer.runs.files import digest
+from glassformer.runs.folders import writing
 from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, Run
 from glassformer.text.tokenizer import Tokenizer
 

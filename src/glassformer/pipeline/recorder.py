@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.config.errors import error_line
+from glassformer.config.errors import error_line, is_strict
 from glassformer.config.resolve import Config
 from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.findings import UNSEEN, is_strict
+from glassformer.diagnosis.findings import UNSEEN
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run

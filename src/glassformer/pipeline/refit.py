@@ -30,7 +30,7 @@ def train_and_refit(request: TrainRequest) -> Trained:
     if Processes.from_environment().world > 1:
         raise SettingError("a refit runs in one process: train without --refit in several")
     out = request.out
-    if out is None and request.resume:
+    if out is None and request.resume and not request.names_data:
         out = Run.last().path
     if out is None or not Path(out).is_dir():
         return _train_and_refit(request)

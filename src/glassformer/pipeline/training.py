@@ -12,13 +12,12 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, SettingError, silent
+from glassformer.config.errors import GlassformerError, Misuse, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import Advice
-from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared, tokenizers_of
+from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared
 from glassformer.families.load import (
     build_model,
-    check_same_data,
     learn_from_data,
     learned_of,
     prepare,
@@ -38,7 +37,7 @@ from glassformer.planning.model_size import refuse_too_large
 from glassformer.reporting.papers import PAPERS, first_files, leave_papers, rewind
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.folders import check_writable, fill, is_unfinished
-from glassformer.runs.run import CARD, DONE, RUNS, Run
+from glassformer.runs.run import CARD, DONE, RUNS, TOLD, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.intervals import with_interval
 from glassformer.training.budget import PAPERS_SECONDS, Budget, Clock, Stopwatch
@@ -125,8 +124,6 @@ class Trained:
         )
 
 
-TOLD = {"task": str, "parameters": int, "steps": int, "seconds": float | int, "words": dict, "best": dict}
-"""What the card of a run that has ended tells of it, beside its scores; one that lacks it is written again."""
 REASONS = {"stopped early": "patience"}
 """Why a training ended, by what its card says; else it is the same."""
 BeforeRefit = Mapping[str, Any]
@@ -244,6 +241,8 @@ class Training:
         flags, file = request.flags(), request.file
         for line in renamed_lines(request.settings):
             self.say(line)
+        if request.out is None and request.resume and request.names_data:
+            raise Misuse("--resume with DATA starts a run or goes on with it: name its folder with --out")
         if request.out is not None or request.resume:
             self._take(Path(request.out) if request.out is not None else Run.last().path)
         else:
@@ -277,6 +276,9 @@ class Training:
         if request.before_refit is None:
             given = request.all_settings()
             refuse_same(given.get("model.from_run"), given.get("model.decoder_from"), path)
+            data = given.get("data.path")
+            if data is not None and Path(data).resolve() == path.resolve():  # then its folder would be read as data
+                raise Misuse(f"--out {path} is named as the data is: name another --out")
         if request.resume and ((path / CARD).exists() or not request.names_data):
             Run.open(path)
         elif request.before_refit is None:
@@ -285,7 +287,7 @@ class Training:
     def _has_ended(self) -> bool:
         """Whether there is nothing left to do: no more was asked for, and the papers are there."""
         card = self.run.card()
-        whole = all(isinstance(card.get(key), kind) for key, kind in TOLD.items()) and self.run.weights_path.is_file()
+        whole = all(card.get(key) is not None for key in TOLD) and self.run.weights_path.is_file()
         if not whole or card.get("status") not in DONE or card["config"] != self.config.to_dict():
             return False
         papers = self.request.draft or all((self.run.path / name).exists() for name in PAPERS)
@@ -296,15 +298,15 @@ class Training:
     def prepare(self) -> None:
         """The data as a task, and where a run that goes on stands."""
         if self.resumes:
-            self.prepared = prepare(self.config, self.say, tokenizers_of(self.run))
-            check_same_data(self.run, self.prepared)
+            self.prepared = prepare(self.config, self.say, self.run)
             same = same_settings(self.run.config(), self.config)
             self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say, same=same)
             return
         data, model = self.config.data, self.config.model
         if self.request.out is None:
             name = data.path or data.source_file or "data"
-            path = self.held.enter_context(Run.new_name(name, model.encoder)) if self.processes.first else ""
+            own = self.family.model_name(self.config)
+            path = self.held.enter_context(Run.new_name(name, own)) if self.processes.first else ""
             self.run = Run(Path(self.processes.word_of_first(str(path))))
             if self.processes.first:
                 self.held.enter_context(Run.locked(self.run.path, "training", self.say))
@@ -403,7 +405,7 @@ class Training:
 
     def _first_files(self, card: dict[str, Any], total: int | None) -> None:
         if self.resumes:
-            rewind(self.run, card, self.snapshot, total, keep=self.config.training.checkpoints)
+            rewind(self.run, card, self.snapshot, total, keep=self.config.training.checkpoints, say=self.say)
             return
         with fill(self.run.path, CARD, instead=self.request.overwrite) as place:
             first_files(Run(place), card, self.prepared)

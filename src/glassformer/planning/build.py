@@ -194,8 +194,8 @@ def _border(planned: PlannedTraining, piece: Piece, where: StepDevice) -> int:
 def _assumptions(paper: Cluster, precision: str) -> tuple[str, ...]:
     return (
         f"Assumed: weights, gradients and the optimiser's memory in float32, as glassformer has them, matrix products "
-        f"in {precision}; attention in one pass that holds no T×T weights; {paper.rows:,} "
-        f"example{'s' * (paper.rows != 1)} at once on each GPU, of whose memory {1 - SHARE:.0%} stays free; the "
+        f"in {precision}; attention in one pass that holds no T×T weights; "
+        f"{counted(paper.rows, 'example')} at once on each GPU, of whose memory {1 - SHARE:.0%} stays free; the "
         "working memory of the update is not counted.",
         f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and waits for no other; a forward pass that is "
         "gone through again is a third more work.",

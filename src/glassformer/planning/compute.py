@@ -24,6 +24,7 @@ from glassformer.bricks.pooling import AttentionPool
 from glassformer.bricks.positions import LearnedPositions, OneHotPositions
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.sections import TrainingSettings
+from glassformer.data.wording import counted
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.families.base import Family
@@ -108,18 +109,18 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
         if trainer.run().reason == "interrupted":
             raise KeyboardInterrupt
     taken = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(steps)]
-    counted = taken[WARM:] or taken[-1:]
-    each = statistics.median(seconds / max(1, tokens) for seconds, tokens in counted)
-    update = each * statistics.mean(tokens for _, tokens in counted)
+    updates = taken[WARM:] or taken[-1:]
+    each = statistics.median(seconds / max(1, tokens) for seconds, tokens in updates)
+    update = each * statistics.mean(tokens for _, tokens in updates)
     threads = trainer.progress.threads
     notes = {
         f"on {device}, matrix products in {trainer.precision.name}": True,
-        f"{threads} thread{'s' * (threads != 1)}": device.type == "cpu",
+        counted(threads, "thread"): device.type == "cpu",
         "compiled": trainer.loss.how != "off",
     }
     validation = _validation_seconds(family, trainer, each)
     said = tuple(note for note, so in notes.items() if so)
-    return Speed(update, 1 / each, len(counted), validation, said, task.tokens_per_example)
+    return Speed(update, 1 / each, len(updates), validation, said, task.tokens_per_example)
 
 
 def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
@@ -204,7 +205,7 @@ class TimePlan:
 
 def training_compute(planned: PlannedTraining, speed: Speed | None) -> TrainingCompute:
     """What is computed; where the clock is the budget, as much as it allows at this speed."""
-    counted = _products(planned)
+    products = _products(planned)
     updates, minutes = planned.updates, planned.config.training.minutes
     if updates is None and speed is not None and minutes is not None:
         budget, progress = _budget(planned, speed)
@@ -215,7 +216,7 @@ def training_compute(planned: PlannedTraining, speed: Speed | None) -> TrainingC
         per_update=planned.per_update,
         updates=updates,
         per_epoch=planned.task.steps_per_epoch,
-        products=None if counted is None else counted / max(1, planned.batch_tokens),
+        products=None if products is None else products / max(1, planned.batch_tokens),
     )
 
 

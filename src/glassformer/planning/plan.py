@@ -5,6 +5,7 @@ from typing import Any
 
 from glassformer.config.resolve import Config
 from glassformer.config.units import count, duration, size
+from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
 from glassformer.planning.available_memory import AvailableMemory, BatchFit
 from glassformer.planning.compute import ENOUGH_TOKENS, Speed, TimePlan, TrainingCompute
@@ -146,7 +147,7 @@ def _memory_words(plan: Plan) -> str:
 
 def _paper_words(paper: Cluster) -> str:
     least = paper.least
-    here = f"On {paper.gpus:,} GPU{'s' * (paper.gpus != 1)} of {paper.memory:g} GiB"
+    here = f"On {counted(paper.gpus, 'GPU')} of {paper.memory:g} GiB"
     if least is not None:
         way, again = least
         computed = ", activations computed again in the backward pass" if again else ""
@@ -172,7 +173,7 @@ def _work_words(plan: Plan) -> str:
         "Hoffmann et al. 2022)"
     )
     return (
-        f"{work.updates:,} update{'s' * (work.updates != 1)} of {work.per_update:,.0f} tokens go {times} "
+        f"{counted(work.updates, 'update')} of {work.per_update:,.0f} tokens go {times} "
         f"over {count(work.tokens)} tokens{rule if FAMILIES[plan.config.task].predicts_next else ''}."
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.wording import counted
 from glassformer.rendering.panels import Line, Lines, Panel
 from glassformer.rendering.view import View
 
@@ -86,9 +87,7 @@ def _best(validations: Records) -> str:
         return "" if validations else "There was no validation yet."
     judged = next((name for name in JUDGED if name in best), None)
     also = f", {named(judged)} {best[judged]:.4g}" if judged else ""
-    return (
-        f"Best after {best['step']:,} update{'s' * (best['step'] != 1)}: loss {best['loss']:.4g}{also} in validation."
-    )
+    return f"Best after {counted(best['step'], 'update')}: loss {best['loss']:.4g}{also} in validation."
 
 
 def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:

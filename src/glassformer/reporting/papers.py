@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 from torch import nn
 
-from glassformer.config.errors import STRICT, Say, error_line
+from glassformer.config.errors import Say, error_line, is_strict
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
@@ -43,13 +43,15 @@ def first_files(run: Run, card: dict[str, Any], prepared: Prepared) -> None:
     run.rewind_metrics(0)
 
 
-def rewind(run: Run, card: dict[str, Any], snapshot: Snapshot | None, total: int | None, *, keep: int) -> None:
+def rewind(
+    run: Run, card: dict[str, Any], snapshot: Snapshot | None, total: int | None, *, keep: int, say: Say
+) -> None:
     """A run that goes on: its log, checkpoints and moments up to where it stands, on the way to `total` updates. The
     card comes first: a run that had finished has done so no more.
     """
     run.write_card(card)
     step = snapshot.progress.step if snapshot else 0
-    run.rewind_metrics(step)
+    run.rewind_metrics(step, say)
     prune_checkpoints(run.checkpoints_path, step, keep)
     history.rewind(run, step, total=total)
 
@@ -95,7 +97,7 @@ def leave_report(
         view = report_of(run, config, prepared, model, evaluations, card=card, machine=machine)
         write_text(run.path / REPORT, view.page())
     except Exception as error:
-        if os.environ.get(STRICT):
+        if is_strict():
             raise
         say(f"no {REPORT}, though the run itself is whole: {error_line(error)}")
 

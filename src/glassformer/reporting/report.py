@@ -39,7 +39,7 @@ from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records, curves, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.view import View
-from glassformer.runs.run import CARD, Run
+from glassformer.runs.run import CARD, REPORTED, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
@@ -68,16 +68,16 @@ def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", 
     """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
     folder = opened_run(run)
     card, config, prepared = folder.card(), folder.config(), prepare_again(folder)
-    if lacking := [part for part in ("parameters", "status", "glassformer", "environment") if card.get(part) is None]:
+    if lacking := [part for part in REPORTED if card.get(part) is None]:
         raise RunError(f"{folder.path / CARD} is damaged: it lacks {lacking[0]}")
     parts: list[str] = [name for name in ("validation", "test") if name in card]
     if not parts:
-        return report_of(folder, config, prepared, None, {})
+        return report_of(folder, config, prepared, None, {}, say=say)
     loaded = run if isinstance(run, Loaded) else load(folder, device, model=model)
     say(f"evaluating {' and '.join(parts)} again")
     with torch.inference_mode():
         evaluations = {name: prepared.task.evaluate(loaded.model, name) for name in parts}
-    return report_of(folder, config, prepared, loaded.model, evaluations)
+    return report_of(folder, config, prepared, loaded.model, evaluations, say=say)
 
 
 @register_view("report", texts="none", needs=lambda loaded: "imported" not in loaded.run.card())
@@ -94,9 +94,10 @@ def report_of(
     *,
     card: Mapping[str, Any] | None = None,
     machine: Mapping[str, str] | None = None,
+    say: Say = silent,
 ) -> View:
     """`evaluations`: by part; with none of them, the report says that there was none. `card`: default the run's."""
-    metrics, task = run.read_metrics(), prepared.task
+    metrics, task = run.read_metrics(say), prepared.task
     card = run.card() if card is None else card
     panels: list[Panel] = [
         _trained(card, config),

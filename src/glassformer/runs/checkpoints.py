@@ -84,7 +84,10 @@ def forget_checkpoint(folder: Path, step: int) -> None:
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """What a checkpoint holds, if every file is as it was written."""
-    state = read_json(path / STATE)
+    try:
+        state = read_json(path / STATE)
+    except RunError:
+        state = {}
     digests = state.pop("digests", None)
     if not isinstance(digests, dict) or digests.get(STATE) != _digest_of(state):
         raise RunError(f"{path / STATE} is not as it was written")

@@ -13,14 +13,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.config.errors import RunError
+from glassformer.config.errors import RunError, unreadable
 from glassformer.config.limits import LimitExceeded, parse_json, refuse_endless
 from glassformer.config.limits import read_text as limited_text
 from glassformer.config.parts import part_of
-from glassformer.runs.folders import flush as flush
-from glassformer.runs.folders import reason as reason
-from glassformer.runs.folders import writing as writing
+from glassformer.runs.folders import flush, writing
 
+REMEDY = "restore it from a copy, or begin anew"
 NOTES = "glassformer"
 """The one entry beside tensors: safetensors writes several in any order, and equal files are to be equal bytes."""
 
@@ -48,10 +47,12 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     try:
         value = parse_json(limited_text(path), str(path))
-    except (OSError, ValueError, LimitExceeded) as error:
-        raise RunError(f"{path} cannot be read: {reason(error)}") from None
+    except LimitExceeded as error:
+        raise RunError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise RunError(unreadable(path, error, remedy=REMEDY)) from None
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: it holds no object")
+        raise RunError(f"{path} is damaged: {REMEDY} (it holds no object)")
     return value
 
 
@@ -73,7 +74,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise RunError(f"{path} cannot be read: {reason(error)}") from None
+        raise RunError(unreadable(path, error, remedy=REMEDY)) from None
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -83,7 +84,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         with safe_open(path, framework="pt") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise RunError(f"{path} cannot be read: {reason(error)}") from None
+        raise RunError(unreadable(path, error, remedy=REMEDY)) from None
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -92,7 +93,7 @@ def read_notes(path: Path) -> dict[str, str]:
         with safe_open(path, framework="pt") as file:
             notes = parse_json((file.metadata() or {}).get(NOTES, "{}"), str(path))
     except (OSError, ValueError, SafetensorError) as error:
-        raise RunError(f"{path} cannot be read: {reason(error)}") from None
+        raise RunError(unreadable(path, error, remedy=REMEDY)) from None
     return notes if isinstance(notes, dict) else {}
 
 

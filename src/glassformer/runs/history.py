@@ -11,7 +11,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from glassformer.runs.files import read_tensors, write_tensors, writing
+from glassformer.runs.files import read_tensors, write_tensors
+from glassformer.runs.folders import writing
 from glassformer.runs.run import Run
 
 EVENLY = 24

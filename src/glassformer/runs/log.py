@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.errors import Say, silent
 from glassformer.config.limits import LimitExceeded, limits, parse_json, refuse_endless
+from glassformer.data.wording import counted
 
 Line = dict[str, Any]
 
@@ -12,21 +14,34 @@ SEVERITIES = ("problem", "warning", "note")
 """Of findings, the worst first."""
 
 
-def read_log(path: Path) -> list[Line]:
-    """The whole lines of a log, in their order; none where there is no log."""
+def read_log(path: Path, say: Say = silent) -> list[Line]:
+    """The whole lines of a log, in their order; none where there is no log. How many are damaged is said; half a line
+    at the end is no damage: a killed process leaves one, and a living one writes it on.
+    """
     if not path.is_file():
         return []
-    lines = []
+    lines: list[Line] = []
+    damaged = 0
     refuse_endless(path)
     with path.open("rb") as file:  # as long as a training is: its lines are bounded, not the file
         for text in iter(lambda: file.readline(limits().field_bytes), b""):
-            try:
-                line = parse_json(text.decode("utf-8", errors="replace"), str(path))
-            except (ValueError, LimitExceeded):
-                continue
-            if isinstance(line, dict) and _is_whole(line):
+            line = _parse(text, str(path))
+            if line is not None:
                 lines.append(line)
+            elif text.endswith(b"\n"):
+                damaged += 1
+    if damaged:
+        say(f"{path}: {counted(damaged, 'damaged line')} left out of {damaged + len(lines):,}")
     return lines
+
+
+def _parse(text: bytes, name: str) -> Line | None:
+    """A line, if it is whole."""
+    try:
+        line = parse_json(text.decode("utf-8", errors="replace"), name)
+    except (ValueError, LimitExceeded):
+        return None
+    return line if isinstance(line, dict) and _is_whole(line) else None
 
 
 def _is_whole(line: Line) -> bool:

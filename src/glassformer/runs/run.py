@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent
+from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, with_article
 from glassformer.config.parts import sweep
 from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import Config, resolve, with_rule
@@ -55,6 +55,10 @@ OPTIONAL: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("seconds", "steps_per_epoch"), (int, float)),
 }
 """What a card may have, or have empty, with its types."""
+REPORTED = ("parameters", "status", "glassformer", "environment")
+"""Of these, what a report tells of every run."""
+TOLD = ("task", "parameters", "steps", "seconds", "words", "best")
+"""Of these, what the card of a run that has ended tells beside its scores; one that lacks it is written again."""
 DONE = ("finished", "stopped early")
 """What the card says of a training that has ended."""
 RUNS = Path("runs")
@@ -110,7 +114,7 @@ class Run:
         under runs/.
         """
         if not isinstance(where, str | os.PathLike):
-            raise NotARun(f"a run is named by its folder, not by a {type(where).__name__}")
+            raise NotARun(f"a run is named by its folder, not by {with_article(where)}")
         if not os.fspath(where).strip():
             raise NotARun("a run is named by its folder, and this name is empty")
         if where == "last" and not Path(where).exists():
@@ -150,9 +154,9 @@ class Run:
     def next_name(data: str, model: str) -> Path:
         """runs/<data>-<model>-N, with the first N that is free."""
         name = Path(data.removeprefix(HUB).split(":")[0]).name
-        stem = re.sub(r"[^A-Za-z0-9_.]+", "-", name.split(".")[0]).strip("-") or "data"
+        first, second = (re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in (name.split(".")[0], model))
         number = 1
-        while (path := RUNS / f"{stem}-{model}-{number}").exists():
+        while (path := RUNS / f"{first or 'data'}-{second}-{number}").exists():
             number += 1
         return path
 
@@ -291,24 +295,26 @@ class Run:
 
     def newest_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint; torn ones are passed over, and said."""
-        for path in reversed(list_checkpoints(self.checkpoints_path)):
+        paths = list_checkpoints(self.checkpoints_path)
+        while paths:
             try:
-                return load_checkpoint(path)
+                return load_checkpoint(paths.pop())
             except RunError as error:
-                say(f"{error}: passed over, going back to the checkpoint before it")
+                earlier = "going back to the checkpoint before it" if paths else "and there is no checkpoint before it"
+                say(f"{error}: passed over, {earlier}")
         return None
 
     def add_metrics(self, *lines: dict[str, Any]) -> None:
         with writing(self.metrics_path), self.metrics_path.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
-    def read_metrics(self) -> list[dict[str, Any]]:
+    def read_metrics(self, say: Say = silent) -> list[dict[str, Any]]:
         """Every line that is whole."""
-        return read_log(self.metrics_path)
+        return read_log(self.metrics_path, say)
 
-    def rewind_metrics(self, step: int) -> None:
+    def rewind_metrics(self, step: int, say: Say = silent) -> None:
         """Forget what was logged after this step: it will be logged again."""
-        lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
+        lines = [line for line in self.read_metrics(say) if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -318,7 +324,7 @@ def _check_types(
     """Refuse a card in which something stands that nobody can have written there."""
     for key, kind in kinds.items():
         if key in values and not isinstance(values[key], kind):
-            raise RunError(f"{path / CARD} is damaged: its {part}{key} is a {type(values[key]).__name__}")
+            raise RunError(f"{path / CARD} is damaged: its {part}{key} is {with_article(values[key])}")
 
 
 def _meaning(card: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError, SettingError
+from glassformer.config.errors import DataError, SettingError, with_article
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import LengthOrder
 from glassformer.models.modules import Predictor
@@ -119,7 +119,7 @@ def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Input
     """The model's scores; a person's own model may give something else."""
     scores, size = model(*inputs), len(inputs[0])
     if not isinstance(scores, Tensor) or scores.shape != (size, outputs):
-        gave = f"scores of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
+        gave = f"scores of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else with_article(scores)
         raise SettingError(
             f"the model gave {gave} for {size} {noun}s: it must give {outputs} for each, ({size}, {outputs})"
         )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from glassformer.config.errors import DataError, Misuse
+from glassformer.config.errors import DataError, Misuse, with_article
 from glassformer.text.tokenizer import Tokenizer
 
 Message = Mapping[str, str]
@@ -69,7 +69,7 @@ def _check(messages: Sequence[Message]) -> None:
             raise Misuse(f'message {number} has no role and content: {{"role": "user", "content": "Hello"}} is one')
         for key, value in message.items():
             if not isinstance(value, str):
-                raise Misuse(f"message {number}: its {key} is {type(value).__name__}, not text")
+                raise Misuse(f"message {number}: its {key} is {with_article(value)}, not text")
 
 
 def chat_ids(

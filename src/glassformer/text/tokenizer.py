@@ -13,7 +13,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, Say, silent
+from glassformer.config.errors import DataError, Say, silent, unreadable, with_article
 from glassformer.config.limits import read_text
 from glassformer.config.parts import part_of
 from glassformer.config.sections import TokenizerSettings
@@ -146,7 +146,7 @@ class Tokenizer:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the library raises nothing more exact; what Rust gave up on is no Exception
-            raise DataError(f"{name} is no tokenizer.json, or a damaged one: {error}") from None
+            raise DataError(unreadable(name, error, "tokenizer.json", "restore it from a copy")) from None
         ids = rust.get_vocab().values()
         if not ids:
             raise DataError(f"{name} is a tokenizer without tokens")
@@ -197,10 +197,10 @@ class Tokenizer:
             ids: list[int] = self.encode_batch([text])[0].tolist()
             return ids
         if not isinstance(text, list | tuple):
-            raise DataError(f"a text or a list of texts can be encoded, not {type(text).__name__}")
+            raise DataError(f"a text or a list of texts can be encoded, not {with_article(text)}")
         for number, one in enumerate(text):
             if not isinstance(one, str):
-                raise DataError(f"a list of texts can be encoded, but number {number} is {type(one).__name__}")
+                raise DataError(f"a list of texts can be encoded, but number {number} is {with_article(one)}")
         return [ids.tolist() for ids in self.encode_batch(text)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, unreadable
 from glassformer.config.limits import limits, refuse_beyond, refuse_endless
 
 
@@ -89,7 +89,7 @@ def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
                 raise DataError(f"{where}: {width} numbers after the word, where the first line says {declared}")
             yield width, itertools.chain([first], lines)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged gzip file: {error}") from None
+        raise DataError(unreadable(path, error, "gzip file")) from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
 

@@ -15,6 +15,7 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.config.resolve import DATA_RULES
 from glassformer.config.units import duration
+from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.training import TrainRequest
@@ -238,9 +239,9 @@ def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: 
     what = "fold" if question.options.folds else "seed"
     again = len(question.cells) - waiting
     return (
-        f"{rows} model{'s' * (rows != 1)}, {repeats} {what}{'s' * (repeats != 1)} each, {question.budget}"
+        f"{counted(rows, 'model')}, {counted(repeats, what)} each, {question.budget}"
         + (f"; {again} of {len(question.cells)} are there already" if again else "")
-        + (f"; {jobs} at once, {threads} thread{'s' * (threads != 1)} each: times depend on it" if jobs > 1 else "")
+        + (f"; {jobs} at once, {counted(threads, 'thread')} each: times depend on it" if jobs > 1 else "")
         + f"; in {shlex.quote(str(folder.path))}"
     )
 

@@ -14,8 +14,9 @@ from torch import nn
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError, silent
 from glassformer.config.parts import remove
-from glassformer.config.presets import VERSION
+from glassformer.config.presets import OWN_TASKS, VERSION
 from glassformer.config.resolve import DATA_RULES, with_new_names, with_rule
+from glassformer.config.sections import ModelSettings
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.finetuning.sources import refuse_same
 from glassformer.pipeline.refit import refitted
@@ -224,7 +225,9 @@ def _choose_folder(out: "str | Path | None", requested: Mapping[str, Any], *, re
     if resume:
         raise Misuse("--resume goes on with folds that are in --out: name it")
     data = requested.get("data.path") or requested.get("data.source_file") or "data"
-    return Run.next_name(data, f"{requested.get('model.encoder', 'transformer')}-folds")
+    task = requested.get("task")
+    usual = task if task in OWN_TASKS else ModelSettings.encoder
+    return Run.next_name(data, f"{requested.get('model.encoder', usual)}-folds")
 
 
 def _check_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:

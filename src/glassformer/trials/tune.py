@@ -10,6 +10,7 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import model_name
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import DATA_RULES, flatten
+from glassformer.data.wording import counted
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import check_writable, contents
 from glassformer.runs.run import RUNS
@@ -99,7 +100,7 @@ def tune(
         retry_lost(opened, say)
         done = len(trials_that_count(opened))
         if done:
-            say(f"going on with {folder}: {done} trial{'s' * (done != 1)} so far")
+            say(f"going on with {folder}: {counted(done, 'trial')} so far")
         trials = TRIALS if trials is None and minutes is None else trials
         worker = Worker(
             opened,

@@ -5,15 +5,18 @@ from dataclasses import fields, replace
 from typing import Any
 
 from glassformer.config.arguments import check_arguments, check_type
-from glassformer.config.errors import Misuse, Say, silent, unknown
+from glassformer.config.errors import Misuse, Say, silent, unknown, with_article
 from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, LookOptions, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
 from glassformer.families.requests import Example
-from glassformer.inspection.views.registry import LookRequest, all_views, views_of
+from glassformer.inspection.attention import sizes_of
+from glassformer.inspection.views.registry import DECODING, LookRequest, all_views, views_of
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import cut
 
+OF_HEADS = ("head", "mode")
+"""Options that mean something only where there are heads."""
 LONGEST = 100
 """Characters of a title."""
 
@@ -47,7 +50,7 @@ def look(
         return Views(cut(str(request.text), LONGEST), [kind.make(request) for kind in quick], about)
     result = views[chosen].make(request)
     if not isinstance(result, View):  # a person's own may give anything
-        raise Misuse(f"the view {chosen} gave a {type(result).__name__}, not a View")
+        raise Misuse(f"the view {chosen} gave {with_article(result)}, not a View")
     return replace(result, about=about)
 
 
@@ -102,10 +105,14 @@ def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequenc
             f"{loaded.run.path} ({loaded.config.task}, {loaded.family.model_name(loaded.config)}) has no {name} to "
             f"look at; it has {', '.join(own)}"
         )
-    kinds = [kind for kind in views.values() if kind.quick] if name == ALL else [views[name]]
+    shown = [other for other in own if views[other].quick] if name == ALL else [name]
     for option in options:
-        if not any(option in kind.options for kind in kinds):
-            able = [other for other, kind in views.items() if option in kind.options]
+        if option in DECODING and not loaded.family.has_decoder:
+            raise Misuse(f"{flag_of(option)} is for runs that translate")
+        if option in OF_HEADS and not sizes_of(loaded.model):
+            raise Misuse(f"{flag_of(option)} is for runs with attention, and {loaded.run.path} has none")
+        if not any(option in views[other].options for other in shown):
+            able = [other for other in own if option in views[other].options] or ["none that this run has"]
             raise Misuse(f"{flag_of(option)} is nothing to the view {name}; it is for {', '.join(able)}")
     if texts and name != ALL and views[name].texts == "none":
         raise Misuse(f"the view {name} is of the run itself: it takes no text")

@@ -13,15 +13,13 @@ from glassformer.data.columns.inference import SAMPLE, text_column
 from glassformer.data.columns.labels import filled_rows
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import check_encoding, held_lines, numbered_lines
-from glassformer.data.io.rows import is_table, kind_of
+from glassformer.data.io.rows import DELIMITERS, delimiter_of, is_table, kind_of
 from glassformer.data.io.table import Table, read_table
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import ClassificationFamily, LoadedPredictor
 from glassformer.families.predict import Prediction, needed, rows_of
 from glassformer.runs.files import aside
 from glassformer.text.escaping import json_line, spreadsheet_cell
-
-DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 def predict_file(
@@ -39,7 +37,8 @@ def predict_file(
     one cell, `predicted` alone) come after them.
 
     A row without text gets neither. A file that is no table is a text a line. `kind`: csv, tsv or jsonl; unset, what
-    the name of `out` ends with, else the file's own. A .csv is written with commas. Gives the number of rows.
+    the name of `out` ends with, else the file's own. A .csv is written with the delimiter of the .csv that
+    was read, else with commas. Gives the number of rows.
     """
     kind = kind or _kind_to_write(file, out)
     if isinstance(out, str) and Path(out).exists() and Path(out).samefile(file):
@@ -54,8 +53,10 @@ def predict_file(
     new = _free_names(loaded, table, probabilities)
     between = None if kind == "jsonl" else loaded.config.data.label_separator or ";"
     added = [_added(predictions[row], new, between) if row in predictions else {} for row in range(len(table))]
-    rows = _rows(Path(file).expanduser(), table, encoding if kind == "jsonl" else None)
-    _write(out, kind, [*table.columns, *new.values()], rows, added)
+    path = Path(file).expanduser()
+    rows = _rows(path, table, encoding if kind == "jsonl" else None)
+    delimiter = delimiter_of(path, encoding) if kind_of(path) == kind in DELIMITERS else DELIMITERS.get(kind)
+    _write(out, delimiter, [*table.columns, *new.values()], rows, added)
     return len(table)
 
 
@@ -145,15 +146,16 @@ def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> 
 
 
 def _write(
-    out: str | TextIO, kind: str, names: list[str], rows: list[dict[str, Any]], added: list[dict[str, Any]]
+    out: str | TextIO, delimiter: str | None, names: list[str], rows: list[dict[str, Any]], added: list[dict[str, Any]]
 ) -> None:
+    """`delimiter`: what stands between fields; None: a JSON object a line."""
     if isinstance(out, str):  # aside: it may be the very file that was read
         with aside(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as to:
-            return _write(to, kind, names, rows, added)
+            return _write(to, delimiter, names, rows, added)
     whole = ({**row, **more} for row, more in zip(rows, added, strict=True))
-    if kind == "jsonl":
+    if delimiter is None:
         return out.writelines(json_line(row, out.encoding) + "\n" for row in whole)
-    writer = csv.writer(out, delimiter=DELIMITERS[kind], lineterminator="\n")
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerow(map(spreadsheet_cell, names))
     writer.writerows([spreadsheet_cell(row.get(name, "")) for name in names] for row in whole)
     return None

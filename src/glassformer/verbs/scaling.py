@@ -9,6 +9,7 @@ import torch
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Say, silent
+from glassformer.data.wording import counted
 from glassformer.experiments.associative_recall import recall_part
 from glassformer.experiments.at_start import start_part
 from glassformer.experiments.cost import REPEATS, gradient_part, time_part
@@ -55,7 +56,7 @@ class Growth(Renderable):
     @property
     def how(self) -> str:
         """What it was measured on, and how often."""
-        machine = f"{platform.machine()}, {self.threads} thread{'s' * (self.threads != 1)}, torch {torch.__version__}"
+        machine = f"{platform.machine()}, {counted(self.threads, 'thread')}, torch {torch.__version__}"
         memory = " Memory is the most that a step held at once." if self.device.startswith("cuda") else ""
         return (
             f"Measured on {self.device} ({machine}), one text at a time; times are medians of {REPEATS} repeats or "

@@ -39,8 +39,8 @@ def train(
     training follows on all rows but those of the test, for as long as the best weights took; the run that it leaves
     tells the scores of the one before, which is kept in `held-out`. `minutes` are for all of it, from reading to the
     report, as told by `clock`, the seconds since the command began (unset: since this call); a refit is on top.
-    `resume` goes on with the run in `out`; with `data`, it starts where there is none, and does nothing where it has
-    finished.
+    `resume` goes on with the run in `out` (unset: the last one); with `data` and `out`, it starts where there is none,
+    and does nothing where it has finished.
     """
     request = TrainRequest(
         data=data,

@@ -253,7 +253,7 @@ def test_damaged_files(tmp_path: Path, file: str, content: str | None) -> None:
     path = tmp_path / "set" / file
     path.write_bytes(path.read_bytes()[:700] if content is None else content.encode())
     message = refused(lambda: list(open_dataset(spec).rows()))
-    assert message.startswith(f"{spec}: not a sound data set: ")
+    assert message.startswith(f"{spec} is damaged, or no data set: write it anew with save_to_disk (")
 
 
 @pytest.mark.parametrize(

@@ -84,12 +84,12 @@ def test_a_single_text() -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        (None, "predict wants texts, not a NoneType"),
+        (None, "predict wants texts, not None"),
         (3, "predict wants texts, not an int"),
         (b"a", "predict wants texts, not a bytes"),
         (Path("a"), "predict wants texts, not a PosixPath"),
         ({"other": "a"}, "predict wants texts, not a dict"),
-        ([None], "predict wants texts, not a NoneType (position 0, counted from 0)"),
+        ([None], "predict wants texts, not None (position 0, counted from 0)"),
         (["a", 3], "predict wants texts, not an int (position 1, counted from 0)"),
         (pd.Series(["a", "b", None]), "predict wants texts, not a missing value (position 2, counted from 0)"),
         (np.ones((2, 2)), "predict wants texts, not a list (position 0, counted from 0)"),
@@ -121,7 +121,7 @@ def test_rows_are_spelled_as_they_were_learned(make: Any) -> None:
 
 def test_what_is_no_row_is_refused_in_a_line() -> None:
     for given, line in (
-        (None, "predict wants rows (text, n, city), not a NoneType"),
+        (None, "predict wants rows (text, n, city), not None"),
         ([{"text": "a"}, 3], "predict wants rows (text, n, city), not an int (position 1, counted from 0)"),
         ([{"text": None}], "there is no text in 'text' (position 0, counted from 0): leave such rows out, or "
          "write one"),

@@ -178,7 +178,8 @@ X, Y = noise(N, H, W), np.array(LABELS)
         ),
         (
             {"x": np.array([[1, 2], None], object), "y": Y},
-            "FILE: not a sound .npz file: Object arrays cannot be loaded when allow_pickle=False",
+            "FILE is damaged, or no .npz file of numbers: numpy.savez writes one (Object arrays cannot be loaded when "
+            "allow_pickle=False)",
         ),
     ],
 )
@@ -190,7 +191,7 @@ def test_files_that_cannot_be(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     for content in (b"", b"text", b"\x93NUMPY", b"PK\x03\x04"):
         path.write_bytes(content)
-        assert refused(path) == "FILE: not a sound .npz file: numpy.savez writes one"
+        assert refused(path) == "FILE is damaged, or no .npz file: numpy.savez writes one"
     path.unlink()
     path.symlink_to("nowhere")
     assert refused(path) == "cannot read FILE: No such file or directory"

@@ -205,15 +205,16 @@ def test_pictures_that_cannot_be_read(tmp_path: Path) -> None:
     cats_and_dogs(tmp_path)
     broken = tmp_path / "dog/b.png"
     broken.write_bytes(b"")
-    assert refused(tmp_path) == "DATA/dog/b.png cannot be read: it is damaged, or no picture"
+    assert refused(tmp_path) == "DATA/dog/b.png is damaged, or no picture: save it again, or take it out"
     broken.write_text("hello")
-    assert refused(tmp_path) == "DATA/dog/b.png cannot be read: it is damaged, or no picture"
+    assert refused(tmp_path) == "DATA/dog/b.png is damaged, or no picture: save it again, or take it out"
     whole = save(tmp_path / "dog/b.png", noise(50, 50)).read_bytes()
     broken.write_bytes(whole[:-500])
-    assert re.fullmatch(r"DATA/dog/b\.png cannot be read: .*truncated.*", refused(tmp_path))
+    damaged = r"DATA/dog/b\.png is damaged, or no picture: save it again, or take it out \(.*truncated.*\)"
+    assert re.fullmatch(damaged, refused(tmp_path))
     broken.unlink()
     broken.symlink_to("nowhere")
-    assert refused(tmp_path) == "DATA/dog/b.png cannot be read: No such file or directory"
+    assert refused(tmp_path) == "cannot read DATA/dog/b.png: No such file or directory"
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "bmp", "gif", "webp", "tif"])

@@ -102,7 +102,7 @@ def test_a_folder_is_its_text_files(tmp_path: Path) -> None:
     }.items():  # fmt: skip
         write(tmp_path / name, content)
     assert documents(tmp_path) == ["one", "two", "three", "four", "five"]
-    assert open_source(str(tmp_path), PLAIN).note == "left out: 2 binary, 1 empty, 1 hidden"
+    assert open_source(str(tmp_path), PLAIN).note.endswith("; left out: 2 binary, 1 empty, 1 hidden")
 
 
 def test_a_folder_of_shards_in_their_order(tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ def test_a_folder_of_shards_in_their_order(tmp_path: Path) -> None:
     write(tmp_path / "04.txt", "seven")
     write(tmp_path / "05.jsonl.zst", b"\x28\xb5\x2f\xfd")
     assert documents(tmp_path) == ["one", "two", "three", "four", "five", "six", "seven"]
-    assert open_source(str(tmp_path), PLAIN).note == "left out: 1 packed as .zst"
+    assert open_source(str(tmp_path), PLAIN).note.endswith("to learn labels; left out: 1 packed as .zst")
     assert refused(tmp_path / "05.jsonl.zst") == (
         f"{tmp_path / '05.jsonl.zst'} is packed in a way that is not read here: unpack it, or pack it as .gz"
     )
     damaged = tmp_path / "03.jsonl.gz"
     damaged.write_bytes(gzip.compress(b'{"text": "lost"}\n' * 5000)[:-9])
-    assert refused(tmp_path).startswith(f"{damaged}: damaged gzip file: ")
+    assert refused(tmp_path).startswith(f"{damaged} is damaged, or no gzip file: save or download it again (")
 
 
 def test_a_folder_without_text(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_damaged_gzip(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(PACKED)
     assert len(documents(file)[0]) == 10_007
     file.write_bytes(content)
-    assert refused(file).startswith(f"{file}: damaged gzip file: ")
+    assert refused(file).startswith(f"{file} is damaged, or no gzip file: ")
 
 
 def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

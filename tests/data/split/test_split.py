@@ -159,7 +159,15 @@ def test_given_files(tmp_path: Path) -> None:
 def test_a_folder_says_what_was_left_out(tmp_path: Path) -> None:
     for name in ("a", "b", ".c"):
         (tmp_path / name).write_text(name)
-    assert "; left out: 1 hidden" in split_texts(open_source(str(tmp_path), DataSettings()), DataSettings()).report()
+    source = open_source(str(tmp_path), DataSettings())
+    assert "; left out: 1 hidden" in split_texts(source, DataSettings()).report()
+    (tmp_path / "d.csv").write_text("text,label\nd,x\ne,y\n")
+    read = "read: 2 text files, and of 1 table (d.csv) the texts alone"
+    note = f"{read}; name a table instead of its folder to learn labels"
+    assert open_source(str(tmp_path), DataSettings()).note == f"{note}; left out: 1 hidden"
+    for name in ("a", "b"):
+        (tmp_path / name).unlink()
+    assert open_source(str(tmp_path), DataSettings()).note.startswith("read: of 1 table (d.csv) the texts alone; ")
 
 
 def test_the_fingerprint_is_of_texts_and_borders(monkeypatch: pytest.MonkeyPatch) -> None:

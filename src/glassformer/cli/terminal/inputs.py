@@ -1,14 +1,17 @@
-"""Texts that a person gives: as arguments, a line each from stdin, or in a file."""
+"""Texts that a person gives, as arguments, a line each from stdin, or in a file; and where answers are written."""
 
+import contextlib
 import io
 import itertools
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from glassformer.config.errors import Misuse
-from glassformer.config.limits import refuse_endless
+from glassformer.config.limits import limits, refuse_beyond
+from glassformer.data.io.reading import HeldMemory, check_encoding, held_lines
 from glassformer.runs.folders import check_writable
 
 PAIR_FILES = frozenset({"data.source_file", "data.target_file"})
@@ -29,16 +32,25 @@ def check_out(out: str | None, endings: tuple[str, ...] = ()) -> None:
         check_writable(out)
 
 
-def lines_of(file: str) -> list[str]:
+@contextlib.contextmanager
+def writer_to(out: str | None) -> Iterator[TextIO]:
+    """stdout, or a file, which is there once all is written; until then, the one of before stays."""
+    from glassformer.runs.files import aside
+
+    if out is None:
+        yield sys.stdout
+    elif Path(out).exists() and not Path(out).is_file():  # what the shell made of >(…)
+        with open(out, "w", encoding="utf-8") as to:
+            yield to
+    else:
+        with aside(Path(out)) as part, open(part, "w", encoding="utf-8") as to:
+            yield to
+
+
+def lines_of(file: str, encoding: str = "utf-8") -> list[str]:
     """The lines of a text file, without their ends."""
-    try:
-        refuse_endless(file, streams=True)
-        with open(file, encoding="utf-8") as lines:
-            return [line.rstrip("\n") for line in lines]
-    except UnicodeDecodeError:
-        raise Misuse(f"{file} is not UTF-8") from None
-    except OSError as error:
-        raise Misuse(f"cannot read {file}: {error.strerror}") from None
+    check_encoding(encoding)
+    return held_lines(Path(file), encoding)
 
 
 FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", ".gz")
@@ -55,13 +67,13 @@ TOGETHER = 256
 """Lines that are handed on at once, where so many are there."""
 
 
-def blocks_of(arguments: list[str], file: str | None = None) -> Iterator[list[str]]:
+def blocks_of(arguments: list[str], file: str | None = None, encoding: str = "utf-8") -> Iterator[list[str]]:
     """The arguments, the lines of a file, or those of stdin, some at a time.
 
     Of stdin, all lines that have come so far, up to a few hundred: who writes one and waits gets its answer.
     """
     if file is not None:
-        return _blocks(lines_of(file))  # read now: a file that is not there is told before a model is loaded
+        return _blocks(lines_of(file, encoding))  # read now: a file that is not there is told before a model is loaded
     return _blocks(arguments) if arguments and arguments != ["-"] else _blocks_of_stdin()
 
 
@@ -86,14 +98,39 @@ def _lines_of_stdin() -> Iterator[list[str]]:
     except io.UnsupportedOperation:  # not a real one, as in a notebook
         yield from ([line.rstrip("\r\n")] for line in sys.stdin)
         return
-    rest = b""
+    held, length = list[bytes](), 0  # of a line that has no end yet
     while piece := os.read(stdin, 2**16):
-        *lines, rest = (rest + piece).split(b"\n")
-        yield [line.decode().rstrip("\r") for line in lines]
-    if rest:
-        yield [rest.decode().rstrip("\r")]
+        *lines, rest = piece.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*held, lines[0]])
+            yield [line.decode().rstrip("\r") for line in lines]
+            held, length = [], 0
+        held.append(rest)
+        length += len(rest)
+        refuse_beyond("field_bytes", length, "stdin: {} and more without a line's end")
+    if length:
+        yield [b"".join(held).decode().rstrip("\r")]
 
 
 def texts_of(arguments: list[str]) -> Iterator[str]:
     """The arguments, or where there are none (or only `-`) each line of stdin, as it comes."""
     return itertools.chain.from_iterable(blocks_of(arguments))
+
+
+def held_texts(arguments: list[str]) -> list[str]:
+    """The same, all of them."""
+    texts, held = list[str](), HeldMemory("what comes from stdin")
+    for text in texts_of(arguments):
+        texts.append(text)
+        held.add([text], cells=len(texts))
+    return texts
+
+
+def text_of_stdin() -> str:
+    """All of stdin, as one text."""
+    try:
+        text = sys.stdin.read(limits().field_bytes + 1)
+    except UnicodeDecodeError:
+        raise Misuse("what comes from stdin is not UTF-8") from None
+    refuse_beyond("field_bytes", len(text), "stdin: a text of {} and more")
+    return text

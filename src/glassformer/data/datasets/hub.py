@@ -183,7 +183,8 @@ def _is_plain(name: object) -> bool:
 
 
 def _damage(spec: str, error: BaseException) -> DataError:
-    return DataError(f"{spec}: not a sound data set: {first_line(error)[:200]}")
+    why = first_line(error)[:200]
+    return DataError(f"{spec} is damaged, or no data set: write it anew with save_to_disk ({why})")
 
 
 # --- columns ---

@@ -73,8 +73,8 @@ class TmxFile:
             try:
                 self._parser.Parse(block, not block)
             except expat.ExpatError as error:
-                what = expat.ErrorString(error.code)
-                raise DataError(f"{self.path}, line {error.lineno:,}: damaged XML: {what}") from None
+                what = f"damaged XML: mend it, or save it again ({expat.ErrorString(error.code)})"
+                raise DataError(f"{self.path}, line {error.lineno:,}: {what}") from None
             except (LookupError, ValueError):  # what Python raises for encodings that it cannot give to the parser
                 raise DataError(f"{self.path}: an encoding that cannot be read here: save it as UTF-8") from None
             yield from self._done
@@ -208,7 +208,7 @@ def read_tmx(path: str, source: str | None = None, target: str | None = None) ->
     Unset, they are the two that a file holds, from the one that its header names, or else that comes first.
     """
     file = TmxFile(_file(path))
-    held, units = HeldMemory(file.path), list[Unit]()
+    held, units = HeldMemory(path, file.path.stat().st_size), list[Unit]()
     for unit in file.units():
         units.append(unit)
         held.add(unit.texts.values(), cells=UNIT_CELLS * len(units))

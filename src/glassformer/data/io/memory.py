@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import DataError, Misuse, error_line
+from glassformer.config.errors import DataError, Misuse, error_line, with_article
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.io.rows import as_text
 from glassformer.data.io.table import Table
@@ -218,12 +218,6 @@ class MemoryReader:
             return None
         there = list(keys())
         return {name: value[name] for name in there} if all(name in there for name in names) else None
-
-
-def with_article(value: Any) -> str:
-    """What an object is: `a NoneType`, `an int`."""
-    name = type(value).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def is_missing(value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, first_line
+from glassformer.config.errors import DataError, unreadable
 from glassformer.config.limits import refuse_beyond, refuse_endless
 from glassformer.data.io.table import Pictures
 
@@ -26,6 +26,7 @@ LABELS = ("labels", "label", "y", "targets", "target")
 RANGES = {1: 255.0, 16: 255 / 16, 255: 1.0, 65535: 1 / 257}
 """The largest value that pixels may have, and what leads it to 255."""
 
+REMEDY = "numpy.savez writes one"
 ROUNDING = 1e-3
 """A value this little outside its range lies at its border."""
 
@@ -64,7 +65,7 @@ def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
         packed = refuse_endless(path)
         with warnings.catch_warnings(action="ignore"), path.open("rb") as opened:
             if not zipfile.is_zipfile(opened):
-                raise DataError(f"{path}: not a sound .npz file: numpy.savez writes one")
+                raise DataError(f"{path} is damaged, or no .npz file: {REMEDY}")
             opened.seek(0)
             with np.load(opened, allow_pickle=False) as file:
                 roles = _roles(path, file.files)
@@ -74,9 +75,7 @@ def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
     except (DataError, MemoryError):
         raise
     except Exception as error:  # what is damaged can fail in any way
-        if isinstance(error, OSError) and error.strerror:
-            raise DataError(f"cannot read {path}: {error.strerror}") from None
-        raise DataError(f"{path}: not a sound .npz file: {first_line(error)}") from None
+        raise DataError(unreadable(path, error, ".npz file of numbers", REMEDY)) from None
 
 
 def _bytes_of(archive: zipfile.ZipFile, key: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, first_line
+from glassformer.config.errors import DataError, unreadable
 from glassformer.config.limits import refuse_beyond, refuse_endless
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import require_column
@@ -29,6 +29,7 @@ FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
 TRANSPARENT = ("RGBA", "LA", "PA", "RGBa", "La")
 """Kinds of pixels with an alpha channel, by Pillow's names."""
 
+REMEDY = "save it again, or take it out"
 SHOWN = 3
 """Files that a note names, at most."""
 
@@ -242,10 +243,9 @@ def _decode(path: Path) -> Pixels:
     except (DataError, MemoryError):
         raise
     except UnidentifiedImageError:
-        raise DataError(f"{path} cannot be read: it is damaged, or no picture") from None
+        raise DataError(f"{path} is damaged, or no picture: {REMEDY}") from None
     except Exception as error:  # what is damaged can fail in any way
-        reason = getattr(error, "strerror", None) or first_line(error)
-        raise DataError(f"{path} cannot be read: {reason}") from None
+        raise DataError(unreadable(path, error, "picture", REMEDY)) from None
     grey = (picture == picture[..., :1]).all()
     return picture[..., :1].copy() if grey else picture
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, unreadable
 from glassformer.config.limits import most_of, refuse_beyond, refuse_endless
 
 BLOCK = 2**18
@@ -28,7 +28,7 @@ def check_encoding(encoding: str) -> None:
 def byte_blocks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked where it is gzip."""
     try:
-        packed, unpacked = refuse_endless(path), 0
+        packed, unpacked = refuse_endless(path, streams=True), 0
         is_packed = path.suffix.lower() == ".gz"
         with gzip.open(path) if is_packed else path.open("rb") as file:
             while block := file.read(BLOCK):
@@ -37,7 +37,7 @@ def byte_blocks(path: Path) -> Iterator[bytes]:
                     refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
                 yield block
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged gzip file: {error}") from None
+        raise DataError(unreadable(path, error, "gzip file")) from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
 
@@ -103,8 +103,7 @@ def numbered_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
 
 def held_lines(path: Path, encoding: str) -> list[str]:
     """All lines of a file; a newline at its end begins no further line."""
-    held = HeldMemory(path)
-    lines = list[str]()
+    lines, held = list[str](), HeldMemory(path, path.stat().st_size if path.exists() else 0)
     for _, line in numbered_lines(path, encoding):
         lines.append(line)
         held.add([line], cells=len(lines))
@@ -112,12 +111,12 @@ def held_lines(path: Path, encoding: str) -> list[str]:
 
 
 class HeldMemory:
-    """What the texts of a file take in memory, which can be far more than the file: it is refused in time."""
+    """What texts take in memory, which can be far more than their file: it is refused in time."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.file_bytes = refuse_endless(path)
-        self.most = most_of("unpacked_bytes", self.file_bytes)
+    def __init__(self, name: object, file_bytes: int = 0) -> None:
+        self.name = name
+        self.file_bytes = file_bytes
+        self.most = most_of("unpacked_bytes", file_bytes)
         self.texts = 0
 
     def add(self, texts: Iterable[str], *, cells: int) -> None:
@@ -125,5 +124,5 @@ class HeldMemory:
         self.texts += sum([TEXT_BYTES + len(text) for text in texts if len(text) > 1])  # shorter ones exist once
         held = self.texts + CELL_BYTES * cells
         if held > self.most:
-            what = f"{self.path} would take {{}} of memory and more"
+            what = f"{self.name} would take {{}} of memory and more"
             refuse_beyond("unpacked_bytes", held, what, file_bytes=self.file_bytes)

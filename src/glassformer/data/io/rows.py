@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.config.errors import DataError, first_line
+from glassformer.config.errors import DataError, unreadable
 from glassformer.config.limits import limits, most_of, parse_json, refuse_beyond
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted, listed
@@ -58,7 +58,7 @@ def _json_row(row: str, where: str) -> dict[str, str]:
     try:
         values: Any = parse_json(row, where)
     except ValueError as error:
-        raise DataError(f"{where}: not JSON: {error}") from None
+        raise DataError(f"{where}: not JSON: mend the line, or take it out ({error})") from None
     if not isinstance(values, dict):
         raise DataError(f'{where}: a row must be an object such as {{"text": "…"}}, not {row.strip()[:40]}')
     if isinstance(pair := values.get("translation"), dict):  # {"translation": {"en": "…", "de": "…"}}: a column each
@@ -91,11 +91,9 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
                     row += 1
                     yield row, dict(zip(names, values, strict=True))
     except UnicodeDecodeError:
-        raise DataError(f"{path}: not a sound .parquet file: after row {row:,}, a text is not UTF-8") from None
-    except arrow_error as error:
-        raise DataError(f"{path}: not a sound .parquet file: {first_line(error)}") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or first_line(error)}") from None
+        raise DataError(f"{path} is damaged: save it again (after row {row:,}, a text is not UTF-8)") from None
+    except (arrow_error, OSError) as error:
+        raise DataError(unreadable(path, error, ".parquet file")) from None
     if not row:
         raise DataError(f"{path} has no rows")
 
@@ -148,6 +146,7 @@ Line = tuple[int, str]
 Fields = tuple[int, list[str]]
 """The line on which a row begins, and its fields."""
 
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
@@ -157,9 +156,7 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
     first = next(((line, text) for line, text in lines if text.strip()), None)
     if first is None:
         raise DataError(f"{path} is empty: there is no text in it")
-    others = [sign for sign in SIGNS if sign in first[1]]
-    if others and delimiter not in others:
-        delimiter = max(others, key=first[1].count)
+    delimiter = _delimiter(first[1], delimiter)
     lines = itertools.chain([first], lines)
     rows = _tab_rows(lines) if delimiter == "\t" else _quoted_rows(path, lines, delimiter)
     line, header = next(rows)
@@ -175,6 +172,17 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
         count += 1
     if not count:
         raise DataError(f"{path} has a header ({listed(names)}) and no rows below it")
+
+
+def delimiter_of(path: Path, encoding: str) -> str:
+    """What stands between the fields of a .csv or .tsv file."""
+    header = next((text for _, text in numbered_lines(path, encoding) if text.strip()), "")
+    return _delimiter(header, DELIMITERS[kind_of(path)])
+
+
+def _delimiter(header: str, usual: str) -> str:
+    others = [sign for sign in SIGNS if sign in header]
+    return max(others, key=header.count) if others and usual not in others else usual
 
 
 def _names(header: list[str], where: str) -> list[str]:
@@ -339,8 +347,7 @@ def _tab_fields(text: str) -> tuple[list[str], bool]:
 
 
 READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
-    "csv": functools.partial(delimited_rows, delimiter=","),
-    "tsv": functools.partial(delimited_rows, delimiter="\t"),
+    **{kind: functools.partial(delimited_rows, delimiter=sign) for kind, sign in DELIMITERS.items()},
     "jsonl": _json_rows,
     "parquet": _parquet_rows,
 }

@@ -22,6 +22,7 @@ from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows
 from glassformer.data.mixing import Numbers
 from glassformer.data.same_text import NormalDigest
+from glassformer.data.wording import EXAMPLES, counted, listed
 
 CHUNK = 2**20
 """Characters in a piece, at most."""
@@ -137,7 +138,18 @@ def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
     note = "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in left_out) if left_out else ""
     if not files:
         raise DataError(f"no text files in {name}" + (f" ({note})" if note else ""))
-    return Source(name, functools.partial(_documents, files, settings), note)
+    notes = [_read_of_tables(folder, files), note]
+    return Source(name, functools.partial(_documents, files, settings), "; ".join(filter(None, notes)))
+
+
+def _read_of_tables(folder: Path, files: list[Path]) -> str:
+    """What is read of a folder that holds tables; nothing, if it holds none."""
+    tables = [str(file.relative_to(folder)) for file in files if is_table(file)]
+    if not tables:
+        return ""
+    others = f"{counted(len(files) - len(tables), 'text file')}, and " if len(tables) < len(files) else ""
+    which = f"{counted(len(tables), 'table')} ({listed(tables, EXAMPLES)})"
+    return f"read: {others}of {which} the texts alone; name a table instead of its folder to learn labels"
 
 
 def _why_left_out(file: Path, encoding: str) -> str:

@@ -85,7 +85,7 @@ def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = 
 def _collect(name: str, path: Path, rows: Iterable[Row]) -> Table:
     columns: dict[str, list[str]] = {}
     lines: list[int] = []
-    held = HeldMemory(path)
+    held = HeldMemory(path, path.stat().st_size)
     for line, row in rows:
         if row.keys() != columns.keys():
             columns |= {name: [] for name in row if name not in columns}

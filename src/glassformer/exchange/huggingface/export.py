@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, RunError, Say, silent
 from glassformer.config.presets import TRANSLATION, VERSION
-from glassformer.exchange.exporting import ExportedRun, check_empty, fill_folder, inference_copy
+from glassformer.exchange.exporting import ExportedRun, fill_folder, inference_copy
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.common import label_settings
 from glassformer.exchange.huggingface.folder import CONFIG, INDEX, WHOLE, read_folder
@@ -66,7 +66,6 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
     What was written is imported again at once; if that differs from the run by more than rounding can explain, it is an
     error, and nothing is left behind.
     """
-    check_empty(folder, overwrite=overwrite)
     assert run.tokenizer is not None
     theirs = their_config(run.config, run.tokenizer.vocab_size)
     weights = _weights(run, theirs)

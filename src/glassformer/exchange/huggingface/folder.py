@@ -8,13 +8,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from glassformer.config.errors import DataError, Misuse
+from glassformer.config.errors import DataError, Misuse, unreadable
 from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.huggingface.architecture import Unsupported, short
 from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.reader import read_tokens
-from glassformer.runs.files import reason
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
@@ -38,7 +37,7 @@ class FolderWeights(Weights):
                     self.shapes[name] = tuple(file.get_slice(name).get_shape())
                     self._files[name] = file, path
             except (OSError, SafetensorError) as error:
-                raise DataError(f"{path} is damaged, or no safetensors file: {reason(error)}") from None
+                raise DataError(unreadable(path, error, "safetensors file", "download it again")) from None
         for name, owner in (owners or {}).items():
             if name not in self._files or self._files[name][1].name != owner:
                 raise DataError(f"{paths[0].parent / INDEX} says that {name} is in {owner}, but it is not")
@@ -51,7 +50,7 @@ class FolderWeights(Weights):
         try:
             weight: Tensor = file.get_tensor(name)
         except (OSError, SafetensorError) as error:
-            raise DataError(f"{path} is damaged at {name}: {reason(error)}") from None
+            raise DataError(unreadable(f"{path} ({name})", error, remedy="download it again")) from None
         return weight.to(torch.float32)
 
     def kind_of(self, name: str) -> str:

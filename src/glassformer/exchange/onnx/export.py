@@ -15,7 +15,7 @@ from glassformer.config.presets import VECTORS
 from glassformer.data.features.build import MixedFeatures, TextFeatures
 from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.tables import TableFeatures
-from glassformer.exchange.exporting import ExportedRun, check_empty, fill_folder, inference_copy
+from glassformer.exchange.exporting import ExportedRun, fill_folder, inference_copy
 from glassformer.exchange.onnx.graph import DECODER, ENCODER, MODEL, Graph, OnnxModel, graphs_of, require_onnx
 from glassformer.exchange.onnx.twins import twin_of
 from glassformer.models.modules import Seq2Seq, TokenModel
@@ -45,7 +45,6 @@ def export_onnx(run: ExportedRun, folder: Path, *, overwrite: bool = False, say:
     from the model by more than rounding can explain, that is an error, and nothing is left behind.
     """
     require_onnx()
-    check_empty(folder, overwrite=overwrite)
     model = inference_copy(run.model)
     graphs = graphs_of(twin_of(model), run.shape, run.target_vocab, run.answers)
     with fill_folder(folder, overwrite=overwrite, owned=FILES) as place:

@@ -101,7 +101,7 @@ def _read_line(line: str, where: str) -> LinkedText:
     try:
         value: Any = parse_json(line, where)
     except ValueError as error:
-        raise DataError(f"{where}: not JSON: {error}; write {FORM}") from None
+        raise DataError(f"{where}: not JSON: write {FORM} ({error})") from None
     if not isinstance(value, dict):
         raise DataError(f"{where}: a line must be an object such as {FORM}, not {line.strip()[:40]}")
     for name in ("text", "links"):

@@ -11,7 +11,8 @@ from typing import Any
 from glassformer.config.units import duration
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
-from glassformer.runs.files import write_json, write_text, writing
+from glassformer.runs.files import write_json, write_text
+from glassformer.runs.folders import writing
 from glassformer.statistics.paired import Difference
 from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe

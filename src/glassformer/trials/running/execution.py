@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from glassformer.config.errors import GlassformerError, Misuse, silent
+from glassformer.config.errors import GlassformerError, Misuse, Say, silent
 from glassformer.families.base import FAMILIES, Loaded
 from glassformer.families.load import learned_of, load, prepare, split_data
 from glassformer.families.recognition import infer_config
@@ -190,8 +190,9 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
 # --- outcomes ---
 
 
-def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, **more: Any) -> Outcome:
+def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, *, note: str, **more: Any) -> Outcome:
     """What a run comes to on a part of its own data, or of other data of the same kind."""
+    notes = [note] if note else []
     with torch.inference_mode():
         evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions(), silent).evaluation
     card = loaded.run.card()
@@ -204,16 +205,17 @@ def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, **more: A
         seconds=float(card.get("seconds", 0.0)),
         per_example=seconds_per_example(loaded, examples),
         tokenizer=None if loaded.tokenizer is None else loaded.tokenizer.hash,
-        curve=_curve(loaded.run, evaluation.primary),
+        curve=_curve(loaded.run, evaluation.primary, notes.append),
         undertrained=undertraining(loaded.run),
+        note="; ".join(notes),
         **more,
     )
 
 
-def _curve(run: Run, primary: str) -> list[tuple[int, float, float]]:
+def _curve(run: Run, primary: str, say: Say) -> list[tuple[int, float, float]]:
     """Validations on the way: updates, seconds of training until then, the primary metric."""
     seconds, curve = 0.0, []
-    for line in run.read_metrics():
+    for line in run.read_metrics(say):
         if line.get("event") == "step":
             seconds = float(line["seconds"])
         elif line.get("event") == "validation" and primary in line:

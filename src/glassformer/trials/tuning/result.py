@@ -13,6 +13,7 @@ import yaml
 
 from glassformer.config.errors import RunError, Say
 from glassformer.config.resolve import SECTIONS, flatten, with_rule
+from glassformer.data.wording import counted
 from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs.files import read_json, write_json, write_text
@@ -76,7 +77,7 @@ class TuneResult:
         """What came of it, in a few sentences."""
         total, early = len(self.trials), sum(trial.state == "pruned" for trial in self.trials)
         failed = total - early - len(self.complete)
-        count = f"{total} trial{'s' * (total != 1)}"
+        count = counted(total, "trial")
         count += f", {early} of them stopped early" if early else ""
         count += f", {failed} failed" if failed else ""
         repeats = f"{self.folds} folds" if self.folds else f"{self.seeds} seeds" if self.seeds > 1 else ""
