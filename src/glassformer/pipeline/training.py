@@ -37,7 +37,7 @@ from glassformer.planning.model_size import refuse_too_large
 from glassformer.reporting.papers import PAPERS, first_files, leave_papers, rewind
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.folders import check_writable, fill, is_unfinished
-from glassformer.runs.run import CARD, DONE, RUNS, TOLD, Run
+from glassformer.runs.run import CARD, DONE, RUNS, TOLD, Run, environment
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.intervals import with_interval
 from glassformer.training.budget import PAPERS_SECONDS, Budget, Clock, Stopwatch
@@ -422,6 +422,13 @@ class Training:
             "status": {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason),
             "steps": self.ended.step,
             "seconds": self.ended.seconds,
+            "environment": {
+                **environment(),
+                "device": str(self.device),
+                "matrix products": self.trainer.precision.name,
+                "threads": str(self.trainer.progress.threads),
+                "processes": str(self.processes.world),
+            },
             "words": {name: evaluation.summary for name, evaluation in self.evaluations.items()},
             **{name: evaluation.metrics for name, evaluation in self.evaluations.items()},
         }
@@ -431,7 +438,8 @@ class Training:
                 validation = self.evaluations.get("validation")
                 self.doctor.conclude(None if draft or not self._has_time() else self.model, validation)
             if not draft:
-                self._leave_papers(card)
+                judged = self.judged or self.prepared
+                leave_papers(self.run, card, self.config, judged, self.model, self.evaluations, self.say)
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
         return Trained.from_card(self.run, card, self.evaluations)
@@ -452,16 +460,6 @@ class Training:
             return True
         self.say(f"for want of time the doctor looks at the model later: glassformer doctor {self.run.path}")
         return False
-
-    def _leave_papers(self, card: dict[str, Any]) -> None:
-        machine = {
-            "device": str(self.device),
-            "matrix products": self.trainer.precision.name,
-            "threads": str(self.trainer.progress.threads),
-            "processes": str(self.processes.world),
-        }
-        judged = self.judged or self.prepared
-        leave_papers(self.run, card, self.config, judged, self.model, self.evaluations, machine, self.say)
 
 
 def refuse_refit(config: Config) -> None:

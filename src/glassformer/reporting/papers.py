@@ -63,7 +63,6 @@ def leave_papers(
     prepared: Prepared,
     model: nn.Module,
     evaluations: Mapping[str, Evaluation],
-    machine: dict[str, str],
     say: Say,
 ) -> None:
     """At the end: curves, of a classifier what it takes for what, the card to read, the report. `card`: as it will be;
@@ -78,7 +77,7 @@ def leave_papers(
     if last is not None and "confusion" in last.details:
         draw_confusion(**last.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
     write_text(run.path / README, model_card(run.path, config, card, score, reads))
-    leave_report(run, card, config, prepared, model, evaluations, machine=machine, say=say)
+    leave_report(run, card, config, prepared, model, evaluations, say=say)
 
 
 def leave_report(
@@ -89,12 +88,11 @@ def leave_report(
     model: nn.Module,
     evaluations: Mapping[str, Evaluation],
     *,
-    machine: Mapping[str, str],
     say: Say,
 ) -> None:
     """`report.html` in the run's folder. A training that is done does not fail for its sake: what is wrong is said."""
     try:
-        view = report_of(run, config, prepared, model, evaluations, card=card, machine=machine)
+        view = report_of(run, config, prepared, model, evaluations, card=card)
         write_text(run.path / REPORT, view.page())
     except Exception as error:
         if is_strict():

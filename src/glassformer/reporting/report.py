@@ -93,7 +93,6 @@ def report_of(
     evaluations: Mapping[str, Evaluation],
     *,
     card: Mapping[str, Any] | None = None,
-    machine: Mapping[str, str] | None = None,
     say: Say = silent,
 ) -> View:
     """`evaluations`: by part; with none of them, the report says that there was none. `card`: default the run's."""
@@ -118,7 +117,7 @@ def report_of(
     panels += samples(metrics)
     if model is not None and evaluations:
         panels += held_out_attention(run, config, prepared, model)
-    panels += [_environment(card, machine or {}), *_again(card, config)]
+    panels += [_environment(card), *_again(card, config)]
     words = "; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
     what = f"{FAMILIES[config.task].model_name(config)}, {size_in_words(card)}, on {card['data']['name']}"
     before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
@@ -276,7 +275,7 @@ def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.M
 # --- how to do it again ---
 
 
-def _environment(card: Mapping[str, Any], machine: Mapping[str, str]) -> Table:
+def _environment(card: Mapping[str, Any]) -> Table:
     now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
     return Table(
         title="Where it was trained",
@@ -284,7 +283,6 @@ def _environment(card: Mapping[str, Any], machine: Mapping[str, str]) -> Table:
         rows=[
             ["glassformer", card["glassformer"]],
             *map(list, card["environment"].items()),
-            *map(list, machine.items()),
             ["report written", now],
         ],
     )
